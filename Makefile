@@ -1,0 +1,45 @@
+# Every target sets up what it needs, in .venv, with the versions of constraints.txt.
+PYTHON ?= python3
+BIN = .venv/bin
+
+# Two threads that wait by spinning stop each other on a busy machine.
+export GOMP_SPINCOUNT = 0
+
+.PHONY: help demo test lab outputs export clean
+
+help:
+	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
+	@echo 'make test      house rules, every chapter, every test'
+	@echo 'make lab       the book in JupyterLab'
+	@echo 'make export    clean the notebooks, write the package and README.md from them'
+	@echo 'make outputs   run every chapter and store what it prints'
+	@echo 'make clean     remove what these commands made'
+
+.venv/ready: constraints.txt settings.ini setup.py
+	@echo 'Setting up .venv (the first time this takes some minutes) ...'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[dev,bench]'
+	@touch $@
+
+demo: .venv/ready
+	@$(BIN)/tnb_demo --out demo
+
+test: .venv/ready
+	@$(BIN)/python tests/chapters.py
+	@$(BIN)/python -m pytest -q tests
+
+lab: .venv/ready
+	@$(BIN)/jupyter lab nbs/index.ipynb
+
+export: .venv/ready
+	@$(BIN)/nbdev_clean
+	@$(BIN)/nbdev_export
+	@$(BIN)/python tests/readme.py
+
+outputs: .venv/ready
+	@$(BIN)/python tests/chapters.py --update
+	@$(BIN)/nbdev_clean
+
+clean:
+	@rm -rf .venv build dist demo docs/_build .pytest_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,13 @@
+import os, sys
+from pathlib import Path
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ['IN_TEST'] = '1' # no progress bars
+
+@pytest.fixture(scope='session')
+def multi30k_dir():
+    "The folder of the real corpora; tests that need it skip where there is none"
+    folder = os.environ.get('TRANSFORMER_NB_DATA')
+    if not folder: pytest.skip('TRANSFORMER_NB_DATA is unset: Multi30k is not here')
+    return Path(folder)

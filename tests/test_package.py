@@ -1,0 +1,22 @@
+"What is installed is the package and nothing else, and it needs no notebook or development tool."
+import os, shutil, subprocess, sys, zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(p.stem for p in (ROOT/'transformer_nb').glob('[a-z]*.py'))
+
+def test_wheel_has_what_belongs(tmp_path):
+    source = tmp_path/'source'
+    source.mkdir()
+    for name in ('setup.py', 'settings.ini', 'README.md', 'LICENSE'): shutil.copy(ROOT/name, source)
+    for name in ('transformer_nb', 'tests', 'nbs'): shutil.copytree(ROOT/name, source/name, ignore=shutil.ignore_patterns('__pycache__', '.*'))
+    subprocess.run([sys.executable, '-m', 'pip', 'wheel', '-qq', '--no-deps', '--no-build-isolation', '-w', tmp_path, '.'], cwd=source, check=True)
+    [wheel] = tmp_path.glob('*.whl')
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {f'transformer_nb/{m}.py' for m in MODULES} <= set(names)
+    assert all(n.startswith('transformer_nb/') and n.endswith('.py') or '.dist-info/' in n for n in names), names
+
+def test_no_development_tool_is_imported():
+    tools = ['IPython', 'nbdev', 'jupyterlab', 'nbclient', 'pytest', 'hypothesis', 'spacy', 'transformers', 'matplotlib_inline']
+    code = f'import sys\nfor m in {tools}: sys.modules[m] = None\n' + '\n'.join(f'import transformer_nb.{m}' for m in MODULES)
+    subprocess.run([sys.executable, '-W', 'error', '-c', code], check=True, cwd='/', env={**os.environ})
