@@ -164,3 +164,10 @@ def test_marian():
     src[0, 5:] = PAD
     with torch.no_grad(): logits = theirs(input_ids=src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt).logits
     close(ours(src, tgt).detach(), logits, atol=1e-5)
+
+def test_initial_weights_are_those_of_linear_layers():
+    "Larger ones, by Xavier's rule, made the post-norm model far slower to learn (chapter 05)"
+    model = Transformer(config())
+    for m in model.modules():
+        if isinstance(m, MultiHeadAttention):
+            for w in (m.qkv, m.output.weight): assert 0.8 * 16**-0.5 < w.abs().max() <= 16**-0.5

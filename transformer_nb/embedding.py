@@ -6,7 +6,7 @@
 __all__ = ['Embedding', 'positional_encoding', 'PositionalEncoding']
 
 # %% ../nbs/04_embedding.ipynb #46dc3ebc
-from math import log, sqrt
+from math import sqrt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,7 +14,8 @@ from torch.nn import functional as F
 # %% ../nbs/04_embedding.ipynb #acce95d5
 class Embedding(nn.Module):
     "One weight matrix, read in both directions (§3.4): ids to vectors, and vectors to scores of the vocabulary"
-    def __init__(self, vocab_size:int, d_model:int):
+    def __init__(self, vocab_size:int, # number of tokens
+                 d_model:int):         # size of a vector
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
@@ -41,7 +42,7 @@ def positional_encoding(n_positions:int, # number of positions, counted from 0
 # %% ../nbs/04_embedding.ipynb #ca6014df
 class PositionalEncoding(nn.Module):
     "Adds to each embedding where it stands (§3.5), then drops elements of the sum (§5.4)"
-    def __init__(self, d_model:int,
+    def __init__(self, d_model:int,       # size of an embedding, even
                  dropout:float,           # probability that an element of the sum is dropped
                  max_len:int,             # the longest sequence
                  kind:str='sinusoidal'):  # 'sinusoidal' as in the paper, or 'learned'

@@ -25,8 +25,7 @@ class MultiHeadAttention(nn.Module):
         self.sizes = n_heads*d_k, n_heads*d_k, n_heads*d_v
         self.qkv = nn.Parameter(torch.empty(sum(self.sizes), d_model)) # all W_i^Q, all W_i^K, all W_i^V
         self.output = nn.Linear(n_heads*d_v, d_model, bias=False)      # W^O
-        for w in self.qkv.split(self.sizes): nn.init.xavier_uniform_(w)
-        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.uniform_(self.qkv, -d_model**-0.5, d_model**-0.5)      # as `nn.Linear` begins, too
 
     def heads(self, x:Tensor # (b, t, h·d_k), or with d_v
              )->Tensor:      # (b, h, t, d_k)
