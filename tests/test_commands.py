@@ -71,7 +71,7 @@ def test_no_overwriting(texts, model):
 def refuses(done, *words):
     "Exit status 2, one line on standard error that has the words, nothing on standard output"
     error = done.stderr.decode()
-    lines = [l for l in error.splitlines() if 'training pairs' not in l]
+    lines = [l for l in error.splitlines() if 'pairs to train on' not in l]
     assert done.returncode == 2 and done.stdout == b'', error
     assert len(lines) == 1 and 'Traceback' not in error, error
     for word in words: assert word in lines[0], lines[0]

@@ -111,6 +111,7 @@ def write_atomically(path:str|Path, # where the file shall stand
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
+    except OSError as e: raise OSError(e.errno, e.strerror, str(path)) from None # a full disk does not name the file
     finally: temporary.unlink(missing_ok=True)
 
 # %% ../nbs/00_core.ipynb #1352db28
@@ -126,7 +127,7 @@ def command(func:Callable)->Callable: # the function of a console script, before
         except InputError as e: message, status = str(e), 2
         except BrokenPipeError: message, status = '', 0
         except OSError as e: message, status = f'{e.filename or "file"}: {e.strerror or e}', 2
-        except KeyboardInterrupt: message, status = 'interrupted', 130
+        except KeyboardInterrupt as e: message, status = str(e) or 'interrupted', 130
         if message: print(f'{func.__name__}: {message}', file=sys.stderr)
         else: os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(status)

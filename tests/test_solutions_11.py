@@ -1,0 +1,21 @@
+"Solutions of the exercises of chapter 11, each with the check that the chapter makes."
+import torch
+from transformer_nb.checkpoint import seal, unseal
+
+def running_mean(mean, new, m):
+    "Exercise 1. The parameters of n steps ago have the weight (1 - m) m^n; of ten steps ago, with m = 0.9, 0.035."
+    for name, w in new.items(): mean[name].lerp_(w, 1 - m)
+
+def movement(a, b):
+    "Exercise 2."
+    (old, _), (new, _) = unseal(a), unseal(b)
+    return {name: ((new[name] - w).norm() / w.norm()).item() for name, w in old.items()}
+
+def test_running_mean():
+    mean = {'w': torch.zeros(3)}
+    for n in (1., 2.): running_mean(mean, {'w': torch.full((3,), n)}, m=0.9)
+    torch.testing.assert_close(mean['w'], torch.full((3,), 0.29))
+
+def test_movement(tmp_path):
+    for name, n in (('a', 1.), ('b', 1.5)): (tmp_path/name).write_bytes(seal(dict(w=torch.full((4,), n)), {}))
+    assert movement(tmp_path/'a', tmp_path/'b') == dict(w=0.5)
