@@ -210,8 +210,8 @@ def cut(sizes:list[int],   # lengths of sentences in the order in which they are
 
 # %% ../nbs/10_data.ipynb #da0a65b2
 def by_length(pairs:list[Ids], rng:random.Random # orders pairs of equal lengths
-             )->list[int]:                       # indices of the pairs, neighbours of nearly equal lengths on both sides
-    "Sort by the longer side, then by the difference of the sides, up and down in turn"
+             )->list[int]:                       # indices of the pairs; neighbours are of nearly equal lengths
+    "Sorted by the longer side, then by the difference of the sides, up and down in turn"
     def key(i):
         s, t = map(len, pairs[i])
         return max(s, t), (s - t) * (-1)**max(s, t), rng.random()

@@ -14,7 +14,7 @@ from .core import PAD
 # %% ../nbs/06_optimizer.ipynb #ada1bb75
 def adam(model:nn.Module # whose parameters are trained
         )->torch.optim.Adam:
-    "Adam with the paper's constants (§5.3), all parameters in one pass (`fused`); the rate comes from a schedule before every step"
+    "Adam with the paper's constants (§5.3); the rate comes from a schedule before every step"
     return torch.optim.Adam(model.parameters(), lr=0., betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 # %% ../nbs/06_optimizer.ipynb #52e6dfa4

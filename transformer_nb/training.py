@@ -52,6 +52,7 @@ def n_processes()->int: return dist.get_world_size() if dist.is_initialized() el
 def rank()->int: # the number of this process, from 0
     return dist.get_rank() if dist.is_initialized() else 0
 
+# %% ../nbs/12_training.ipynb #108eefba
 def summed(*numbers:float)->list[float]: # each summed over all processes
     total = torch.tensor(numbers, dtype=torch.float64)
     if n_processes() > 1: dist.all_reduce(total)
@@ -87,7 +88,7 @@ def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
     "One update of all parameters, or none where loss or gradient are not finite"
     set_rate(optimizer, rate)
     loss = float(add_gradients(model, batches, label_smoothing, n_tokens, precision))
-    norm = get_total_norm([p.grad for p in model.parameters()])
+    norm = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
     loss, bad = summed(loss, not math.isfinite(loss + norm))
     if not bad:
         if clip: clip_grads_with_norm_(model.parameters(), clip, norm)
@@ -205,6 +206,7 @@ def update(self:Trainer):
         raise InputError(f'updates {p.step - 9} to {p.step} had no finite loss or gradient; the checkpoints before them are kept in '
                          f'{self.checkpoints.folder}; try a lower peak_rate, a longer warm-up, or clip 1')
 
+# %% ../nbs/12_training.ipynb #ab0619cd
 @patch
 def rate(self:Trainer)->float: return inverse_sqrt_rate(self.progress.step, self.config.peak_rate, self.config.warmup_steps)
 
@@ -222,6 +224,7 @@ def validate(self:Trainer):
     p.loss, p.n_tokens, p.reported = 0., 0, p.seconds
     self.write_lines()
 
+# %% ../nbs/12_training.ipynb #2000dfe5
 @patch
 def write_lines(self:Trainer):
     if rank() == 0: write_atomically(self.folder/'metrics.jsonl', ''.join(json.dumps(line) + '\n' for line in self.lines).encode())
@@ -284,6 +287,7 @@ def run(self:Trainer)->list[dict]: # the lines of `metrics.jsonl`
     self.finish()
     return self.lines
 
+# %% ../nbs/12_training.ipynb #db98e545
 @patch
 def finish(self:Trainer):
     "The mean of the last checkpoints becomes the model (§6.1)"
@@ -333,6 +337,7 @@ def joined_processes():
     try: yield
     finally: dist.destroy_process_group()
 
+# %% ../nbs/12_training.ipynb #84531793
 def from_first(make): # a function
     "What the first process makes, given to all"
     made = [make() if rank() == 0 else None]
