@@ -7,7 +7,7 @@ from transformer_nb.checkpoint import Checkpoints, load_model, weights
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.training import Trainer, TrainingConfig, Progress, add_gradients, prepared, updates
+from transformer_nb.training import Trainer, TrainingConfig, Progress, add_gradients, plot_training, prepared, updates
 from test_commands import BIN, refuses, run, texts, write # noqa: F401 (texts is a fixture)
 
 def pairs(n, seed=0):
@@ -231,3 +231,13 @@ def test_bf16_needs_a_gpu(texts, tmp_path):
     if torch.cuda.is_available(): pytest.skip('there is a GPU here')
     refuses(run('tnb_train', *options(texts, tmp_path/'m', '--precision', 'bf16')), 'needs a CUDA GPU')
     refuses(run('tnb_train', *options(texts, tmp_path/'m', '--precision', 'fp64')), "'fp64'", 'auto, fp32 or bf16')
+
+def test_the_bar_shows_what_matters(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv('IN_TEST')
+    trainer(tmp_path, max_minutes=5).run()
+    err = capsys.readouterr().err
+    for word in ('loss=', 'valid_ppl=', 'tok/s=', 'rate=', '12/12'): assert word in err
+
+def test_learning_curve(tmp_path):
+    ax = plot_training([dict(pairs=3)] + trainer(tmp_path).run())
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[3, 6, 9, 12]] * 2
