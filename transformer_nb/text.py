@@ -105,7 +105,7 @@ def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages t
         vocab_size=vocab_size, special_tokens=SPECIAL_TOKENS, initial_alphabet=alphabet, show_progress=False))
     return cls(tokenizer)
 
-# %% ../nbs/08_text.ipynb #4084e280
+# %% ../nbs/08_text.ipynb #85583619
 @patch
 def to_json(self:BPETokenizer)->str: # everything that `from_json` needs
     return self.tokenizer.to_str(pretty=True)
@@ -115,8 +115,9 @@ def from_json(cls:BPETokenizer, text:str)->BPETokenizer:
     "The tokenizer that `to_json` wrote; raises `ValueError` where the text is none"
     try: tokenizer = tokenizers.Tokenizer.from_str(text)
     except Exception as e: raise ValueError(f'not a tokenizer of pieces: {e}') from None
-    if not isinstance(tokenizer.model, models.BPE) or [tokenizer.id_to_token(i) for i in range(4)] != SPECIAL_TOKENS:
-        raise ValueError('not a tokenizer of pieces: byte-pair encoding with our four special tokens first is asked for')
+    kinds = isinstance(tokenizer.model, models.BPE), isinstance(tokenizer.decoder, decoders.ByteLevel)
+    if not all(kinds) or [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))] != SPECIAL_TOKENS:
+        raise ValueError(f'not a tokenizer of pieces: it should join bytes, and its first tokens should be {" ".join(SPECIAL_TOKENS)}')
     return cls(tokenizer)
 
 # %% ../nbs/08_text.ipynb #f73738e5

@@ -4,29 +4,34 @@
 
 # %% auto #0
 __all__ = ['begun', 'train_translator', 'prepare_data', 'reasons', 'said', 'Translator', 'plot_attention', 'recipe',
-           'check_positive', 'summary', 'tnb_train', 'settings', 'tnb_translate', 'tnb_evaluate', 'tnb_demo',
-           'show_results']
+           'check_positive', 'summary', 'tnb_train', 'settings', 'in_chunks', 'tnb_translate', 'output_lines',
+           'search_options', 'find_device', 'tnb_evaluate', 'evaluate', 'last_weights', 'tnb_export', 'fill_spec',
+           'tnb_demo', 'show_results']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
-import json, shutil, sys, time
+import gzip, json, os, sys, time
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from math import exp
 from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 from fastcore.script import Param, call_parse, store_true
 from matplotlib.axes import Axes
-from .checkpoint import Checkpoints, fingerprint, load_model, load_part, read_tokenizer, remove_half_written, save_model
-from .core import BOS, EOS, InputError, command, default_device, figure_style, heatmap, set_seed, write_atomically
+from torch import Tensor
+from tqdm import tqdm
+from .checkpoint import Checkpoints, average as average_weights, fingerprint, load_model, load_part, read_tokenizer, remove_half_written, save_model
+from .core import InputError, command, default_device, figure_style, heatmap, set_seed, write_atomically
 from .copy_task import tnb_copy_task
-from .data import Batch, TokenBatches, encode_pairs, load_corpus, read_pairs, split_lines
-from .decoding import translate_ids
+from .data import TokenBatches, decode_lines, encode_pairs, load_corpus, read_pairs
+from .decoding import Hypothesis, alignment, search
 from .evaluation import score
-from .model import Transformer, TransformerConfig, attention_weights
+from .model import Transformer, TransformerConfig
 from .optimizer import paper_rate
 from .text import BPETokenizer
-from .training import Trainer, TrainingConfig, choose_precision, from_first, joined_processes, plot_training, rank
+from .training import Trainer, TrainingConfig, choose_precision, from_first, joined_processes, plot_training, rank, valid_loss
 
 # %% ../nbs/15_translation.ipynb #93dfe4d2
 def begun(folder:str|Path, resume:bool # shall a training in it be continued?
@@ -80,8 +85,10 @@ def prepare_data(corpus:dict, tokenizer:BPETokenizer, max_len:int # the most tok
         if not left: raise InputError(f'no sentence pair is left to {name} on; left out: {reasons(out)}; at most {max_len} tokens fit')
     return pairs, valid, dict(pairs=len(pairs), dropped=dropped, valid_pairs=len(valid), valid_dropped=dropped_valid, vocabulary=tokenizer.vocab_size)
 
+# %% ../nbs/15_translation.ipynb #1df7cf23
 def reasons(dropped:dict[str,int])->str: return ', '.join(f'{n} {reason}' for reason, n in dropped.items())
 
+# %% ../nbs/15_translation.ipynb #dbd34818
 def said(data:dict, vocab_size:int)->str: # in one line
     less = '' if data['vocabulary'] == vocab_size else f' (the texts give no more; {vocab_size} were asked for)'
     sets = [f'{data[pairs]} pairs to {name} on, left out: {reasons(data[dropped])}'
@@ -90,21 +97,28 @@ def said(data:dict, vocab_size:int)->str: # in one line
 
 # %% ../nbs/15_translation.ipynb #c402f906
 class Translator:
-    "A trained model that takes strings and gives strings"
+    "A trained model that takes strings and gives strings, by beam search (§6.1)"
     def __init__(self, folder:str|Path,              # model folder
-                 device:torch.device|None=None):     # by default the GPU where there is one
+                 device:torch.device|None=None,      # by default the GPU where there is one
+                 beam_size:int=4,                    # 1: greedy search
+                 **options):                         # further ones of `search`: `alpha`, `n_best`, `batch_tokens`
         self.model, self.tokenizer = load_model(folder, device or default_device())
+        self.options = dict(beam_size=beam_size) | options
         self.limit = self.model.config.max_len - 1   # the most source tokens; `</s>` is one more
 
-    def translate(self, texts:list[str], # a sentence each
-                 )->list[str]:           # as many, in the same order, on one line each; empty for empty
-        "A sentence of more tokens than the model's limit is translated up to there"
+    def search(self, texts:list[str]            # a sentence each
+              )->list[list[Hypothesis]]:        # for each the best hypotheses; none for an empty sentence
+        "A sentence of more tokens than the model's limit is read up to there"
         full = [i for i, text in enumerate(texts) if text.strip()]
-        ids = self.tokenizer.encode_batch([texts[i] for i in full])
-        out = [''] * len(texts)
-        for i, chosen in zip(full, translate_ids(self.model, [x[:self.limit] for x in ids])):
-            out[i] = ' '.join(self.tokenizer.decode(chosen).split())
+        ids, out = self.tokenizer.encode_batch([texts[i] for i in full]), [[] for _ in texts]
+        for i, found in zip(full, search(self.model, [x[:self.limit] for x in ids], **self.options)): out[i] = found
         return out
+
+    def text(self, hypothesis:Hypothesis)->str: # on one line
+        return self.tokenizer.decode(hypothesis.ids).replace('\n', ' ').replace('\r', ' ').strip()
+
+    def translate(self, texts:list[str])->list[str]: # as many, in the same order; empty for empty
+        return [self.text(found[0]) if found else '' for found in self.search(texts)]
 
     def too_long(self, texts:list[str])->list[int]: # which of them exceed the limit
         return [i for i, ids in enumerate(self.tokenizer.encode_batch(texts)) if len(ids) > self.limit]
@@ -115,13 +129,11 @@ def plot_attention(translator:Translator,
                    ax:Axes|None=None, # by default a new figure
                   )->Axes:
     "Cross-attention of the last layer, mean over its heads, for a sentence and the model's own translation of it"
-    ids, bpe, device = translator.tokenizer.encode(text), translator.tokenizer, next(translator.model.parameters()).device
-    [chosen] = translate_ids(translator.model, [ids])
-    src, tgt = torch.tensor([ids + [EOS]], device=device), torch.tensor([[BOS] + chosen], device=device)
-    weights = attention_weights(translator.model, src, tgt)['cross'][-1, 0].mean(0) # (t, s)
-    names = [[bpe.decode([i]).strip() or '␣' for i in side] + ['</s>'] for side in (ids, chosen)]
-    ax = heatmap(weights, columns=names[0], rows=names[1], xlabel='source token', ylabel='predicted token', ax=ax, vmin=0, vmax=1)
-    return ax
+    ids, bpe = translator.tokenizer.encode(text), translator.tokenizer
+    [[found, *_]] = translator.search([text])
+    columns, rows = ([bpe.decode([i]).strip() or '␣' for i in side] + ['</s>'] for side in (ids, found.ids))
+    weights = alignment(translator.model, ids, found.ids) # (t, s)
+    return heatmap(weights, columns=columns, rows=rows, xlabel='source token', ylabel='predicted token', ax=ax, vmin=0, vmax=1)
 
 # %% ../nbs/15_translation.ipynb #246cea4a
 def recipe(preset:str, # 'tiny', 'base' or 'big'
@@ -201,31 +213,140 @@ def settings(preset, vocab_size, dropout, peak_rate, warmup_steps, precision, re
     return model_config, TrainingConfig(peak_rate=peak_rate or peak, warmup_steps=warmup_steps or warmup, precision=precision, **rest)
 
 # %% ../nbs/15_translation.ipynb #3e33e4c7
+def in_chunks(lines:Iterable[str], most:int)->Iterator[list[str]]: # of 1, 2, 4, … lines, at most `most`
+    size, lines = 1, iter(lines)
+    while chunk := list(islice(lines, size)):
+        yield chunk
+        size = min(2*size, most)
+
+# %% ../nbs/15_translation.ipynb #e8a32f1f
 @call_parse
 @command
-def tnb_translate(folder:Param('model folder', str)):
-    "Translate standard input to standard output, one line for each line, empty for empty"
-    translator = Translator(folder)
-    texts = split_lines(sys.stdin.buffer.read(), 'standard input')
-    for i in translator.too_long(texts):
-        print(f'tnb_translate: line {i + 1} has more than {translator.limit} tokens; it is translated up to there', file=sys.stderr)
-    out = ''.join(text + '\n' for text in translator.translate(texts))
-    sys.stdout.buffer.write(out.encode())
-    sys.stdout.buffer.flush()
+def tnb_translate(
+    folder:Param('model folder', str),
+    file:Param('sentences, one a line (plain or .gz); by default standard input', str, nargs='?', opt=False)=None,
+    beam_size:Param('hypotheses that are kept; 1 is greedy search', int)=4,
+    alpha:Param('exponent of the length penalty', float)=0.6,
+    n_best:Param('translations of each line, as `number ||| translation ||| score`', int)=1,
+    batch_tokens:Param('the most source tokens of a batch', int)=4096,
+    device:Param('such as cpu or cuda', str)=None):
+    "Translate a file, or standard input, to standard output: one line for each line, empty for empty"
+    options = search_options(beam_size, alpha, batch_tokens, n_best)
+    translator = Translator(folder, find_device(device), **options)
+    stream = sys.stdin.buffer if file is None else (gzip.open if file.endswith('.gz') else open)(file, 'rb')
+    n, most = 0, 1 if stream.isatty() else 2048
+    with tqdm(unit=' lines', disable=True if os.environ.get('IN_TEST') else None) as bar: # None: on a terminal only
+        for chunk in in_chunks(decode_lines(stream, file or 'standard input'), most):
+            for i in translator.too_long(chunk):
+                print(f'tnb_translate: line {n + i + 1} has more than {translator.limit} tokens; it is translated up to there', file=sys.stderr)
+            sys.stdout.buffer.write(''.join(output_lines(translator, chunk, n, n_best)).encode())
+            sys.stdout.buffer.flush()
+            n += len(chunk)
+            bar.update(len(chunk))
 
-# %% ../nbs/15_translation.ipynb #f7146fa5
+# %% ../nbs/15_translation.ipynb #bba152c8
+def output_lines(translator:Translator, chunk:list[str], n:int, n_best:int)->Iterator[str]: # of the lines from number n on
+    for i, found in enumerate(translator.search(chunk), n):
+        if n_best == 1: yield (translator.text(found[0]) if found else '') + '\n'
+        else: yield from (f'{i} ||| {translator.text(h)} ||| {h.score:.4f}\n' for h in found)
+
+# %% ../nbs/15_translation.ipynb #660ce340
+def search_options(beam_size, alpha, batch_tokens, n_best=1)->dict:
+    check_positive(beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best)
+    if alpha < 0: raise InputError(f'--alpha is {alpha}; it must be at least 0')
+    if n_best > beam_size: raise InputError(f'--n_best is {n_best}; it must not be larger than --beam_size, {beam_size}')
+    return dict(beam_size=beam_size, alpha=alpha, batch_tokens=batch_tokens, n_best=n_best)
+
+# %% ../nbs/15_translation.ipynb #c2aa7794
+def find_device(name:str|None)->torch.device:
+    try: return torch.empty(0, device=name or default_device()).device
+    except (RuntimeError, AssertionError) as e: raise InputError(f'--device {name}: {str(e).splitlines()[0]}') from None
+
+# %% ../nbs/15_translation.ipynb #32827c0b
 @call_parse
 @command
 def tnb_evaluate(
     folder:Param('model folder', str),
     src:Param('sentences to translate, one a line (plain or .gz)', str)=None,
-    ref:Param('their reference translations', str)=None):
-    "Translate a file and score it: one JSON object with `bleu`, `chrf`, `signatures`, `sentences`, `seconds`"
+    ref:Param('their reference translations', str)=None,
+    lang:Param('language of the references, for Moses tokenisation', str)=None,
+    beam_size:Param('hypotheses that are kept; 1 is greedy search', int)=4,
+    alpha:Param('exponent of the length penalty', float)=0.6,
+    average:Param('take the mean of so many last checkpoints, not the final model', int)=None,
+    batch_tokens:Param('the most source tokens of a batch', int)=4096,
+    device:Param('such as cpu or cuda', str)=None):
+    "Translate a file and score it: one JSON object"
     if src is None or ref is None: raise InputError('--src and --ref are needed: a file to translate and its references')
-    sources, references = map(list, zip(*read_pairs(src, ref)))
-    translator, start = Translator(folder), time.perf_counter()
-    scores = score(translator.translate(sources), references)
-    print(json.dumps(scores | dict(sentences=len(sources), seconds=round(time.perf_counter() - start, 1))))
+    check_positive(average=average)
+    pairs = read_pairs(src, ref)
+    translator = Translator(folder, find_device(device), **search_options(beam_size, alpha, batch_tokens))
+    if average: translator.model.load_state_dict(last_weights(folder, average))
+    print(json.dumps(evaluate(translator, pairs, lang)))
+
+# %% ../nbs/15_translation.ipynb #84c01043
+def evaluate(translator:Translator, pairs:list[tuple[str,str]], # sentences and their references
+             lang:str|None=None                                 # of the references, for Moses tokenisation
+            )->dict:                                            # scores, perplexity and speed
+    sources, references = map(list, zip(*pairs))
+    start, found = time.perf_counter(), translator.search(sources)
+    seconds, n_tokens = time.perf_counter() - start, sum(len(h[0].log_probs) for h in found if h)
+    scores = score([translator.text(h[0]) if h else '' for h in found], references, lang=lang, interval=True)
+    ids, _ = encode_pairs(pairs, translator.tokenizer, translator.model.config.max_len)
+    batches = [b.to(next(translator.model.parameters()).device) for b in TokenBatches(ids, 4096).epoch(0)]
+    return scores | dict(ppl=round(exp(valid_loss(translator.model, batches)), 3) if ids else None, sentences=len(pairs),
+                         tokens_per_second=round(n_tokens / seconds), seconds=round(seconds, 1))
+
+# %% ../nbs/15_translation.ipynb #72cada48
+def last_weights(folder:str|Path, n:int)->dict[str,Tensor]: # mean of the last n checkpoints of a training
+    paths = Checkpoints(Path(folder)/'checkpoints', n).intact()[-n:]
+    if len(paths) < n: raise InputError(f'{folder}/checkpoints has {len(paths)} checkpoints, --average asks for {n}')
+    return average_weights(paths)
+
+# %% ../nbs/15_translation.ipynb #1c459e03
+@call_parse
+@command
+def tnb_export(folder:Param('model folder', str), out:Param('folder for CTranslate2 to write; must be new', str)):
+    "Write a model for CTranslate2 (pip install ctranslate2)"
+    try: import ctranslate2.specs
+    except ImportError: raise InputError('CTranslate2 is not installed; run: pip install ctranslate2') from None
+    model, tokenizer = load_model(folder)
+    c = model.config
+    if not c.d_k == c.d_v == c.d_model / c.n_heads: raise InputError(f'CTranslate2 wants d_k = d_v = d_model / n_heads; here {c.d_k}, {c.d_v}, {c.d_model / c.n_heads:g}')
+    begun(out, resume=False)
+    spec = ctranslate2.specs.TransformerSpec.from_config((c.n_encoder_layers, c.n_decoder_layers), c.n_heads, pre_norm=c.norm == 'pre')
+    fill_spec(spec, model)
+    pieces = [tokenizer.tokenizer.id_to_token(i) for i in range(c.vocab_size)]
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    for name, value in dict(add_source_eos=True, decoder_start_token='<s>', bos_token='<s>', eos_token='</s>', unk_token='<unk>').items():
+        setattr(spec.config, name, value)
+    spec.validate()
+    spec.optimize()
+    Path(out).mkdir(parents=True, exist_ok=True)
+    spec.save(str(out))
+    write_atomically(Path(out)/'tokenizer.json', tokenizer.to_json().encode())
+
+# %% ../nbs/15_translation.ipynb #43ff0d17
+def fill_spec(spec, model:Transformer):
+    "Our weights, where CTranslate2 wants them"
+    def put(part, names, tensors):
+        for name, x in zip(names.split(), tensors): setattr(part, name, x.detach().cpu().float().numpy())
+    def put_attention(part, a, residual, cross=False):
+        for linear, w in zip(part.linear, (*(a.qkv.tensor_split([a.sizes[0]]) if cross else [a.qkv]), a.output.weight)): put(linear, 'weight', [w])
+        put(part.layer_norm, 'gamma beta', residual.norm.parameters())
+    for part, stack, embedding, positions in ((spec.encoder, model.encoder, model.src_embedding, model.src_positions),
+                                              (spec.decoder, model.decoder, model.tgt_embedding, model.tgt_positions)):
+        put(part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings, 'weight', [embedding.weight])
+        put(part.position_encodings, 'encodings', [positions.table])
+        part.scale_embeddings = True
+        if model.config.norm == 'pre': put(part.layer_norm, 'gamma beta', stack.norm.parameters())
+        for row, layer in zip(part.layer, stack.layers):
+            put_attention(row.self_attention, layer.self_attention, layer.residuals[0])
+            if part is spec.decoder: put_attention(row.attention, layer.cross_attention, layer.residuals[1], cross=True)
+            put(row.ffn.linear_0, 'weight bias', layer.feed_forward.inner.parameters())
+            put(row.ffn.linear_1, 'weight bias', layer.feed_forward.outer.parameters())
+            put(row.ffn.layer_norm, 'gamma beta', layer.residuals[-1].norm.parameters())
+    put(spec.decoder.projection, 'weight', [model.output.weight])
 
 # %% ../nbs/15_translation.ipynb #ae485ed7
 @call_parse
