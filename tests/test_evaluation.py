@@ -89,12 +89,31 @@ def test_paired_test():
     assert abs(result['difference'] - (result['system'] - result['baseline'])) < 0.011 and result['p'] < 0.01
     back = paired_test(better, worse, REFERENCES)
     assert back['difference'] == -result['difference'] and back['p'] < 0.01
-    assert 'bs:1000' in result['signature'] and json.dumps(result)
+    assert 'ar:10000' in result['signature'] and json.dumps(result)
 
 def test_equals_are_equal():
     assert paired_test(spoiled(0.2), spoiled(0.2), REFERENCES)['p'] == 1
-    p = [paired_test(spoiled(0.2, 2*i), spoiled(0.2, 2*i + 1), REFERENCES)['p'] for i in range(10)]
-    assert sum(x < 0.05 for x in p) <= 2, p
+    p = [paired_test(spoiled(0.2, 2*i), spoiled(0.2, 2*i + 1), REFERENCES, n_samples=1000)['p'] for i in range(20)]
+    assert sum(x < 0.05 for x in p) <= 3 and 0.2 < sum(p)/20 < 0.8, p
+
+@pytest.mark.parametrize('k', [1, 2, 3, 5])
+def test_few_mended_sentences_are_no_proof(k):
+    "Against all 2^k exchanges of the k sentences that differ, one by one"
+    system = spoiled(0.2)
+    hit = [i for i, (t, r) in enumerate(zip(system, REFERENCES)) if t != r][:k]
+    def exchanged(chosen): # two systems: mended where chosen, and mended elsewhere
+        pair = [list(system), list(system)]
+        for n, i in enumerate(hit): pair[chosen >> n & 1][i] = REFERENCES[i]
+        return [BLEU().corpus_score(s, [REFERENCES]).score for s in pair]
+    differences = [abs(a - b) for a, b in map(exchanged, range(2**k))]
+    exact = sum(d >= differences[0] - 1e-9 for d in differences) / 2**k
+    mended = [r if i in hit else t for i, (t, r) in enumerate(zip(system, REFERENCES))]
+    assert abs(paired_test(system, mended, REFERENCES)['p'] - exact) < 0.0002 and exact == 2**(1 - k)
+
+def test_other_words_with_the_same_counts_are_no_difference():
+    "Wrong words in place of wrong words: nothing that BLEU counts is different"
+    first = spoiled(0.2)
+    assert paired_test(first, [line.replace(' x ', ' y ') for line in first], REFERENCES)['p'] == 1
 
 @pytest.mark.parametrize('wrong', ['baseline', 'system'])
 def test_paired_test_names_the_side_that_is_short(wrong):

@@ -22,16 +22,16 @@ from fastcore.script import Param, call_parse, store_true
 from matplotlib.axes import Axes
 from torch import Tensor
 from tqdm import tqdm
-from .checkpoint import Checkpoints, average as average_weights, fingerprint, load_model, load_part, read_tokenizer, remove_half_written, save_model
-from .core import InputError, command, default_device, figure_style, heatmap, set_seed, write_atomically
+from .checkpoint import Checkpoints, average, fingerprint, load_model, remove_half_written, save_model
+from .core import InputError, command, default_device, figure_style, heatmap, set_seed
 from .copy_task import tnb_copy_task
 from .data import TokenBatches, decode_lines, encode_pairs, load_corpus, read_pairs
 from .decoding import Hypothesis, alignment, search
-from .evaluation import score
+from .evaluation import perplexity, score
 from .model import Transformer, TransformerConfig
 from .optimizer import paper_rate
 from .text import BPETokenizer
-from .training import Trainer, TrainingConfig, choose_precision, from_first, joined_processes, plot_training, rank, valid_loss
+from .training import Trainer, TrainingConfig, choose_precision, from_first, joined_processes, plot_training, rank
 
 # %% ../nbs/15_translation.ipynb #93dfe4d2
 def begun(folder:str|Path, resume:bool # shall a training in it be continued?
@@ -59,12 +59,12 @@ def train_translator(out:str|Path,              # model folder to write
     out, texts = Path(out), (text for pair in corpus['train'] for text in pair)
     resume = from_first(lambda: begun(out, resume))
     tokenizer = BPETokenizer.from_json(from_first(lambda: (
-        load_part(out/'tokenizer.json', read_tokenizer) if resume else BPETokenizer.train(texts, vocab_size)).to_json()))
+        BPETokenizer.load(out/'tokenizer.json') if resume else BPETokenizer.train(texts, vocab_size)).to_json()))
     config = model_config(tokenizer.vocab_size)
     pairs, valid, data = prepare_data(corpus, tokenizer, min(config.max_len, batch_tokens))
     if rank() == 0:
         print(said(data, data['vocabulary'] if resume else vocab_size), file=sys.stderr)
-        if not resume: write_atomically(out/'tokenizer.json', tokenizer.to_json().encode())
+        if not resume: tokenizer.save(out/'tokenizer.json')
     about = dict(corpus=fingerprint([corpus['train'], corpus['valid']]), vocabulary=fingerprint(tokenizer.to_json()),
                  vocab_size_asked=vocab_size, batch_tokens=batch_tokens) | asdict(config)
     set_seed(training.seed)
@@ -290,17 +290,17 @@ def evaluate(translator:Translator, pairs:list[tuple[str,str]], # sentences and 
     sources, references = map(list, zip(*pairs))
     start, found = time.perf_counter(), translator.search(sources)
     seconds, n_tokens = time.perf_counter() - start, sum(len(h[0].log_probs) for h in found if h)
-    scores = score([translator.text(h[0]) if h else '' for h in found], references, lang=lang, interval=True)
+    scores = score([translator.text(h[0]) if h else '' for h in found], references, lang, n_bootstrap=1000)
     ids, _ = encode_pairs(pairs, translator.tokenizer, translator.model.config.max_len)
     batches = [b.to(next(translator.model.parameters()).device) for b in TokenBatches(ids, 4096).epoch(0)]
-    return scores | dict(ppl=round(exp(valid_loss(translator.model, batches)), 3) if ids else None, sentences=len(pairs),
+    return scores | dict(ppl=round(perplexity(translator.model, batches), 3) if ids else None, sentences=len(pairs),
                          tokens_per_second=round(n_tokens / seconds), seconds=round(seconds, 1))
 
 # %% ../nbs/15_translation.ipynb #72cada48
 def last_weights(folder:str|Path, n:int)->dict[str,Tensor]: # mean of the last n checkpoints of a training
     paths = Checkpoints(Path(folder)/'checkpoints', n).intact()[-n:]
     if len(paths) < n: raise InputError(f'{folder}/checkpoints has {len(paths)} checkpoints, --average asks for {n}')
-    return average_weights(paths)
+    return average(paths)
 
 # %% ../nbs/15_translation.ipynb #1c459e03
 @call_parse
@@ -324,7 +324,7 @@ def tnb_export(folder:Param('model folder', str), out:Param('folder for CTransla
     spec.optimize()
     Path(out).mkdir(parents=True, exist_ok=True)
     spec.save(str(out))
-    write_atomically(Path(out)/'tokenizer.json', tokenizer.to_json().encode())
+    tokenizer.save(Path(out)/'tokenizer.json')
 
 # %% ../nbs/15_translation.ipynb #43ff0d17
 def fill_spec(spec, model:Transformer):

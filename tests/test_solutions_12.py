@@ -1,0 +1,37 @@
+"Solutions of the exercises of chapter 12, each with a check like the chapter's."
+import torch
+from transformer_nb.data import TokenBatches
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.training import add_gradients
+
+def agreement(model, a, b):
+    """Exercise 1. A gradient of n batches is the true one plus noise that shrinks like 1/√n.
+
+    As long as the noise is the larger part, the cosine of two independent ones grows in proportion to n; once the signal
+    dominates it comes near 1, and a larger batch buys little.
+    """
+    def gradient(batches):
+        model.zero_grad()
+        add_gradients(model, batches)
+        return torch.cat([p.grad.flatten() for p in model.parameters()])
+    return torch.cosine_similarity(gradient(a), gradient(b), dim=0).item()
+
+def stopped_at(losses, patience):
+    "Exercise 2."
+    best, stale = float('inf'), 0
+    for n, loss in enumerate(losses, 1):
+        best, stale = (loss, 0) if loss < best else (best, stale + 1)
+        if stale == patience: return n
+
+def test_agreement():
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(30, d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, dropout=0.))
+    pairs = [(torch.randint(4, 30, (5,)).tolist(),) * 2 for _ in range(400)]
+    batches = list(TokenBatches(pairs, 60).epoch(0))
+    a, b = batches[:16], batches[16:32]
+    assert abs(agreement(model, a, a) - 1) < 1e-5
+    assert agreement(model, a, b) > agreement(model, a[:1], b[:1])
+
+def test_stopped_at():
+    assert stopped_at([3., 2., 2., 2.5, 1.], 2) == 4
+    assert stopped_at([3., 2., 2.5, 1.9, 2., 1.8], 2) is None
