@@ -321,7 +321,7 @@ def plot_training(lines:list[dict],  # of `metrics.jsonl`
     "Learning curves: training and validation loss over the updates"
     if ax is None: _, ax = plt.subplots()
     lines = [line for line in lines if 'step' in line]
-    for name, label in (('train_loss', 'training, smoothed, with dropout'), ('valid_loss', 'validation')):
+    for name, label in (('train_loss', 'training'), ('valid_loss', 'validation')):
         ax.plot([line['step'] for line in lines], [line[name] for line in lines], label=label)
     ax.set(xlabel='update', ylabel='loss (nats a target token)', ylim=(0, None))
     ax.legend()

@@ -68,12 +68,14 @@ def train_translator(out:str|Path,              # model folder to write
     about = dict(corpus=fingerprint([corpus['train'], corpus['valid']]), vocabulary=fingerprint(tokenizer.to_json()),
                  vocab_size_asked=vocab_size, batch_tokens=batch_tokens) | asdict(config)
     set_seed(training.seed)
-    trainer = Trainer(Transformer(config).to(default_device()), TokenBatches(pairs, batch_tokens, training.seed),
-                      list(TokenBatches(valid, batch_tokens).epoch(0)), training, out, about, lines=[data])
+    model = Transformer(config).to(default_device())
+    data['parameters'] = sum(p.numel() for p in model.parameters())
+    trainer = Trainer(model, TokenBatches(pairs, batch_tokens, training.seed), list(TokenBatches(valid, batch_tokens).epoch(0)),
+                      training, out, about, lines=[data])
     if resume and not trainer.resume(): raise InputError(f'{out}/checkpoints: no state can be read')
     if resume and rank() == 0: print(f'continued after update {trainer.progress.step}', file=sys.stderr)
     lines = trainer.run()
-    if rank() == 0: save_model(out, trainer.model, tokenizer, training=asdict(training) | dict(batch_tokens=batch_tokens) | data | lines[-1])
+    if rank() == 0: save_model(out, model, tokenizer, training=asdict(training) | dict(batch_tokens=batch_tokens) | data | lines[-1])
     return lines
 
 # %% ../nbs/15_translation.ipynb #1c4ef003
@@ -152,8 +154,8 @@ def check_positive(**values):
 
 # %% ../nbs/15_translation.ipynb #7ae54eb2
 def summary(out, lines:list[dict])->str: # what was trained, for how long, how well, and how to use it
-    last, speeds = lines[-1], [line['tokens_per_second'] for line in lines if 'step' in line]
-    return (f"{last['step']} updates in {last['seconds']/60:.1f} minutes, {sum(speeds) / len(speeds):,.0f} target tokens/s"
+    data, last, speeds = lines[0], lines[-1], [line['tokens_per_second'] for line in lines if 'step' in line]
+    return (f"{data['parameters']:,} parameters trained on {data['pairs']:,} pairs: {last['step']} updates in {last['seconds']/60:.1f} minutes, {sum(speeds) / len(speeds):,.0f} target tokens/s"
             + (f", {last['skipped']} updates skipped" if last['skipped'] else '') +
             f"\nvalidation perplexity: mean of the last checkpoints {exp(last['average_loss']):.2f}, best single one {exp(last['best_loss']):.2f}"
             f"\ntranslate with: tnb_translate {out} < sentences.txt > translations.txt"
