@@ -382,4 +382,4 @@ def show_results(translator:Translator, pairs:list[tuple[str,str]], lines:list[d
     for name, draw in dict(loss=lambda: plot_training(lines), attention=lambda: plot_attention(translator, shown)).items():
         draw().figure.savefig(out/f'{name}.svg', metadata={'Date': None})
         plt.close()
-    print('Written:', *sorted(str(p) for p in out.rglob('*') if p.is_file()), sep='\n  ')
+    print('Written:', *sorted(str(p) for p in out.rglob('*') if p.is_file() and p.parent.name != 'checkpoints'), sep='\n  ')
