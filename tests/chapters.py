@@ -9,6 +9,7 @@ their outputs. Text must come out the same, numbers within 1 %; of figures, and 
 of output is compared.
 """
 import os, re, sys, time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
@@ -39,7 +40,7 @@ def execute(path):
     with TemporaryDirectory() as sockets:
         kernel = AsyncKernelManager(transport='ipc', ip=f'{sockets}/kernel')
         NotebookClient(fresh, km=kernel, timeout=600, coalesce_streams=True, record_timing=False,
-                       resources={'metadata': {'path': str(NBS)}}).execute(env={**os.environ, 'IN_TEST': '1'}, stderr=DEVNULL)
+                       resources={'metadata': {'path': str(NBS)}}).execute(env={**os.environ, 'IN_TEST': '1', 'OMP_NUM_THREADS': '1'}, stderr=DEVNULL)
     outputs = {c.id: c.outputs for c in fresh.cells}
     for cell in stored.cells:
         if cell.cell_type == 'code': cell.execution_count = None
@@ -77,19 +78,24 @@ def differences(stored, fresh):
             found.append(f'cell {i} ({old.id}): stored output is not what it prints now\n  stored: {was!r}\n  now:    {now!r}')
     return found
 
+def run(path, update):
+    "Seconds, and what is wrong"
+    start, problems = time.perf_counter(), []
+    try: fresh = execute(path)
+    except CellExecutionError as e: problems = [str(e)]
+    else:
+        if update: path.write_text(nbformat.writes(fresh, indent=1, sort_keys=True, ensure_ascii=False) + '\n', encoding='utf8')
+        else: problems = differences(nbformat.read(path, as_version=4), fresh)
+    return time.perf_counter() - start, problems
+
 def main(names, update=False):
     paths = [p for p in sorted(NBS.glob('*.ipynb')) if not names or any(p.name.startswith(n) for n in names)]
     if not paths: sys.exit(f'no chapter begins with {" or ".join(names)}')
     failed = 0
-    for path in paths:
-        start = time.perf_counter()
-        try: fresh = execute(path)
-        except CellExecutionError as e: problems = [str(e)]
-        else:
-            problems = [] if update else differences(nbformat.read(path, as_version=4), fresh)
-            if update: path.write_text(nbformat.writes(fresh, indent=1, sort_keys=True, ensure_ascii=False) + '\n', encoding='utf8')
-        failed += bool(problems)
-        print(f'{"FAILED" if problems else "ok":6} {path.stem:20} {time.perf_counter() - start:5.1f} s', *problems, sep='\n' if problems else '', flush=True)
+    with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool: # one thread each: the tensors are small
+        for path, (seconds, problems) in zip(paths, pool.map(run, paths, [update] * len(paths))):
+            failed += bool(problems)
+            print(f'{"FAILED" if problems else "ok":6} {path.stem:20} {seconds:5.1f} s', *problems, sep='\n' if problems else '', flush=True)
     print(f'{len(paths) - failed} passed, {failed} failed', flush=True)
     sys.exit(bool(failed))
 

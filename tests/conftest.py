@@ -4,6 +4,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ['IN_TEST'] = '1' # no progress bars
+os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are too small for more
 
 @pytest.fixture(scope='session')
 def multi30k_dir():
