@@ -87,6 +87,9 @@ def test_translate_file_gzip_and_n_best(model, texts, tmp_path):
     assert next(row[1] for row in best if row[0] == '0') == plain[0]
     refuses(run('tnb_translate', model, tmp_path/'x.gz', '--n_best', 5), '--n_best is 5', '--beam_size, 4')
     refuses(run('tnb_translate', model, tmp_path/'none'), 'none', 'No such file')
+    for data in (b'no gzip', gzip.compress(b'Ja.\n')[:-9]):
+        (tmp_path/'cut.gz').write_bytes(data)
+        refuses(run('tnb_translate', model, tmp_path/'cut.gz'), 'cut.gz: not a whole gzip file')
     refuses(run('tnb_translate', model, '--device', 'abacus'), '--device abacus')
     refuses(run('tnb_translate', model, '--alpha', -1), '--alpha is -1')
 
@@ -104,7 +107,8 @@ def test_ten_thousand_odd_lines(model):
     assert done.returncode == 0 and len(out) == len(lines) + 1 and out[-1] == '', done.stderr.decode()[-500:]
     assert all(not o for line, o in zip(lines, out) if not line.strip())
     said = done.stderr.decode().splitlines()
-    assert all('more than 511 tokens' in s for s in said) and f'line {len(lines) - 2} has' in said[-3 if len(said) > 2 else 0]
+    assert all('more than 511 tokens' in s for s in said)
+    for n in (len(lines) - 2, len(lines) - 1): assert any(f'line {n} has' in s for s in said)
 
 def test_evaluate_is_one_json_object(model, texts):
     done = run('tnb_evaluate', model, '--src', texts/'valid.de', '--ref', texts/'valid.en', '--lang', 'en', '--beam_size', 2)

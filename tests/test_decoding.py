@@ -5,8 +5,10 @@ import pytest, torch
 from transformer_nb.core import BOS, EOS
 from transformer_nb.data import pad
 from transformer_nb.decoding import (Cache, alignment, beam_search, greedy, length_penalty, next_logits, output_limits, power_penalty,
-                                     search, translate_ids)
+                                     search)
 from transformer_nb.model import Transformer, TransformerConfig
+
+def best_ids(model, sentences, beam_size=1, **options): return [best.ids for best, *_ in search(model, sentences, beam_size=beam_size, **options)]
 
 def random_model(seed, norm='post', vocab_size=12, max_len=12, end=1., **options):
     "Random weights, float64; `end` is added to the logit of `</s>` on average"
@@ -127,12 +129,12 @@ def test_one_is_greedy():
         ids = []
         while len(ids) < 30 and EOS not in ids: ids.append(int(log_probs_of(model, s, ids).argmax()))
         wanted.append([t for t in ids if t != EOS])
-    assert translate_ids(model, sentences) == wanted == greedy(model, pad([s + [EOS] for s in sentences]))
-    for alpha in (0., 0.6, 2.): assert translate_ids(model, sentences, beam_size=1, alpha=alpha, penalty=power_penalty) == wanted
+    assert best_ids(model, sentences) == wanted == greedy(model, pad([s + [EOS] for s in sentences]))
+    for alpha in (0., 0.6, 2.): assert best_ids(model, sentences, beam_size=1, alpha=alpha, penalty=power_penalty) == wanted
 
 def test_arguments():
     model = random_model(8)
-    assert translate_ids(model, []) == search(model, []) == []
+    assert best_ids(model, []) == search(model, []) == []
     for n_best in (0, 3):
         with pytest.raises(ValueError, match='n_best'): beam_search(model, pad([[5, EOS]]), beam_size=2, n_best=n_best)
     [few] = search(model, [[5]], beam_size=20, n_best=20) # wider than the vocabulary, and fewer than 20 end
@@ -148,6 +150,6 @@ def test_the_source_is_not_copied_per_hypothesis():
 
 def test_alignment():
     model, sentence = random_model(10), [5, 6, 7]
-    [ids] = translate_ids(model, [sentence], beam_size=4)
+    [ids] = best_ids(model, [sentence], beam_size=4)
     weights = alignment(model, sentence, ids)
     assert weights.shape == (len(ids) + 1, 4) and torch.allclose(weights.sum(1), torch.ones(len(ids) + 1).double())

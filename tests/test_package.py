@@ -1,4 +1,4 @@
-"What is installed is the package and nothing else, and it needs no notebook or development tool."
+"What is installed is the package and nothing else; importing it needs no notebook or development tool, nor spaCy, which loads slowly."
 import os, shutil, subprocess, sys, zipfile
 from pathlib import Path
 

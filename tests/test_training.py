@@ -1,5 +1,5 @@
 "Training: accumulation, processes, kills, damaged checkpoints, and what else goes wrong in long runs."
-import json, os, re, shutil, signal, subprocess, sys, time
+import json, os, re, signal, subprocess, sys, time
 from pathlib import Path
 import pytest, torch
 from safetensors.torch import load_file
@@ -103,7 +103,7 @@ def test_ten_bad_batches_stop_the_run(tmp_path):
     t.model.register_forward_hook(lambda m, i, out: out * float('inf') if m.training and next(calls) >= 6 else out)
     with pytest.raises(InputError, match='updates 7 to 16'): t.run()
     again = trainer(tmp_path, max_steps=40)
-    assert again.resume() and again.progress.step == 16 and again.progress.skipped == 10 or again.progress.step == 14
+    assert again.resume() and (again.progress.step, again.progress.skipped) == (14, 8) # the last checkpoint before it stopped
     assert all(w.isfinite().all() for w in weights(again.model).values())
 
 def test_clipping_limits_the_step(tmp_path):

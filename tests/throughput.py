@@ -7,7 +7,7 @@ The same batches of Multi30k (English to German, vocabulary of 6,000), loss, opt
 three take turns at every batch, in an order that rotates. Prints medians over the batches, in target tokens a second, and
 the median and quartiles of the ratio to ours.
 """
-import os, platform, sys, time
+import platform, sys, time
 from statistics import median, quantiles
 import torch
 from torch import nn

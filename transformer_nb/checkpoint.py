@@ -19,7 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from . import __version__
-from .core import InputError, set_seed, write_atomically
+from .core import InputError, write_atomically
 from .model import Transformer, TransformerConfig
 from .text import BPETokenizer
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Hypothesis', 'output_limits', 'to_hypotheses', 'Cache', 'read', 'self_attention_step', 'cross_attention_step',
            'next_logits', 'length_penalty', 'power_penalty', 'Beams', 'without', 'beam_search', 'greedy', 'search',
-           'translate_ids', 'alignment']
+           'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable
@@ -238,13 +238,6 @@ def search(model:Transformer,         # in evaluation mode
         src = pad([sentences[i] + [EOS] for i in rows]).to(device)
         for i, hypotheses in zip(rows, beam_search(model, src, **options)): out[i] = hypotheses
     return out
-
-# %% ../nbs/13_decoding.ipynb #7ea0e2ca
-def translate_ids(model:Transformer, sentences:list[list[int]], batch_tokens:int=4096, # as above
-                  beam_size:int=1,     # 1: greedy search; the paper's is 4
-                  **options            # of `beam_search`
-                 )->list[list[int]]:   # the best target ids of each sentence, without `</s>`, in the same order
-    return [best.ids for best, *_ in search(model, sentences, batch_tokens, beam_size=beam_size, **options)]
 
 # %% ../nbs/13_decoding.ipynb #0bad3f62
 def alignment(model:Transformer, # in evaluation mode

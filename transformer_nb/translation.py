@@ -9,7 +9,7 @@ __all__ = ['begun', 'train_translator', 'prepare_data', 'reasons', 'said', 'Tran
            'tnb_demo', 'show_results']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
-import gzip, json, os, sys, time
+import json, os, sys, time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -25,7 +25,7 @@ from tqdm import tqdm
 from .checkpoint import Checkpoints, average, fingerprint, load_model, remove_half_written, save_model
 from .core import InputError, command, default_device, figure_style, heatmap, set_seed
 from .copy_task import tnb_copy_task
-from .data import TokenBatches, decode_lines, encode_pairs, load_corpus, read_pairs
+from .data import TokenBatches, decode_lines, encode_pairs, load_corpus, read_pairs, stream_lines
 from .decoding import Hypothesis, alignment, search
 from .evaluation import perplexity, score
 from .model import Transformer, TransformerConfig
@@ -235,10 +235,10 @@ def tnb_translate(
     "Translate a file, or standard input, to standard output: one line for each line, empty for empty"
     options = search_options(beam_size, alpha, batch_tokens, n_best)
     translator = Translator(folder, find_device(device), **options)
-    stream = sys.stdin.buffer if file is None else (gzip.open if file.endswith('.gz') else open)(file, 'rb')
-    n, most = 0, 1 if stream.isatty() else 2048
+    lines = stream_lines(file) if file else decode_lines(sys.stdin.buffer, 'standard input')
+    n, most = 0, 1 if not file and sys.stdin.isatty() else 2048 # somebody who types waits for each line
     with tqdm(unit=' lines', disable=True if os.environ.get('IN_TEST') else None) as bar: # None: on a terminal only
-        for chunk in in_chunks(decode_lines(stream, file or 'standard input'), most):
+        for chunk in in_chunks(lines, most):
             for i in translator.too_long(chunk):
                 print(f'tnb_translate: line {n + i + 1} has more than {translator.limit} tokens; it is translated up to there', file=sys.stderr)
             sys.stdout.buffer.write(''.join(output_lines(translator, chunk, n, n_best)).encode())
