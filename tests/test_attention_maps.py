@@ -3,11 +3,11 @@ from math import log
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch.testing import assert_close
-from transformer_nb.attention_maps import Maps, attention_maps, head_costs, head_measures, head_modules, plot_heads, readable, without_heads
+from transformer_nb.attention_maps import Maps, attention_maps, head_costs, head_measures, plot_heads, readable, without_heads
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, set_seed
 from transformer_nb.data import make_batch
-from transformer_nb.model import Transformer, TransformerConfig, attention_weights
+from transformer_nb.model import Transformer, TransformerConfig, attention_modules, attention_weights
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import valid_loss
 from transformer_nb.translation import Translator
@@ -95,7 +95,7 @@ def test_without_a_head_is_without_its_part_of_W_O(translator, batch, head):
     with without_heads(model, [head]) as same:
         assert same is model
         without = model(batch.src, batch.tgt)
-    W_O = head_modules(model)[kind][layer].W_O.unflatten(0, (3, 5))
+    W_O = attention_modules(model)[kind][layer].W_O.unflatten(0, (3, 5))
     kept = W_O.detach().clone()
     try:
         with torch.no_grad(): W_O[k] = 0

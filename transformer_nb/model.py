@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TransformerConfig', 'check_config', 'EncoderLayer', 'DecoderLayer', 'Stack', 'Transformer', 'record_weights',
-           'attention_weights']
+           'attention_modules', 'attention_weights']
 
 # %% ../nbs/05_model.ipynb #b7279186
 import json
@@ -195,16 +195,20 @@ def record_weights(rows:list,                 # grows by the weights of this cal
     rows.append(weights(*args, **kwargs))
 
 # %% ../nbs/05_model.ipynb #31632b17
+def attention_modules(model:Transformer)->dict[str,list[MultiHeadAttention]]: # 'encoder', 'decoder', 'cross': one for each layer
+    encoder, decoder = model.encoder.layers, model.decoder.layers
+    return dict(encoder=[layer.self_attention for layer in encoder],
+                decoder=[layer.self_attention for layer in decoder],
+                cross=[layer.cross_attention for layer in decoder])
+
+# %% ../nbs/05_model.ipynb #c84be419
 @torch.no_grad()
 def attention_weights(model:Transformer, # in training mode its dropout acts here as in any run
                       src:Tensor,        # token ids (b, s), padded at the end
                       tgt:Tensor,        # token ids (b, t), the first `<s>`, padded at the end
                      )->dict[str,Tensor]:# 'encoder' (N, b, h, s, s), 'decoder' (N, b, h, t, t), 'cross' (N, b, h, t, s)
     "The attention weights of every layer and head in one run of the model, whose results stay the same bit for bit"
-    encoder, decoder = model.encoder.layers, model.decoder.layers
-    modules = dict(encoder=[layer.self_attention for layer in encoder],
-                   decoder=[layer.self_attention for layer in decoder],
-                   cross=[layer.cross_attention for layer in decoder])
+    modules = attention_modules(model)
     found = {kind: [] for kind in modules}
     with ExitStack() as hooks:           # takes every hook away again, after an error too
         for kind, calls in modules.items():
