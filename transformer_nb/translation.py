@@ -194,11 +194,10 @@ def tnb_train(
     data_dir:Param('folder of the files of multi30k or tatoeba', str)=None):
     "Train a translation model and write it as a folder; several processes when started by torchrun"
     if out is None: raise InputError('--out is needed: the model folder to write')
-    if max_steps is None: max_steps = 10_000 if max_minutes is None else 10**9
     with joined_processes():
         model_config, training = settings(preset, vocab_size, dropout, peak_rate, warmup_steps, precision, dict(
-            max_steps=max_steps, max_minutes=max_minutes, patience=patience, accumulate=accumulate, clip=clip, compile=compile,
-            valid_every=valid_every, save_every=save_every, average=average, seed=seed))
+            max_steps=(10**9 if max_minutes else 10_000) if max_steps is None else max_steps, max_minutes=max_minutes, patience=patience,
+            accumulate=accumulate, clip=clip, compile=compile, valid_every=valid_every, save_every=save_every, average=average, seed=seed))
         check_positive(batch_tokens=batch_tokens)
         data = load_corpus(corpus, src_lang, tgt_lang, data_dir, src=src, tgt=tgt, valid_src=valid_src, valid_tgt=valid_tgt)
         lines = train_translator(out, data, model_config, training, vocab_size, batch_tokens, resume)
