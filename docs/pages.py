@@ -117,7 +117,8 @@ def page(book, chapter):
     made, source = [], book.cells[chapter]
     for i, cell in enumerate(source):
         anchors = ''.join(f'({label})=\n' for label, _ in book.labels[chapter, i])
-        entries = ''.join(f'```{{index}} {"" if "." in name else "! "}{name}\n```\n' for _, name in book.labels[chapter, i] if name)
+        names = [n for _, n in book.labels[chapter, i] if n]
+        entries = '```{index} ' + ', '.join('! ' * ('.' not in n) + n for n in names) + '\n```\n' if names else ''
         if cell['cell_type'] == 'markdown':
             new = set(QUOTE.findall(cell['source']))
             def anchor(m): return f'(quote-{m[1]}-{chapter}-{i})=\n\n' if m[1] in new and not new.discard(m[1]) else ''
@@ -229,7 +230,7 @@ def results_page(book, root):
 
 def write(root=ROOT, out=OUT):
     book = Book(root)
-    shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
     shutil.copytree(root/'nbs/figures', out/'figures')
     for name in ('LICENSE', 'CONTRIBUTING.md'): shutil.copy(root/name, out)
     for chapter in book.cells:
