@@ -26,4 +26,4 @@ html_theme_options = {
     'show_toc_level': 2, 'home_page_in_toc': False,
     'pygments_light_style': 'a11y-high-contrast-light', 'pygments_dark_style': 'a11y-high-contrast-dark',
 }
-copybutton_exclude = '.linenos, .gp'
+copybutton_selector = 'div:not(.output) > div.highlight > pre' # what is typed, not what is printed

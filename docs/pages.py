@@ -176,7 +176,7 @@ def escape(text): return re.sub(r'(`[^`]*`)|([|<])', lambda m: m[1].replace('|',
 def table(rows):
     "Dictionaries as a Markdown table"
     columns = list(dict.fromkeys(k for row in rows for k in row))
-    def show(x): return '–'.join(map(str, x)) if isinstance(x, list) else '' if x is None else escape(str(x))
+    def show(x): return ('–' if len(x) == 2 else ', ').join(map(str, x)) if isinstance(x, list) else '' if x is None else escape(str(x))
     rule = ['---' if isinstance(rows[0].get(c, ''), str) and '±' not in rows[0].get(c, '') else '--:' for c in columns]
     lines = [[c.replace('_', ' ') for c in columns], rule] + [[show(row.get(c)) for c in columns] for row in rows]
     return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
@@ -194,10 +194,12 @@ def results(book):
     for path in sorted((book.root/'nbs/results').glob('*.jsonl')):
         rows = [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
         texts = {c: '\n'.join(cell.text for cell in cells).partition(f'results/{path.name}') for c, cells in book.cells.items()}
-        chapter, heading = next((c, re.findall('^##+ (.*)', before, re.M)[-1]) for c, (before, found, _) in texts.items() if found and c != 'index')
+        readers = [(c, re.findall('^##+ (.*)', before, re.M)[-1]) for c, (before, found, _) in texts.items() if found and c != 'index']
+        chapter, heading = readers[0] if readers else ('', path.stem.capitalize())
         short = [{k: v for k, v in row.items() if not isinstance(v, dict) and len(str(v)) < 50} for row in rows]
         seeds = all('seed' in row for row in rows)
-        yield f'## {heading}\n\n`{path.name}`, read in [{book.title[chapter]}]({chapter}.ipynb).' + ' Mean ± standard deviation over the seeds.' * seeds
+        note = f', read in [{book.title[chapter]}]({chapter}.ipynb)' if chapter else ''
+        yield f'## {heading}\n\n`{path.name}`{note}.' + ' Mean ± standard deviation over the seeds.' * seeds
         yield table(list(over_seeds(short)) if seeds else short)
         long = [(row.get('row', ''), k, v) for row, kept in zip(rows, short) for k, v in row.items() if k not in kept]
         lines = [f'{row}, {k}\n: ' + ' \\\n  '.join(f'{a} `{b}`' for a, b in (v.items() if isinstance(v, dict) else [('', v)])) for row, k, v in long]
@@ -207,8 +209,12 @@ def results(book):
 def write(root, out):
     book = Book(root)
     shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
-    shutil.copytree(root/'nbs/figures', out/'figures')
-    for name in ('LICENSE', 'CONTRIBUTING.md'): shutil.copy(root/name, out)
+    out.mkdir(parents=True)
+    prose = '\n'.join(cell.text for rows in book.cells.values() for cell in rows if cell.kind == 'markdown')
+    for link in {'../CONTRIBUTING.md', *re.findall(r'\]\(([^)#:\s]+)', prose)}: # figures, and what else is linked to
+        target = out/link.removeprefix('../')
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (root/'nbs'/link).is_file() and target.suffix != '.ipynb': shutil.copy(root/'nbs'/link, target)
     for chapter, rows in book.cells.items():
         made = list(page(book, chapter))
         if chapter == 'index': made.append(markdown(contents('\n'.join(cell.text for cell in rows))))
