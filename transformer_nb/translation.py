@@ -177,7 +177,7 @@ def tnb_train(
     vocab_size:Param('the most tokens of the shared vocabulary', int)=6000,
     batch_tokens:Param('the most tokens of a batch on either side', int)=4096,
     accumulate:Param('batches of an update, on each process', int)=1,
-    max_steps:Param('updates', int)=10_000,
+    max_steps:Param('updates; 10,000 where --max_minutes does not end the training', int)=None,
     max_minutes:Param('wall-clock limit; whichever comes first', float)=None,
     patience:Param('validations without a better loss that end the training', int)=None,
     dropout:Param("in place of the preset's", float)=None,
@@ -194,6 +194,7 @@ def tnb_train(
     data_dir:Param('folder of the files of multi30k or tatoeba', str)=None):
     "Train a translation model and write it as a folder; several processes when started by torchrun"
     if out is None: raise InputError('--out is needed: the model folder to write')
+    if max_steps is None: max_steps = 10_000 if max_minutes is None else 10**9
     with joined_processes():
         model_config, training = settings(preset, vocab_size, dropout, peak_rate, warmup_steps, precision, dict(
             max_steps=max_steps, max_minutes=max_minutes, patience=patience, accumulate=accumulate, clip=clip, compile=compile,
