@@ -95,7 +95,7 @@ class Book:
             if i % 2 == 0: parts[i] = re.sub(r'§(\d[\d.]*\d|\d)', lambda m: self.section(m[1], chapter), part)
             elif re.match(r'`\([^`]{,30}\)`$', part): parts[i] = part.replace(' ', '\N{NO-BREAK SPACE}') # a shape stays in one piece
             elif part[0] == '`' and not parts[i-1].endswith('['):
-                name = part.strip('`').removesuffix('()')
+                name = re.sub(r'\(.*\)$', '', part.strip('`')) # of a call, what is called
                 if home := self.chapter_of(name, chapter): parts[i] = f'[{part}](#def-{home[3:]}.{name})'
                 elif m := re.match(r'tests/(test_solutions_\d+)\.py$', name): parts[i] = f'[{part}]({m[1]}.md)'
         return ''.join(parts)
