@@ -10,6 +10,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from .layers import Dropout
 
 # %% ../nbs/04_embedding.ipynb #acce95d5
 class Embedding(nn.Module):
@@ -47,7 +48,7 @@ class PositionalEncoding(nn.Module):
                  max_len:int,             # the longest sequence
                  kind:str='sinusoidal'):  # 'sinusoidal' as in the paper, or 'learned'
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         if kind == 'learned': self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
         else: self.register_buffer('table', positional_encoding(max_len, d_model), persistent=False)
 
