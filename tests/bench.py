@@ -9,11 +9,13 @@ whether freed memory was kept (`keep_freed_memory`, as the commands do), `proces
 import json, os, subprocess, sys
 from argparse import ArgumentParser
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
 from unittest import mock
 import torch
+from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import PAD, InputError, command, keep_freed_memory, write_atomically
@@ -25,7 +27,7 @@ from transformer_nb.optimizer import adam
 from transformer_nb.performance import Counted, Marian, TorchTransformer, compared, product_seconds, seconds_of, take_turns, where_time_goes
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import TrainingConfig, joined_processes, n_processes, prepared, rank, train_step, updates
-from transformer_nb.translation import Translator, check_positive, tnb_export
+from transformer_nb.translation import Translator, tnb_export
 
 SIZES = dict(tiny={}, d512=dict(d_model=512, d_ff=2048, n_heads=8, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1))
 GROWTH = dict(length=(32, 64, 128, 256, 512), width=(64, 128, 256, 512), depth=(1, 2, 4, 8), batch=(2, 4, 8, 16, 32),
@@ -47,7 +49,9 @@ def stepper(model):
 def training(n, size, **options):
     "Ours and two peers take turns at n updates: a row for each system"
     ours, batches = task(size, **options)
-    models = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours))
+    models = {'ours': ours, 'torch': TorchTransformer(ours), 'Marian': Marian(ours), 'ours, nn.Dropout': deepcopy(ours)}
+    for m in models['ours, nn.Dropout'].modules():
+        if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout # what `Dropout` of chapter 03 is worth
     groups = [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n + 2), updates(batches, n_processes()))]
     first, real = groups[0][0], groups[0][0].labels != PAD
     with torch.no_grad(): logits = {name: m.eval()(first.src, first.tgt)[real] for name, m in models.items()}
@@ -131,8 +135,9 @@ def in_own_process(part, options, threads, processes=1, kept=True):
     done = subprocess.run([sys.executable, *launch, __file__, 'measure', json.dumps([part, kept, options])], capture_output=True, text=True,
                           env=os.environ | dict(OMP_NUM_THREADS=str(threads // processes), GOMP_SPINCOUNT='0'))
     if done.returncode:
-        why = [line for line in done.stderr.splitlines() if 'Error: ' in line] or ['it was stopped']
-        raise InputError(f'{part}: {why[0].partition("Error: ")[2] or why[0]}')
+        why = [line.partition('Error: ') for line in done.stderr.splitlines() if 'Error: ' in line] or [('', '', 'it was stopped')]
+        lacks = 'Import' in why[0][0] or 'ModuleNotFound' in why[0][0]
+        raise InputError(f"{part}: {why[0][2]}{'; the peers come with: pip install transformer_nb[bench]' if lacks else ''}")
     settings = dict(part=part, kept=kept, processes=processes, threads=threads // processes) | options
     return [settings | row | machine() for row in json.loads(done.stdout.splitlines()[-1])]
 
@@ -159,7 +164,8 @@ def jobs(o):
 
 @command
 def bench(o):
-    check_positive(threads=o.threads - 1, n=o.n - 1, batch_tokens=o.batch_tokens, sentences=o.sentences - 1, rounds=o.rounds - 1)
+    for name, least in dict(threads=2, n=1, batch_tokens=1, sentences=4, rounds=2).items():
+        if getattr(o, name) < least: raise InputError(f'--{name} is {getattr(o, name)}; it must be at least {least}')
     rows, todo = [], jobs(o)
     for i, (part, options, settings) in enumerate(todo, 1):
         print(f'{i} of {len(todo)}:', part, *(f'{k} {v}' for k, v in (options | settings).items()), flush=True)
