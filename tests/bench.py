@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed and memory, measured on this machine: a JSON object a line, which chapter 19 reads.
 
-    python tests/bench.py --out FILE [--parts training,limit,parts,growth,decoding] [--models FOLDER,FOLDER] ...
+    python tests/bench.py --out FILE [--parts training,variants,limit,parts,growth,decoding,memory] [--models FOLDER,FOLDER] ...
 
 The allocator and the threads belong to a whole process, so every measurement runs in one of its own. `kept` in a line says
 whether freed memory was kept (`keep_freed_memory`, as the commands do), `processes` and `threads` how many there were.
@@ -11,6 +11,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from copy import deepcopy
 from pathlib import Path
+from shutil import which
 from statistics import quantiles
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -41,22 +42,34 @@ def task(size, corpus, batch_tokens):
     torch.manual_seed(0)
     return Transformer(TransformerConfig.tiny(bpe.vocab_size, **SIZES[size])), TokenBatches(encode_pairs(pairs, bpe, 512)[0], batch_tokens)
 
-def stepper(model):
-    "Trains with a group of batches, one for each process"
-    network, optimizer = prepared(model.train(), TrainingConfig()), adam(model)
+def stepper(model, compile=False, **how):
+    "Trains with a group of batches, one for each process; `how` is for an Adam that works in another way than ours"
+    network = prepared(model.train(), TrainingConfig(compile=compile))
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, **how) if how else adam(model)
     return lambda group: train_step(network, optimizer, [group[rank()]], 1e-4, 0.1, n_tokens=sum(b.n_tokens for b in group))
+
+def first_groups(batches, n):
+    return [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n), updates(batches, n_processes()))]
 
 def training(n, size, **options):
     "Ours and two peers take turns at n updates: a row for each system"
     ours, batches = task(size, **options)
-    models = {'ours': ours, 'torch': TorchTransformer(ours), 'Marian': Marian(ours), 'ours, nn.Dropout': deepcopy(ours)}
-    for m in models['ours, nn.Dropout'].modules():
-        if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout # what `Dropout` of chapter 03 is worth
-    groups = [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n + 2), updates(batches, n_processes()))]
+    models, groups = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours)), first_groups(batches, n + 2)
     first, real = groups[0][0], groups[0][0].labels != PAD
     with torch.no_grad(): logits = {name: m.eval()(first.src, first.tgt)[real] for name, m in models.items()}
     rows = compared(take_turns({name: stepper(m) for name, m in models.items()}, groups), [sum(b.n_tokens for b in group) for group in groups[2:]])
     return [row | dict(off=(logits[row['system']] - logits['ours']).abs().max().item(), parameters=sum(p.numel() for p in ours.parameters())) for row in rows]
+
+def variants(n, size, **options):
+    "Ours beside itself with one thing changed: a row for each"
+    ours, batches = task(size, **options)
+    old, groups = deepcopy(ours), first_groups(batches, n + 5)
+    for m in old.modules():
+        if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout
+    systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
+               'Adam, one operation at a time': stepper(deepcopy(ours), foreach=True)}
+    if which('g++'): systems['torch.compile'] = stepper(deepcopy(ours), compile=True)
+    return compared(take_turns(systems, groups, warm_up=5), [sum(b.n_tokens for b in group) for group in groups[5:]])
 
 def one_batch(size, **options):
     "A step on the same rows again and again, the making of their batch included"
@@ -117,10 +130,20 @@ def decoding(rounds, folder, sentences, corpus):
                        latency=quantiles(single[row['system']], n=10)) for row in rows]
     for k in BEAMS:
         wide = Translator(folder, torch.device('cpu'), beam_size=k)
-        rows.append(dict(axis='beam', value=k) | cost(lambda: wide.search(texts[:64]), rounds))
+        rows.append(dict(axis='beam', value=k) | cost(lambda: wide.search(texts[:64]), 2))
     return [row | dict(d_model=ours.model.config.d_model) for row in rows]
 
-PARTS = dict(training=training, limit=limit, parts=parts, growth=growth, decoding=decoding)
+def memory(translations, folder, sentences, corpus):
+    "The same sentences again and again: a row for each tenth of all translations, with the memory of the process"
+    texts, ours = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:sentences]], Translator(folder, torch.device('cpu'))
+    done, rows = 0, []
+    while done < translations:
+        ours.translate(texts)
+        done += len(texts)
+        if 10*done // translations > len(rows): rows.append(dict(translated=done, resident=int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE')))
+    return rows
+
+PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, memory=memory)
 
 def measure(part, kept, options):
     "What a process of its own does"
@@ -157,8 +180,9 @@ def jobs(o):
         if name not in known: raise InputError(f'{name!r} is not known; there are {", ".join(known)}')
     if wrong := [n for n in sizes.values() if not n.isdecimal() or int(n) < 2]: raise InputError(f'--sizes: {wrong[0]!r} must be a number of updates, at least 2')
     sized = [dict(n=int(n), size=size, corpus=corpus, batch_tokens=o.batch_tokens) for size, n in sizes.items()]
-    options = dict(training=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
-                   decoding=[dict(rounds=o.rounds, folder=folder, sentences=o.sentences, corpus=corpus) for folder in o.models.split(',')])
+    options = dict(training=sized, variants=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
+                   decoding=[dict(rounds=o.rounds, folder=folder, sentences=o.sentences, corpus=corpus) for folder in o.models.split(',')],
+                   memory=[dict(translations=o.translations, folder=o.models.split(',')[0], sentences=o.sentences, corpus=corpus)])
     both = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
     return [(part, x, settings) for part in o.parts.split(',') for x in options[part] for settings in (both if part == 'training' else [{}])]
 
@@ -176,7 +200,7 @@ def main():
     if sys.argv[1:2] == ['measure']: return measure(*json.loads(sys.argv[2]))
     p = ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--out', required=True, help='file to write, a JSON object a line')
-    p.add_argument('--parts', default=','.join(PARTS), help='what is measured (%(default)s)')
+    p.add_argument('--parts', default='training,variants,limit,parts,growth,decoding', help='what is measured (%(default)s); memory, too, if asked for')
     p.add_argument('--sizes', default='tiny:24,d512:8', help='models that are trained, and how many updates are timed (%(default)s)')
     p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
     p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')
@@ -185,6 +209,7 @@ def main():
     p.add_argument('--batch_tokens', type=int, default=4096, help='the most tokens of a batch on either side (%(default)s)')
     p.add_argument('--sentences', type=int, default=1000, help='that are translated (%(default)s)')
     p.add_argument('--rounds', type=int, default=4, help='times that they are (%(default)s)')
+    p.add_argument('--translations', type=int, default=100_000, help='sentences that the part memory translates (%(default)s)')
     bench(p.parse_args())
 
 if __name__ == '__main__': main()
