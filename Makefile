@@ -5,13 +5,13 @@ BIN = .venv/bin
 # Two threads that wait by spinning stop each other on a busy machine.
 export GOMP_SPINCOUNT = 0
 
-.PHONY: help demo test lab bench outputs export clean
+.PHONY: help demo test lab docs outputs export clean
 
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
-	@echo 'make test      house rules, every chapter, every test'
+	@echo 'make test      house rules, every chapter, the site, every test'
 	@echo 'make lab       the book in JupyterLab'
-	@echo 'make bench     speed and memory on this machine beside PyTorch, Marian and CTranslate2, in bench.jsonl (20 minutes)'
+	@echo 'make docs      the book as a site, docs/_build/html/index.html'
 	@echo 'make export    clean the notebooks, write the package and README.md from them'
 	@echo 'make outputs   run every chapter and store what it prints'
 	@echo 'make clean     remove what these commands made'
@@ -25,15 +25,16 @@ help:
 demo: .venv/ready
 	@$(BIN)/tnb_demo --out demo
 
-test: .venv/ready
+test: docs
 	@$(BIN)/python tests/chapters.py
 	@$(BIN)/python -m pytest -q tests
 
 lab: .venv/ready
 	@$(BIN)/jupyter lab nbs/index.ipynb
 
-bench: .venv/ready
-	@$(BIN)/python tests/bench.py --out bench.jsonl
+docs: .venv/ready
+	@$(BIN)/python docs/pages.py
+	@$(BIN)/python -m sphinx -q -W --keep-going -c docs docs/_build/pages docs/_build/html
 
 export: .venv/ready
 	@$(BIN)/nbdev_clean

@@ -68,7 +68,7 @@ def heatmap(matrix:Tensor,                  # what to draw (rows, columns)
            )->Axes:
     "Draw a matrix as coloured squares, the first row at the top"
     if ax is None: _, ax = plt.subplots()
-    image = ax.imshow(torch.as_tensor(matrix).detach().cpu().float(), aspect='auto', **kwargs)
+    image = ax.imshow(torch.as_tensor(matrix).detach().cpu().float().numpy(), aspect='auto', **kwargs)
     if columns is not None: ax.set_xticks(range(len(columns)), columns, rotation=90 if max(map(len, columns)) > 2 else 0)
     if rows is not None: ax.set_yticks(range(len(rows)), rows)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)

@@ -177,7 +177,7 @@ def tnb_train(
     vocab_size:Param('the most tokens of the shared vocabulary', int)=6000,
     batch_tokens:Param('the most tokens of a batch on either side', int)=4096,
     accumulate:Param('batches of an update, on each process', int)=1,
-    max_steps:Param('updates', int)=10_000,
+    max_steps:Param('updates; 10,000 where --max_minutes does not end the training', int)=None,
     max_minutes:Param('wall-clock limit; whichever comes first', float)=None,
     patience:Param('validations without a better loss that end the training', int)=None,
     dropout:Param("in place of the preset's", float)=None,
@@ -196,8 +196,8 @@ def tnb_train(
     if out is None: raise InputError('--out is needed: the model folder to write')
     with joined_processes():
         model_config, training = settings(preset, vocab_size, dropout, peak_rate, warmup_steps, precision, dict(
-            max_steps=max_steps, max_minutes=max_minutes, patience=patience, accumulate=accumulate, clip=clip, compile=compile,
-            valid_every=valid_every, save_every=save_every, average=average, seed=seed))
+            max_steps=(10**9 if max_minutes else 10_000) if max_steps is None else max_steps, max_minutes=max_minutes, patience=patience,
+            accumulate=accumulate, clip=clip, compile=compile, valid_every=valid_every, save_every=save_every, average=average, seed=seed))
         check_positive(batch_tokens=batch_tokens)
         data = load_corpus(corpus, src_lang, tgt_lang, data_dir, src=src, tgt=tgt, valid_src=valid_src, valid_tgt=valid_tgt)
         lines = train_translator(out, data, model_config, training, vocab_size, batch_tokens, resume)
