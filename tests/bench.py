@@ -131,7 +131,7 @@ def decoding(rounds, folder, sentences, corpus):
     for k in BEAMS:
         wide = Translator(folder, torch.device('cpu'), beam_size=k)
         rows.append(dict(axis='beam', value=k) | cost(lambda: wide.search(texts[:64]), 2))
-    return [row | dict(d_model=ours.model.config.d_model) for row in rows]
+    return [row | dict(d_model=ours.model.config.d_model, folder=Path(folder).name) for row in rows]
 
 def memory(translations, folder, sentences, corpus):
     "The same sentences again and again: a row for each tenth of all translations, with the memory of the process"
@@ -140,7 +140,7 @@ def memory(translations, folder, sentences, corpus):
     while done < translations:
         ours.translate(texts)
         done += len(texts)
-        if 10*done // translations > len(rows): rows.append(dict(translated=done, resident=int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE')))
+        if 10*done // translations > len(rows): rows.append(dict(folder=Path(folder).name, translated=done, resident=int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE')))
     return rows
 
 PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, memory=memory)

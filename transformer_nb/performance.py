@@ -70,7 +70,8 @@ class TorchTransformer(nn.Module):
 
     def forward(self, src:Tensor, tgt:Tensor)->Tensor: # logits (b, t, v)
         (x, y), hidden = (self.positions(self.embedding(ids)) for ids in (src, tgt)), src == PAD
-        return self.embedding.logits(self.body(x, y, tgt_mask=~causal_mask(tgt.shape[1]), src_key_padding_mask=hidden, memory_key_padding_mask=hidden, tgt_is_causal=True))
+        return self.embedding.logits(self.body(x, y, tgt_mask=~causal_mask(tgt.shape[1], tgt.device), tgt_is_causal=True,
+                                               src_key_padding_mask=hidden, memory_key_padding_mask=hidden))
 
 # %% ../nbs/19_performance.ipynb #2c9214b7
 class Marian(nn.Module):
