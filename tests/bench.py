@@ -63,13 +63,13 @@ def training(n, size, **options):
 def variants(n, size, **options):
     "Ours beside itself with one thing changed: a row for each"
     ours, batches = task(size, **options)
-    old, groups = deepcopy(ours), first_groups(batches, n + 5)
+    old, groups = deepcopy(ours), first_groups(batches, n + 3)
     for m in old.modules():
         if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout
     systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
                'Adam, one operation at a time': stepper(deepcopy(ours), foreach=True)}
     if which('g++'): systems['torch.compile'] = stepper(deepcopy(ours), compile=True)
-    return compared(take_turns(systems, groups, warm_up=5), [sum(b.n_tokens for b in group) for group in groups[5:]])
+    return compared(take_turns(systems, groups, warm_up=3), [sum(b.n_tokens for b in group) for group in groups[3:]])
 
 def one_batch(size, **options):
     "A step on the same rows again and again, the making of their batch included"
@@ -201,14 +201,14 @@ def main():
     p = ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--out', required=True, help='file to write, a JSON object a line')
     p.add_argument('--parts', default='training,variants,limit,parts,growth,decoding', help='what is measured (%(default)s); memory, too, if asked for')
-    p.add_argument('--sizes', default='tiny:24,d512:8', help='models that are trained, and how many updates are timed (%(default)s)')
+    p.add_argument('--sizes', default='tiny:16,d512:5', help='models that are trained, and how many updates are timed (%(default)s)')
     p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
     p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')
     p.add_argument('--threads', type=int, default=2, help='of all processes together (%(default)s)')
     p.add_argument('--n', type=int, default=5, help='calls that are timed where cost grows (%(default)s)')
     p.add_argument('--batch_tokens', type=int, default=4096, help='the most tokens of a batch on either side (%(default)s)')
     p.add_argument('--sentences', type=int, default=1000, help='that are translated (%(default)s)')
-    p.add_argument('--rounds', type=int, default=4, help='times that they are (%(default)s)')
+    p.add_argument('--rounds', type=int, default=3, help='times that they are (%(default)s)')
     p.add_argument('--translations', type=int, default=100_000, help='sentences that the part memory translates (%(default)s)')
     bench(p.parse_args())
 

@@ -1,6 +1,7 @@
 "Chapter 19 beyond its own proofs: peers, counters and turns on more cases, and the command that measures."
 import json, os, subprocess, sys
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 import pytest, torch
 from hypothesis import given, settings, strategies as st
@@ -10,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import PAD
 from transformer_nb.data import make_batch
+from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.performance import Counted, Marian, TorchTransformer, compared, product_seconds, take_turns, where_time_goes
@@ -114,26 +116,39 @@ def test_bench_without_peers(tmp_path):
 
 def test_bench(tmp_path):
     pytest.importorskip('transformers')
-    done = bench('--out', tmp_path/'out', '--parts', 'training', '--sizes', 'tiny:2', '--corpus', 'mini', '--batch_tokens', 128)
+    done = bench('--out', tmp_path/'out', '--parts', 'limit', '--sizes', 'tiny:2', '--corpus', 'mini', '--batch_tokens', 128)
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in (tmp_path/'out').read_text().splitlines()]
-    assert all(r['torch'] == torch.__version__ and r['cores'] == os.cpu_count() and r['corpus'] == 'mini' for r in rows)
-    assert {(r['kept'], r['processes'], r['threads']) for r in rows} == {(False, 1, 2), (True, 1, 2), (True, 2, 1)} and len(rows) == 9
-    assert {r['system'] for r in rows} == {'ours', 'torch', 'Marian'} and all(r['off'] < 1e-4 for r in rows)
-
-def test_other_parts():
-    from bench import GROWTH, decoding, growth, limit, memory, parts, variants
-    options = dict(size='tiny', corpus='mini', batch_tokens=128)
-    [row] = limit(2, **options)
+    [row] = [json.loads(line) for line in (tmp_path/'out').read_text().splitlines()]
+    assert row['torch'] == torch.__version__ and row['cores'] == os.cpu_count() and row['corpus'] == 'mini' and row['threads'] == 2 and row['kept']
     assert row['flops'] > row['bytes'] > 0 and min(row[x] for x in ('step', 'products', 'square_rate', 'bandwidth')) > 0
-    assert {'data', 'Python', 'attention'} <= {row['name'] for row in parts(2, **options)}
-    with mock.patch.dict(GROWTH, length=(8, 64)):
+
+def test_two_processes():
+    pytest.importorskip('transformers')
+    from bench import in_own_process
+    rows = in_own_process('training', dict(n=2, size='tiny', corpus='mini', batch_tokens=128), threads=2, processes=2, kept=False)
+    assert [r['system'] for r in rows] == ['ours', 'torch', 'Marian'] and all(r['off'] < 1e-4 and r['per_second'] > 0 for r in rows)
+    assert {(r['processes'], r['threads'], r['kept']) for r in rows} == {(2, 1, False)}
+
+def test_all_parts():
+    for name in ('transformers', 'ctranslate2'): pytest.importorskip(name)
+    from bench import GROWTH, decoding, growth, memory, parts, training, variants
+    options, folder = dict(size='tiny', corpus='mini', batch_tokens=128), ROOT/'nbs/models/multi30k-en-de'
+    pairs = [pair[::-1] for pair in mini_corpus()['train'][:200]]
+    with mock.patch.dict(GROWTH, length=(8, 64)), mock.patch.multiple('bench', load_corpus=lambda *_: dict(train=pairs, test=pairs[:4]), which=lambda _: None, BEAMS=(1, 4)):
+        assert [r['system'] for r in training(2, **options)] == ['ours', 'torch', 'Marian']
+        assert len(variants(2, **options)) == 4
+        assert {'data', 'Python', 'attention'} <= {r['name'] for r in parts(2, **options)}
         small, large = growth(1, 'length')
         assert (small['value'], large['value']) == (8, 64) and small['peak'] < large['peak']
-    folder = ROOT/'nbs/models/multi30k-en-de'
-    assert [row['translated'] for row in memory(20, folder, 4, 'mini')] == [4, 8, 12, 16, 20]
-    with mock.patch('bench.which', lambda name: None): assert variants(2, **options)[0]['system'] == 'ours'
-    pytest.importorskip('ctranslate2')
-    rows = decoding(2, folder, 4, 'mini')
-    assert [r.get('system', r.get('axis')) for r in rows] == ['ours', 'CTranslate2', 'CTranslate2, patience 10'] + ['beam']*5
-    assert rows[2]['same'] == 4 and all(r['d_model'] == 128 for r in rows)
+        assert [r['translated'] for r in memory(20, folder, 4, 'mini')] == [4, 8, 12, 16, 20]
+        rows = decoding(2, folder, 4, 'mini')
+    assert [r.get('system', r.get('axis')) for r in rows] == ['ours', 'CTranslate2', 'CTranslate2, patience 10', 'beam', 'beam']
+    assert rows[2]['same'] == 4 and all(r['d_model'] == 128 and r['folder'] == folder.name for r in rows)
+
+def test_jobs():
+    from bench import PARTS, jobs
+    o = SimpleNamespace(parts=','.join(PARTS), sizes='tiny:24,d512:8', corpus=None, batch_tokens=4096, n=5, models='a,b', rounds=4, sentences=9, translations=90)
+    found = jobs(o)
+    assert [x for p, x, _ in found if p == 'decoding'] == [dict(rounds=4, folder=f, sentences=9, corpus=found[0][1]['corpus']) for f in 'ab']
+    assert [(x['size'], x['n']) for p, x, _ in found if p == 'limit'] == [('tiny', 24), ('d512', 8)]
+    assert [how for p, x, how in found if p == 'training' and x['size'] == 'tiny'] == [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
