@@ -5,13 +5,14 @@ BIN = .venv/bin
 # Two threads that wait by spinning stop each other on a busy machine.
 export GOMP_SPINCOUNT = 0
 
-.PHONY: help demo test lab docs outputs export clean
+.PHONY: help demo test lab docs bench outputs export clean
 
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
 	@echo 'make test      house rules, every chapter, the site, every test'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
+	@echo 'make bench     speed and memory on this machine beside three peers, in bench.jsonl (half an hour)'
 	@echo 'make export    clean the notebooks, write the package and README.md from them'
 	@echo 'make outputs   run every chapter and store what it prints'
 	@echo 'make clean     remove what these commands made'
@@ -35,6 +36,9 @@ lab: .venv/ready
 docs: .venv/ready
 	@$(BIN)/python docs/pages.py
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs docs/_build/pages docs/_build/html
+
+bench: .venv/ready
+	@$(BIN)/python tests/bench.py --out bench.jsonl
 
 export: .venv/ready
 	@$(BIN)/nbdev_clean

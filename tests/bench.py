@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Speed and memory, measured on this machine: a JSON object a line, which chapter 19 reads.
+
+    python tests/bench.py --out FILE [--parts training,variants,limit,parts,growth,decoding,memory] [--models FOLDER,FOLDER] ...
+
+The allocator and the threads belong to a whole process, so every measurement runs in one of its own. `kept` in a line says
+whether freed memory was kept (`keep_freed_memory`, as the commands do), `processes` and `threads` how many there were.
+"""
+import json, os, subprocess, sys
+from argparse import ArgumentParser
+from collections import Counter
+from copy import deepcopy
+from pathlib import Path
+from shutil import which
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from unittest import mock
+import torch
+from torch import nn
+from torch.profiler import record_function
+from transformer_nb.attention import scaled_dot_product_attention
+from transformer_nb.core import PAD, InputError, command, keep_freed_memory, write_atomically
+from transformer_nb.data import Batch, TokenBatches, corpus_folder, encode_pairs, load_corpus
+from transformer_nb.decoding import power_penalty
+from transformer_nb.layer_types import PeakMemory
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.optimizer import adam
+from transformer_nb.performance import Counted, Marian, TorchTransformer, compared, product_seconds, seconds_of, take_turns, where_time_goes
+from transformer_nb.text import BPETokenizer
+from transformer_nb.training import TrainingConfig, joined_processes, n_processes, prepared, rank, train_step, updates
+from transformer_nb.translation import Translator, tnb_export
+
+SIZES = dict(tiny={}, d512=dict(d_model=512, d_ff=2048, n_heads=8, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1))
+GROWTH = dict(length=(32, 64, 128, 256, 512), width=(64, 128, 256, 512), depth=(1, 2, 4, 8), batch=(2, 4, 8, 16, 32),
+              vocabulary=(1000, 2000, 4000, 8000, 16000))
+BEAMS = (1, 2, 4, 8, 16)
+
+def task(size, corpus, batch_tokens):
+    "A model of ours to train, and batches for it; English to German, a vocabulary of 6,000"
+    pairs = load_corpus(corpus, 'en', 'de')['train']
+    bpe = BPETokenizer.train((text for pair in pairs for text in pair), 6000)
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig.tiny(bpe.vocab_size, **SIZES[size])), TokenBatches(encode_pairs(pairs, bpe, 512)[0], batch_tokens)
+
+def stepper(model, compile=False, **how):
+    "Trains with a group of batches, one for each process; `how` is for an Adam that works in another way than ours"
+    network = prepared(model.train(), TrainingConfig(compile=compile))
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, **how) if how else adam(model)
+    return lambda group: train_step(network, optimizer, [group[rank()]], 1e-4, 0.1, n_tokens=sum(b.n_tokens for b in group))
+
+def first_groups(batches, n):
+    return [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n), updates(batches, n_processes()))]
+
+def training(n, size, **options):
+    "Ours and two peers take turns at n updates: a row for each system"
+    ours, batches = task(size, **options)
+    models, groups = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours)), first_groups(batches, n + 2)
+    first, real = groups[0][0], groups[0][0].labels != PAD
+    with torch.no_grad(): logits = {name: m.eval()(first.src, first.tgt)[real] for name, m in models.items()}
+    rows = compared(take_turns({name: stepper(m) for name, m in models.items()}, groups), [sum(b.n_tokens for b in group) for group in groups[2:]])
+    return [row | dict(off=(logits[row['system']] - logits['ours']).abs().max().item(), parameters=sum(p.numel() for p in ours.parameters())) for row in rows]
+
+def variants(n, size, **options):
+    "Ours beside itself with one thing changed: a row for each"
+    ours, batches = task(size, **options)
+    old, groups = deepcopy(ours), first_groups(batches, n + 3)
+    for m in old.modules():
+        if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout
+    systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
+               'Adam, one operation at a time': stepper(deepcopy(ours), foreach=True)}
+    if which('g++'): systems['torch.compile'] = stepper(deepcopy(ours), compile=True)
+    return compared(take_turns(systems, groups, warm_up=3), [sum(b.n_tokens for b in group) for group in groups[3:]])
+
+def one_batch(size, **options):
+    "A step on the same rows again and again, the making of their batch included"
+    model, batches = task(size, **options)
+    step, rows = stepper(model), batches.plan(0)[0]
+    def whole():
+        with record_function('data'): batch = batches.batch(rows)
+        step([batch])
+    return whole, batches.batch(rows)
+
+def limit(n, **options):
+    "What a step computes and moves, and how fast this machine multiplies and copies: one row"
+    step, batch = one_batch(**options)
+    def plain(q, k, v, mask): return scaled_dot_product_attention(q, k, v, mask)[0] # the fused kernel hides its products
+    with Counted() as fused: step()
+    with mock.patch('transformer_nb.multihead.attention', plain), Counted() as counted: step()
+    x, y, square = torch.ones(2**26), torch.ones(2**26), torch.randn(2048, 2048)
+    return [dict(tokens=batch.n_tokens, flops=counted.flops, bytes=fused.bytes, step=seconds_of(step, n), products=product_seconds(counted.products),
+                 square_rate=2*2048**3 / seconds_of(lambda: square @ square, n), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
+
+def parts(n, **options):
+    "Where the time of a step goes, mean of n: a row for each part"
+    (step, _), total = one_batch(**options), Counter()
+    for i in range(n + 2):
+        found = where_time_goes(step)
+        if i > 1: total.update(found)
+    return [dict(name=name, seconds=seconds/n) for name, seconds in total.most_common()]
+
+def cost(func, n):
+    with PeakMemory() as memory: func()
+    return dict(seconds=seconds_of(func, n), peak=memory.peak)
+
+def growth(n, axis):
+    "The cost of a training step as one size grows and the others stay: a row for each value"
+    def step(length=64, width=128, depth=2, batch=8, vocabulary=1000):
+        train = stepper(Transformer(TransformerConfig.tiny(vocabulary, d_model=width, d_ff=2*width, n_encoder_layers=depth, n_decoder_layers=depth)))
+        ids = torch.randint(4, vocabulary, (batch, length))
+        return lambda: train([Batch(ids, ids, ids, ids.numel())])
+    return [dict(axis=axis, value=value) | cost(step(**{axis: value}), n) for value in GROWTH[axis]]
+
+def decoding(rounds, folder, sentences, corpus):
+    "Beside CTranslate2, all sentences and then one at a time, and ours with other beams: a row for each"
+    from ctranslate2 import Translator as Engine
+    texts, ours = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:sentences]], Translator(folder, torch.device('cpu'), penalty=power_penalty)
+    bpe, library = ours.tokenizer, ours.tokenizer.tokenizer
+    with TemporaryDirectory() as d:
+        tnb_export(folder, f'{d}/model')
+        engine = Engine(f'{d}/model', compute_type='float32', inter_threads=1, intra_threads=torch.get_num_threads())
+    def theirs(texts, patience=1):
+        found = engine.translate_batch([[library.id_to_token(i) for i in ids] for ids in bpe.encode_batch(texts)], beam_size=4, length_penalty=0.6,
+                                       patience=patience, batch_type='tokens', max_batch_size=4096, max_decoding_length=512)
+        return [[library.token_to_id(piece) for piece in x.hypotheses[0]] for x in found]
+    systems = {'ours': lambda texts: [x[0].ids for x in ours.search(texts)], 'CTranslate2': theirs, 'CTranslate2, patience 10': lambda texts: theirs(texts, 10)}
+    ids = {name: run(texts) for name, run in systems.items()}
+    rows = compared(take_turns(systems, [texts]*rounds, 0), [sum(map(len, ids['ours']))]*rounds)
+    single = take_turns(systems, [[text] for text in texts[:102]])
+    rows = [row | dict(sentences=len(texts), same=sum(map(list.__eq__, ids['ours'], ids[row['system']])), tokens=sum(map(len, ids[row['system']])),
+                       latency=quantiles(single[row['system']], n=10)) for row in rows]
+    for k in BEAMS:
+        wide = Translator(folder, torch.device('cpu'), beam_size=k)
+        rows.append(dict(axis='beam', value=k) | cost(lambda: wide.search(texts[:64]), 2))
+    return [row | dict(d_model=ours.model.config.d_model, folder=Path(folder).name) for row in rows]
+
+def memory(translations, folder, sentences, corpus):
+    "The same sentences again and again: a row for each tenth of all translations, with the memory of the process"
+    texts, ours = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:sentences]], Translator(folder, torch.device('cpu'))
+    done, rows = 0, []
+    while done < translations:
+        ours.translate(texts)
+        done += len(texts)
+        if 10*done // translations > len(rows): rows.append(dict(folder=Path(folder).name, translated=done, resident=int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE')))
+    return rows
+
+PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, memory=memory)
+
+def measure(part, kept, options):
+    "What a process of its own does"
+    if kept: keep_freed_memory()
+    with joined_processes():
+        rows = PARTS[part](**options)
+        if rank() == 0: print(json.dumps(rows))
+
+def in_own_process(part, options, threads, processes=1, kept=True):
+    "The rows of a measurement, with everything that it depends on"
+    launch = ['-m', 'torch.distributed.run', '--standalone', f'--nproc_per_node={processes}'] if processes > 1 else []
+    done = subprocess.run([sys.executable, *launch, __file__, 'measure', json.dumps([part, kept, options])], capture_output=True, text=True,
+                          env=os.environ | dict(OMP_NUM_THREADS=str(threads // processes), GOMP_SPINCOUNT='0'))
+    if done.returncode:
+        why = [line.partition('Error: ') for line in done.stderr.splitlines() if 'Error: ' in line] or [('', '', 'it was stopped')]
+        lacks = 'Import' in why[0][0] or 'ModuleNotFound' in why[0][0]
+        raise InputError(f"{part}: {why[0][2]}{'; the peers come with: pip install transformer_nb[bench]' if lacks else ''}")
+    settings = dict(part=part, kept=kept, processes=processes, threads=threads // processes) | options
+    return [settings | row | machine() for row in json.loads(done.stdout.splitlines()[-1])]
+
+def machine():
+    from importlib.metadata import distributions
+    info = Path('/proc/cpuinfo')
+    names = [line.split(': ')[1] for line in info.read_text().splitlines() if line.startswith('model name')] if info.exists() else []
+    versions = {d.name: d.version for d in distributions() if d.name in ('torch', 'transformers', 'ctranslate2')}
+    return dict(cpu=names[0] if names else 'unknown', cores=os.cpu_count(), python=sys.version.split()[0], **dict(sorted(versions.items())))
+
+def jobs(o):
+    "Every measurement that is asked for: its part, its options, and the settings of its process"
+    found = corpus_folder('multi30k', 'train.en.gz', None)/'train.en.gz'
+    corpus = o.corpus or ('multi30k' if found.exists() else 'mini')
+    sizes = dict(x.partition(':')[::2] for x in o.sizes.split(','))
+    for name, known in [(x, PARTS) for x in o.parts.split(',')] + [(x, SIZES) for x in sizes]:
+        if name not in known: raise InputError(f'{name!r} is not known; there are {", ".join(known)}')
+    if wrong := [n for n in sizes.values() if not n.isdecimal() or int(n) < 2]: raise InputError(f'--sizes: {wrong[0]!r} must be a number of updates, at least 2')
+    sized = [dict(n=int(n), size=size, corpus=corpus, batch_tokens=o.batch_tokens) for size, n in sizes.items()]
+    options = dict(training=sized, variants=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
+                   decoding=[dict(rounds=o.rounds, folder=folder, sentences=o.sentences, corpus=corpus) for folder in o.models.split(',')],
+                   memory=[dict(translations=o.translations, folder=o.models.split(',')[0], sentences=o.sentences, corpus=corpus)])
+    both = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
+    return [(part, x, settings) for part in o.parts.split(',') for x in options[part] for settings in (both if part == 'training' else [{}])]
+
+@command
+def bench(o):
+    for name, least in dict(threads=2, n=1, batch_tokens=1, sentences=4, rounds=2).items():
+        if getattr(o, name) < least: raise InputError(f'--{name} is {getattr(o, name)}; it must be at least {least}')
+    rows, todo = [], jobs(o)
+    for i, (part, options, settings) in enumerate(todo, 1):
+        print(f'{i} of {len(todo)}:', part, *(f'{k} {v}' for k, v in (options | settings).items()), flush=True)
+        rows += in_own_process(part, options, o.threads, **settings)
+        write_atomically(o.out, ''.join(json.dumps(row) + '\n' for row in rows).encode())
+
+def main():
+    if sys.argv[1:2] == ['measure']: return measure(*json.loads(sys.argv[2]))
+    p = ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument('--out', required=True, help='file to write, a JSON object a line')
+    p.add_argument('--parts', default='training,variants,limit,parts,growth,decoding', help='what is measured (%(default)s); memory, too, if asked for')
+    p.add_argument('--sizes', default='tiny:16,d512:5', help='models that are trained, and how many updates are timed (%(default)s)')
+    p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
+    p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')
+    p.add_argument('--threads', type=int, default=2, help='of all processes together (%(default)s)')
+    p.add_argument('--n', type=int, default=5, help='calls that are timed where cost grows (%(default)s)')
+    p.add_argument('--batch_tokens', type=int, default=4096, help='the most tokens of a batch on either side (%(default)s)')
+    p.add_argument('--sentences', type=int, default=1000, help='that are translated (%(default)s)')
+    p.add_argument('--rounds', type=int, default=3, help='times that they are (%(default)s)')
+    p.add_argument('--translations', type=int, default=100_000, help='sentences that the part memory translates (%(default)s)')
+    bench(p.parse_args())
+
+if __name__ == '__main__': main()
