@@ -87,7 +87,7 @@ def head_measures(maps:Maps)->dict[str,Tensor]: # of every layer and head (N, h)
 def without_heads(model:Transformer,
                   heads:Iterable[tuple[str,int,int]] # 'encoder', 'decoder' or 'cross', layer and head, counted from 0
                  )->Iterator[Transformer]:
-    "The model in which $W^O$ reads zeros in place of these heads; afterwards it is as before, after an error too"
+    "The model in which W^O reads zeros in place of these heads; afterwards it is as before, after an error too"
     calls = attention_modules(model)
     with ExitStack() as hooks:
         for kind, layer, head in heads:
