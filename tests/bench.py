@@ -51,7 +51,7 @@ def stepper(model, compile=False, **how):
 def first_groups(batches, n):
     return [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n), updates(batches, n_processes()))]
 
-def training(n, size, **options):
+def training(n, size, round, **options): # of rounds, the arrangements take turns
     "Ours and two peers take turns at n updates: a row for each system"
     ours, batches = task(size, **options)
     models, groups = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours)), first_groups(batches, n + 2)
@@ -156,7 +156,7 @@ def in_own_process(part, options, threads, processes=1, kept=True):
     "The rows of a measurement, with everything that it depends on"
     launch = ['-m', 'torch.distributed.run', '--standalone', f'--nproc_per_node={processes}'] if processes > 1 else []
     done = subprocess.run([sys.executable, *launch, __file__, 'measure', json.dumps([part, kept, options])], capture_output=True, text=True,
-                          env=os.environ | dict(OMP_NUM_THREADS=str(threads // processes), GOMP_SPINCOUNT='0'))
+                          env={k: v for k, v in os.environ.items() if k != 'GOMP_SPINCOUNT'} | dict(OMP_NUM_THREADS=str(threads // processes)))
     if done.returncode:
         why = [line.partition('Error: ') for line in done.stderr.splitlines() if 'Error: ' in line] or [('', '', 'it was stopped')]
         lacks = 'Import' in why[0][0] or 'ModuleNotFound' in why[0][0]
@@ -180,11 +180,12 @@ def jobs(o):
         if name not in known: raise InputError(f'{name!r} is not known; there are {", ".join(known)}')
     if wrong := [n for n in sizes.values() if not n.isdecimal() or int(n) < 2]: raise InputError(f'--sizes: {wrong[0]!r} must be a number of updates, at least 2')
     sized = [dict(n=int(n), size=size, corpus=corpus, batch_tokens=o.batch_tokens) for size, n in sizes.items()]
-    options = dict(training=sized, variants=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
+    options = dict(variants=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
                    decoding=[dict(rounds=o.rounds, folder=folder, sentences=o.sentences, corpus=corpus) for folder in o.models.split(',')],
                    memory=[dict(translations=o.translations, folder=o.models.split(',')[0], sentences=o.sentences, corpus=corpus)])
-    both = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
-    return [(part, x, settings) for part in o.parts.split(',') for x in options[part] for settings in (both if part == 'training' else [{}])]
+    arranged = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
+    in_turns = [('training', x | dict(round=i), settings) for x in sized for i in range(o.rounds) for settings in arranged]
+    return [job for part in o.parts.split(',') for job in (in_turns if part == 'training' else [(part, x, {}) for x in options[part]])]
 
 @command
 def bench(o):
@@ -201,14 +202,14 @@ def main():
     p = ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--out', required=True, help='file to write, a JSON object a line')
     p.add_argument('--parts', default='training,variants,limit,parts,growth,decoding', help='what is measured (%(default)s); memory, too, if asked for')
-    p.add_argument('--sizes', default='tiny:16,d512:5', help='models that are trained, and how many updates are timed (%(default)s)')
+    p.add_argument('--sizes', default='tiny:8,d512:3', help='models that are trained, and how many updates are timed in a round (%(default)s)')
     p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
     p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')
     p.add_argument('--threads', type=int, default=2, help='of all processes together (%(default)s)')
     p.add_argument('--n', type=int, default=5, help='calls that are timed where cost grows (%(default)s)')
     p.add_argument('--batch_tokens', type=int, default=4096, help='the most tokens of a batch on either side (%(default)s)')
     p.add_argument('--sentences', type=int, default=1000, help='that are translated (%(default)s)')
-    p.add_argument('--rounds', type=int, default=3, help='times that they are (%(default)s)')
+    p.add_argument('--rounds', type=int, default=3, help='times that they are, and that the arrangements of a training take turns (%(default)s)')
     p.add_argument('--translations', type=int, default=100_000, help='sentences that the part memory translates (%(default)s)')
     bench(p.parse_args())
 

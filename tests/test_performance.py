@@ -125,7 +125,7 @@ def test_bench(tmp_path):
 def test_two_processes():
     pytest.importorskip('transformers')
     from bench import in_own_process
-    rows = in_own_process('training', dict(n=2, size='tiny', corpus='mini', batch_tokens=128), threads=2, processes=2, kept=False)
+    rows = in_own_process('training', dict(n=2, round=0, size='tiny', corpus='mini', batch_tokens=128), threads=2, processes=2, kept=False)
     assert [r['system'] for r in rows] == ['ours', 'torch', 'Marian'] and all(r['off'] < 1e-4 and r['per_second'] > 0 for r in rows)
     assert {(r['processes'], r['threads'], r['kept']) for r in rows} == {(2, 1, False)}
 
@@ -135,7 +135,7 @@ def test_all_parts():
     options, folder = dict(size='tiny', corpus='mini', batch_tokens=128), ROOT/'nbs/models/multi30k-en-de'
     pairs = [pair[::-1] for pair in mini_corpus()['train'][:200]]
     with mock.patch.dict(GROWTH, length=(8, 64)), mock.patch.multiple('bench', load_corpus=lambda *_: dict(train=pairs, test=pairs[:4]), which=lambda _: None, BEAMS=(1, 4)):
-        assert [r['system'] for r in training(2, **options)] == ['ours', 'torch', 'Marian']
+        assert [r['system'] for r in training(2, round=0, **options)] == ['ours', 'torch', 'Marian']
         assert len(variants(2, **options)) == 4
         assert {'data', 'Python', 'attention'} <= {r['name'] for r in parts(2, **options)}
         small, large = growth(1, 'length')
@@ -151,4 +151,5 @@ def test_jobs():
     found = jobs(o)
     assert [x for p, x, _ in found if p == 'decoding'] == [dict(rounds=4, folder=f, sentences=9, corpus=found[0][1]['corpus']) for f in 'ab']
     assert [(x['size'], x['n']) for p, x, _ in found if p == 'limit'] == [('tiny', 24), ('d512', 8)]
-    assert [how for p, x, how in found if p == 'training' and x['size'] == 'tiny'] == [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
+    arranged = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
+    assert [(x['round'], how) for p, x, how in found if p == 'training' and x['size'] == 'tiny'] == [(i, how) for i in range(4) for how in arranged]
