@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_UPDATES', 'BATCH_TOKENS', 'VOCAB_SIZE', 'MAX_WORDS', 'MAX_PAIRS', 'PEAK', 'WARMUP', 'TABLE', 'LEFT_OUT',
-           'DEPTH', 'GROUPS', 'ROWS', 'heads', 'depth', 'without', 'rate_of', 'train_row', 'measured', 'provenance',
+           'DEPTH', 'GROUPS', 'ROWS', 'heads', 'n_layers', 'without', 'rate_of', 'train_row', 'measured', 'provenance',
            'read_results', 'train_rows', 'trained', 'tnb_variations']
 
 # %% ../nbs/18_variations.ipynb #0350ee95
@@ -39,17 +39,17 @@ PEAK, WARMUP = 5e-3, 200 # the learning rate of base at its highest, and the upd
 
 # %% ../nbs/18_variations.ipynb #16bfd194
 def heads(h:int)->dict: return dict(n_heads=h, d_k=BASE['d_model']//h, d_v=BASE['d_model']//h) # h·d_k stays
-def depth(n:int, **more)->dict: return dict(n_encoder_layers=n, n_decoder_layers=n, **more)
+def n_layers(n:int, **more)->dict: return dict(n_encoder_layers=n, n_decoder_layers=n, **more)
 
 TABLE = {'base': {}, 'A1': heads(1), 'A2': heads(2), 'A8': heads(8), 'A16': heads(16), 'B4': dict(d_k=4), 'B8': dict(d_k=8),
-         'C-N1': depth(1), 'C-N2': depth(2), 'C-N4': depth(4), 'C-d32': dict(d_model=32), 'C-d128': dict(d_model=128),
+         'C-N1': n_layers(1), 'C-N2': n_layers(2), 'C-N4': n_layers(4), 'C-d32': dict(d_model=32), 'C-d128': dict(d_model=128),
          'C-ff128': dict(d_ff=128), 'C-ff512': dict(d_ff=512), 'D-drop0': dict(dropout=0.), 'D-drop0.2': dict(dropout=0.2),
          'D-ls0': dict(label_smoothing=0.), 'D-ls0.2': dict(label_smoothing=0.2), 'E': dict(positions='learned'),
          'big': dict(d_model=128, d_ff=512, n_heads=8, dropout=0.3)}
 
 # %% ../nbs/18_variations.ipynb #6017ddeb
 LEFT_OUT = {'no-sqrt-d': dict(without='√d_model'), 'untied': dict(tie_embeddings=False), 'no-sqrt-dk': dict(without='1/√d_k')}
-DEPTH = {f'{norm}{n}{end}': depth(n, norm=norm, warmup=not end) for n in (2, 6, 12) for norm in ('post', 'pre') for end in ('', '-cold')
+DEPTH = {f'{norm}{n}{end}': n_layers(n, norm=norm, warmup=not end) for n in (2, 6, 12) for norm in ('post', 'pre') for end in ('', '-cold')
          if f'{norm}{n}{end}' != 'post2'}
 GROUPS = dict(table=TABLE, left_out=LEFT_OUT, depth=DEPTH)
 ROWS = TABLE | LEFT_OUT | DEPTH
