@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed and memory, measured on this machine: a JSON object a line, which chapter 19 reads.
 
-    python tests/bench.py --out FILE [--parts training,variants,limit,parts,growth,decoding,memory] [--models FOLDER,FOLDER] ...
+    python tests/bench.py --out FILE [--parts training,variants,limit,parts,growth,beams,decoding,memory] [--models FOLDER,FOLDER] ...
 
 The allocator and the threads belong to a whole process, so every measurement runs in one of its own. `kept` in a line says
 whether freed memory was kept (`keep_freed_memory`, as the commands do), `processes` and `threads` how many there were.
@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import PAD, InputError, command, keep_freed_memory, write_atomically
+from transformer_nb.core import PAD, InputError, command, keep_freed_memory, linear, write_atomically
 from transformer_nb.data import Batch, TokenBatches, corpus_folder, encode_pairs, load_corpus
 from transformer_nb.decoding import power_penalty
 from transformer_nb.layer_types import PeakMemory
@@ -66,7 +66,9 @@ def variants(n, size, **options):
     old, groups = deepcopy(ours), first_groups(batches, n + 3)
     for m in old.modules():
         if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout
-    systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
+    def by_mkl(group, step=stepper(deepcopy(ours))):
+        with mock.patch('transformer_nb.core.HAS_ONEDNN', False): step(group)
+    systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'F.linear': by_mkl, 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
                'Adam, one operation at a time': stepper(deepcopy(ours), foreach=True)}
     if which('g++'): systems['torch.compile'] = stepper(deepcopy(ours), compile=True)
     return compared(take_turns(systems, groups, warm_up=3), [sum(b.n_tokens for b in group) for group in groups[3:]])
@@ -88,7 +90,7 @@ def limit(n, **options):
     with mock.patch('transformer_nb.multihead.attention', plain), Counted() as counted: step()
     x, y, square = torch.ones(2**26), torch.ones(2**26), torch.randn(2048, 2048)
     return [dict(tokens=batch.n_tokens, flops=counted.flops, bytes=fused.bytes, step=seconds_of(step, n), products=product_seconds(counted.products),
-                 square_rate=2*2048**3 / seconds_of(lambda: square @ square, n), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
+                 square_rate=2*2048**3 / min(seconds_of(lambda: f(square, square), n) for f in (linear, torch.matmul)), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
 
 def parts(n, **options):
     "Where the time of a step goes, mean of n: a row for each part"
@@ -110,28 +112,36 @@ def growth(n, axis):
         return lambda: train([Batch(ids, ids, ids, ids.numel())])
     return [dict(axis=axis, value=value) | cost(step(**{axis: value}), n) for value in GROWTH[axis]]
 
-def decoding(rounds, folder, sentences, corpus):
-    "Beside CTranslate2, all sentences and then one at a time, and ours with other beams: a row for each"
+def translator(system, folder):
+    "Token ids of the best translation of each text, by us or by CTranslate2"
+    ours = Translator(folder, torch.device('cpu'), penalty=power_penalty)
+    if system == 'ours': return ours, lambda texts: [found[0].ids for found in ours.search(texts)]
     from ctranslate2 import Translator as Engine
-    texts, ours = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:sentences]], Translator(folder, torch.device('cpu'), penalty=power_penalty)
-    bpe, library = ours.tokenizer, ours.tokenizer.tokenizer
+    bpe, library, patience = ours.tokenizer, ours.tokenizer.tokenizer, 10 if 'patience' in system else 1
     with TemporaryDirectory() as d:
         tnb_export(folder, f'{d}/model')
         engine = Engine(f'{d}/model', compute_type='float32', inter_threads=1, intra_threads=torch.get_num_threads())
-    def theirs(texts, patience=1):
+    def theirs(texts):
         found = engine.translate_batch([[library.id_to_token(i) for i in ids] for ids in bpe.encode_batch(texts)], beam_size=4, length_penalty=0.6,
                                        patience=patience, batch_type='tokens', max_batch_size=4096, max_decoding_length=512)
         return [[library.token_to_id(piece) for piece in x.hypotheses[0]] for x in found]
-    systems = {'ours': lambda texts: [x[0].ids for x in ours.search(texts)], 'CTranslate2': theirs, 'CTranslate2, patience 10': lambda texts: theirs(texts, 10)}
-    ids = {name: run(texts) for name, run in systems.items()}
-    rows = compared(take_turns(systems, [texts]*rounds, 0), [sum(map(len, ids['ours']))]*rounds)
-    single = take_turns(systems, [[text] for text in texts[:102]])
-    rows = [row | dict(sentences=len(texts), same=sum(map(list.__eq__, ids['ours'], ids[row['system']])), tokens=sum(map(len, ids[row['system']])),
-                       latency=quantiles(single[row['system']], n=10)) for row in rows]
+    return ours, theirs
+
+def decoding(round, system, folder, sentences, corpus): # of rounds, the systems take turns: the threads of each are alone
+    "All sentences at once, and then one at a time: one row"
+    texts = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:sentences]]
+    ours, run = translator(system, folder)
+    ids = run(texts) # warms up, too
+    single = take_turns({system: run}, [[text] for text in texts[:102]])[system]
+    return [dict(folder=Path(folder).name, d_model=ours.model.config.d_model, tokens=sum(map(len, ids)), seconds=min(take_turns({system: run}, [texts]*2, 0)[system]), latency=quantiles(single, n=10), ids=ids)]
+
+def beams(n, folder, corpus):
+    "The cost of a search as the beam grows: a row for each size"
+    texts, rows = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:64]], []
     for k in BEAMS:
         wide = Translator(folder, torch.device('cpu'), beam_size=k)
-        rows.append(dict(axis='beam', value=k) | cost(lambda: wide.search(texts[:64]), 2))
-    return [row | dict(d_model=ours.model.config.d_model, folder=Path(folder).name) for row in rows]
+        rows.append(dict(folder=Path(folder).name, value=k) | cost(lambda: wide.search(texts), n))
+    return rows
 
 def memory(translations, folder, sentences, corpus):
     "The same sentences again and again: a row for each tenth of all translations, with the memory of the process"
@@ -143,7 +153,8 @@ def memory(translations, folder, sentences, corpus):
         if 10*done // translations > len(rows): rows.append(dict(folder=Path(folder).name, translated=done, resident=int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE')))
     return rows
 
-PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, memory=memory)
+PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, beams=beams, memory=memory)
+DECODERS = ('ours', 'CTranslate2', 'CTranslate2, patience 10')
 
 def measure(part, kept, options):
     "What a process of its own does"
@@ -181,7 +192,9 @@ def jobs(o):
     if wrong := [n for n in sizes.values() if not n.isdecimal() or int(n) < 2]: raise InputError(f'--sizes: {wrong[0]!r} must be a number of updates, at least 2')
     sized = [dict(n=int(n), size=size, corpus=corpus, batch_tokens=o.batch_tokens) for size, n in sizes.items()]
     options = dict(variants=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
-                   decoding=[dict(rounds=o.rounds, folder=folder, sentences=o.sentences, corpus=corpus) for folder in o.models.split(',')],
+                   beams=[dict(n=2, folder=o.models.split(',')[0], corpus=corpus)],
+                   decoding=[dict(round=i, system=system, folder=folder, sentences=o.sentences, corpus=corpus)
+                             for folder in o.models.split(',') for i in range(o.rounds) for system in DECODERS],
                    memory=[dict(translations=o.translations, folder=o.models.split(',')[0], sentences=o.sentences, corpus=corpus)])
     arranged = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
     in_turns = [('training', x | dict(round=i), settings) for x in sized for i in range(o.rounds) for settings in arranged]
@@ -191,17 +204,20 @@ def jobs(o):
 def bench(o):
     for name, least in dict(threads=2, n=1, batch_tokens=1, sentences=4, rounds=2).items():
         if getattr(o, name) < least: raise InputError(f'--{name} is {getattr(o, name)}; it must be at least {least}')
-    rows, todo = [], jobs(o)
+    rows, todo, found = [], jobs(o), {}
     for i, (part, options, settings) in enumerate(todo, 1):
         print(f'{i} of {len(todo)}:', part, *(f'{k} {v}' for k, v in (options | settings).items()), flush=True)
         rows += in_own_process(part, options, o.threads, **settings)
+        if part == 'decoding':
+            ids = rows[-1].pop('ids')
+            rows[-1]['same'] = sum(map(list.__eq__, ids, found.setdefault(options['folder'], ids))) # sentences, as found by ours
         write_atomically(o.out, ''.join(json.dumps(row) + '\n' for row in rows).encode())
 
 def main():
     if sys.argv[1:2] == ['measure']: return measure(*json.loads(sys.argv[2]))
     p = ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--out', required=True, help='file to write, a JSON object a line')
-    p.add_argument('--parts', default='training,variants,limit,parts,growth,decoding', help='what is measured (%(default)s); memory, too, if asked for')
+    p.add_argument('--parts', default='training,variants,limit,parts,growth,beams,decoding', help='what is measured (%(default)s); memory, too, if asked for')
     p.add_argument('--sizes', default='tiny:6,d512:2', help='models that are trained, and how many updates are timed in a round (%(default)s)')
     p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
     p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')

@@ -1,5 +1,5 @@
 "The checkout keeps the house rules, and each rule catches a violation planted in a copy."
-import json, re, shutil
+import json, shutil
 from pathlib import Path
 import pytest
 import chapters, house

@@ -3,13 +3,16 @@
 Outputs and gradients in float64, random shapes and masks, post- and pre-norm, training (dropout 0) and evaluation mode.
 PyTorch's masks say True where attention is *forbidden*; ours say True where it is allowed.
 """
+import sys
+from shutil import which
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
+from torch.nn import functional as F
 from transformer_nb.attention import attention, scaled_dot_product_attention
-from transformer_nb.core import PAD, set_seed
+from transformer_nb.core import HAS_ONEDNN, PAD, linear, set_seed
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
-from transformer_nb.multihead import MultiHeadAttention, causal_mask, padding_mask
+from transformer_nb.multihead import MultiHeadAttention, causal_mask
 
 F64 = dict(dtype=torch.float64)
 close = lambda a, b, atol=1e-10: torch.testing.assert_close(a, b, rtol=0, atol=atol)
@@ -25,6 +28,34 @@ def random_mask(b, t, s):
 def gradients(output, tensors):
     set_seed(1)
     return torch.autograd.grad((output * torch.randn(output.shape, **F64)).sum(), tensors)
+
+@shapes
+@given(shape=st.lists(st.integers(0, 5), max_size=3), n=st.sampled_from([1, 7, 512]), m=st.sampled_from([1, 256, 300]), bias=st.booleans(),
+       transposed=st.booleans(), dtype=st.sampled_from([torch.float32, torch.float64]), seed=st.integers(0, 999))
+def test_linear(shape, n, m, bias, transposed, dtype, seed):
+    set_seed(seed)
+    x, weight, b = (torch.randn(size, dtype=dtype, requires_grad=True) for size in ((*shape, n), (m, n), m))
+    read = (x.transpose(0, 1) if transposed and len(shape) > 1 else x, weight, b if bias else None)
+    ours, theirs = linear(*read), F.linear(*read)
+    assert ours.shape == theirs.shape and ('OneDNN' in ours.grad_fn.name()) == (HAS_ONEDNN and m*n >= 2**17 and len(shape) > 0 and dtype == torch.float32)
+    wanted = [x, weight] + [b]*bias
+    for a, b in zip([ours, *torch.autograd.grad(ours.square().sum(), wanted)], [theirs, *torch.autograd.grad(theirs.square().sum(), wanted)]):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6 * max(1., b.abs().max().item() if b.numel() else 0.) * 10)
+
+@pytest.mark.skipif(not which('g++'), reason='torch.compile needs a compiler')
+@pytest.mark.skipif(' ' in sys.prefix, reason='torch.compile cannot build in a path with a blank')
+@pytest.mark.filterwarnings('ignore::DeprecationWarning')
+def test_linear_compiled():
+    x, weight = torch.randn(3, 512, requires_grad=True), torch.randn(300, 512)
+    y = torch.compile(linear, dynamic=True)(x, weight)
+    torch.testing.assert_close(y, F.linear(x, weight), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], weight.sum(0).expand(3, -1), rtol=1e-4, atol=1e-4)
+
+def test_linear_has_one_derivative():
+    x, weight = torch.randn(3, 512, requires_grad=True), torch.randn(300, 512, requires_grad=True)
+    if not HAS_ONEDNN: pytest.skip('no oneDNN beside MKL')
+    [grad] = torch.autograd.grad(linear(x, weight).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match='once_differentiable'): grad.sum().backward() # and never a wrong second one
 
 @shapes
 @given(**dims)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import PAD
+from transformer_nb.core import HAS_ONEDNN, PAD
 from transformer_nb.data import make_batch
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
@@ -76,6 +76,18 @@ def test_flops_of_a_step(changes):
     assert ours.flops == theirs.get_total_flops() == step_flops(c, 3, batch.src.shape[1], batch.tgt.shape[1])
     assert product_seconds(ours.products) > 0
 
+@pytest.mark.skipif(not HAS_ONEDNN, reason='no oneDNN beside MKL')
+def test_large_matrices_are_counted():
+    c = TransformerConfig(20_000, **SMALL)
+    model, batch = Transformer(c), make_batch(PAIRS)
+    optimizer = adam(model)
+    def step(): train_step(model, optimizer, [batch], 1e-3, 0.1)
+    with mock.patch('transformer_nb.multihead.attention', lambda *args: scaled_dot_product_attention(*args)[0]), Counted() as counted: step()
+    assert counted.flops == step_flops(c, 3, batch.src.shape[1], batch.tgt.shape[1])
+    assert 'mkldnn' in {func.namespace for func, _ in counted.products} and product_seconds(counted.products) > 0
+    found = where_time_goes(step)
+    assert found['vocabulary'] > found['feed-forward'] and found['vocabulary'] > found['rest']
+
 def test_bytes():
     x, p = torch.ones(10, 10), nn.Parameter(torch.ones(100))
     for func, size in [(lambda: x + x, 3), (lambda: x.add_(1), 2), (lambda: x.exp(), 2), (lambda: x.view(-1), 0), (lambda: x.T.contiguous(), 2),
@@ -131,25 +143,27 @@ def test_two_processes():
 
 def test_all_parts():
     for name in ('transformers', 'ctranslate2'): pytest.importorskip(name)
-    from bench import GROWTH, decoding, growth, memory, parts, training, variants
+    from bench import DECODERS, GROWTH, beams, decoding, growth, memory, parts, training, variants
     options, folder = dict(size='tiny', corpus='mini', batch_tokens=128), ROOT/'nbs/models/multi30k-en-de'
     pairs = [pair[::-1] for pair in mini_corpus()['train'][:200]]
     with mock.patch.dict(GROWTH, length=(8, 64)), mock.patch.multiple('bench', load_corpus=lambda *_: dict(train=pairs, test=pairs[:4]), which=lambda _: None, BEAMS=(1, 4)):
         assert [r['system'] for r in training(2, round=0, **options)] == ['ours', 'torch', 'Marian']
-        assert len(variants(2, **options)) == 4
+        assert [r['system'] for r in variants(2, **options)][:3] == ['ours', 'nn.Dropout', 'F.linear']
         assert {'data', 'Python', 'attention'} <= {r['name'] for r in parts(2, **options)}
         small, large = growth(1, 'length')
         assert (small['value'], large['value']) == (8, 64) and small['peak'] < large['peak']
         assert [r['translated'] for r in memory(20, folder, 4, 'mini')] == [4, 8, 12, 16, 20]
-        rows = decoding(2, folder, 4, 'mini')
-    assert [r.get('system', r.get('axis')) for r in rows] == ['ours', 'CTranslate2', 'CTranslate2, patience 10', 'beam', 'beam']
-    assert rows[2]['same'] == 4 and all(r['d_model'] == 128 and r['folder'] == folder.name for r in rows)
+        assert [r['value'] for r in beams(2, folder, 'mini')] == [1, 4]
+        rows = [row for system in DECODERS for row in decoding(0, system, folder, 4, 'mini')]
+    assert all(r['d_model'] == 128 and r['folder'] == folder.name and r['seconds'] > 0 and len(r['latency']) == 9 for r in rows)
+    assert rows[0]['ids'] == rows[2]['ids'] and len(rows[1]['ids']) == 4
 
 def test_jobs():
-    from bench import PARTS, jobs
+    from bench import DECODERS, PARTS, jobs
     o = SimpleNamespace(parts=','.join(PARTS), sizes='tiny:24,d512:8', corpus=None, batch_tokens=4096, n=5, models='a,b', rounds=4, sentences=9, translations=90)
     found = jobs(o)
-    assert [x for p, x, _ in found if p == 'decoding'] == [dict(rounds=4, folder=f, sentences=9, corpus=found[0][1]['corpus']) for f in 'ab']
+    assert [x for p, x, _ in found if p == 'decoding'] == [dict(round=i, system=system, folder=f, sentences=9, corpus=found[0][1]['corpus'])
+                                                           for f in 'ab' for i in range(4) for system in DECODERS]
     assert [(x['size'], x['n']) for p, x, _ in found if p == 'limit'] == [('tiny', 24), ('d512', 8)]
     arranged = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
     assert [(x['round'], how) for p, x, how in found if p == 'training' and x['size'] == 'tiny'] == [(i, how) for i in range(4) for how in arranged]

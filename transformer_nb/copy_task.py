@@ -58,9 +58,8 @@ def copy_model(**overrides # fields of the configuration
     return Transformer(TransformerConfig(4 + N_SYMBOLS, **small | overrides))
 
 # %% ../nbs/07_copy_task.ipynb #6917264b
-def rise_and_fall(step:int,  # counted from 1
-                  steps:int, # of the whole training
-                 )->float:   # share of the peak rate
+def rise_and_fall(step:int, steps:int # counted from 1; of the whole training
+                 )->float:            # share of the peak rate
     return min(12*step / steps, 12/11 * (1 - step / (steps + 1)))
 
 # %% ../nbs/07_copy_task.ipynb #439bf58b

@@ -9,7 +9,7 @@ __all__ = ['Embedding', 'positional_encoding', 'PositionalEncoding']
 from math import sqrt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from .core import linear
 from .layers import Dropout
 
 # %% ../nbs/04_embedding.ipynb #acce95d5
@@ -23,11 +23,11 @@ class Embedding(nn.Module):
 
     def forward(self, ids:Tensor # token ids (b, t)
                )->Tensor:        # (b, t, d), multiplied by √d_model
-        return F.embedding(ids, self.weight) * sqrt(self.weight.shape[1])
+        return nn.functional.embedding(ids, self.weight) * sqrt(self.weight.shape[1])
 
     def logits(self, x:Tensor # (b, t, d)
               )->Tensor:      # scores before the softmax (b, t, v)
-        return F.linear(x, self.weight)
+        return linear(x, self.weight)
 
 # %% ../nbs/04_embedding.ipynb #205d90aa
 def positional_encoding(n_positions:int, # number of positions, counted from 0

@@ -9,6 +9,7 @@ __all__ = ['FeedForward', 'Dropout', 'ResidualNorm']
 from collections.abc import Callable
 import torch
 from torch import Tensor, nn
+from .core import Linear
 
 # %% ../nbs/03_layers.ipynb #af3728f4
 class FeedForward(nn.Module):
@@ -16,7 +17,7 @@ class FeedForward(nn.Module):
     def __init__(self, d_model:int, # size of inputs and outputs
                  d_ff:int):         # size of the inner layer
         super().__init__()
-        self.inner, self.outer = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.inner, self.outer = Linear(d_model, d_ff), Linear(d_ff, d_model)
 
     def forward(self, x:Tensor # (..., d)
                )->Tensor:      # (..., d)

@@ -9,9 +9,8 @@ __all__ = ['MultiHeadAttention', 'padding_mask', 'causal_mask']
 import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from .attention import attention
-from .core import PAD
+from .core import PAD, Linear, linear
 
 # %% ../nbs/02_multihead.ipynb #49148883
 class MultiHeadAttention(nn.Module):
@@ -24,7 +23,7 @@ class MultiHeadAttention(nn.Module):
         self.n_heads, self.d_k, self.d_v = n_heads, d_k, d_v
         self.sizes = n_heads*d_k, n_heads*d_k, n_heads*d_v
         self.qkv = nn.Parameter(torch.empty(sum(self.sizes), d_model)) # all W_i^Q, all W_i^K, all W_i^V
-        self.output = nn.Linear(n_heads*d_v, d_model, bias=False)      # W^O
+        self.output = Linear(n_heads*d_v, d_model, bias=False)         # W^O
         nn.init.uniform_(self.qkv, -d_model**-0.5, d_model**-0.5)      # as `nn.Linear` begins, too
 
     def heads(self, x:Tensor # (b, t, h·d_k), or with d_v
@@ -34,16 +33,16 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x:Tensor # what asks (b, t, d)
                )->Tensor:      # (b, h, t, d_k)
-        return self.heads(F.linear(x, self.qkv[:self.sizes[0]]))
+        return self.heads(linear(x, self.qkv[:self.sizes[0]]))
 
     def keys_values(self, memory:Tensor     # what is asked (b, s, d)
                    )->tuple[Tensor,Tensor]: # (b, h, s, d_k), (b, h, s, d_v)
-        k, v = F.linear(memory, self.qkv[self.sizes[0]:]).split(self.sizes[1:], -1)
+        k, v = linear(memory, self.qkv[self.sizes[0]:]).split(self.sizes[1:], -1)
         return self.heads(k), self.heads(v)
 
     def queries_keys_values(self, x:Tensor                 # both at once (b, t, d)
                            )->tuple[Tensor,Tensor,Tensor]: # as from the two methods above
-        return tuple(self.heads(y) for y in F.linear(x, self.qkv).split(self.sizes, -1))
+        return tuple(self.heads(y) for y in linear(x, self.qkv).split(self.sizes, -1))
 
     def attend(self, q:Tensor, k:Tensor, v:Tensor, # as made by the methods above
                mask:Tensor|None=None,              # True where attention is allowed

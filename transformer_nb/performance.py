@@ -18,8 +18,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.profiler import profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
-from .core import BOS, EOS, PAD
+from torch.utils.flop_counter import flop_registry, register_flop_formula
+from .core import BOS, EOS, HAS_ONEDNN, PAD, by_onednn
 from .layers import FeedForward
 from .model import Transformer
 from .multihead import MultiHeadAttention, causal_mask
@@ -70,8 +70,8 @@ class TorchTransformer(nn.Module):
 
     def forward(self, src:Tensor, tgt:Tensor)->Tensor: # logits (b, t, v)
         (x, y), hidden = (self.positions(self.embedding(ids)) for ids in (src, tgt)), src == PAD
-        return self.embedding.logits(self.body(x, y, tgt_mask=~causal_mask(tgt.shape[1], tgt.device), tgt_is_causal=True,
-                                               src_key_padding_mask=hidden, memory_key_padding_mask=hidden))
+        y = self.body(x, y, tgt_mask=~causal_mask(tgt.shape[1], tgt.device), tgt_is_causal=True, src_key_padding_mask=hidden, memory_key_padding_mask=hidden)
+        return nn.functional.linear(y, self.embedding.weight)
 
 # %% ../nbs/19_performance.ipynb #2c9214b7
 class Marian(nn.Module):
@@ -97,6 +97,8 @@ class Marian(nn.Module):
         return self.body(input_ids=src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt, use_cache=False).logits
 
 # %% ../nbs/19_performance.ipynb #d80faef2
+if HAS_ONEDNN: register_flop_formula(torch.ops.mkldnn._linear_pointwise)(lambda x, weight, *rest, out_shape, **_: 2*out_shape.numel()*weight[1])
+
 class Counted(TorchDispatchMode):
     "A context that counts the FLOPs of matrix products, and the bytes that operations read and write"
     def __init__(self):
@@ -117,12 +119,12 @@ class Counted(TorchDispatchMode):
 def product_seconds(products:Counter)->float: # those of `Counted`, with nothing between them
     def again(func, tensors):
         args = [torch.randn(1 + sum((size - 1)*step for size, step in zip(*x))).as_strided(*x) for x in tensors]
-        return seconds_of(lambda: func(*args))
+        return seconds_of(lambda: by_onednn(*args) if func.namespace == 'mkldnn' else func(*args))
     return sum(n * again(*product) for product, n in products.items())
 
 # %% ../nbs/19_performance.ipynb #3f50228f
 PARTS = {MultiHeadAttention: 'attention', FeedForward: 'feed-forward', nn.LayerNorm: 'normalisation', nn.Dropout: 'dropout', # modules,
-         'aten::linear': 'vocabulary', 'aten::cross_entropy': 'softmax and loss', 'Optimizer': 'optimizer', 'data': 'data'} # and how names begin outside them
+         'aten::linear': 'vocabulary', 'LinearByOneDNN': 'vocabulary', 'aten::cross_entropy': 'softmax and loss', 'Optimizer': 'optimizer', 'data': 'data'} # and how names begin outside them
 
 def part_of(event, made:dict)->str: # an operation that the profiler saw; parts by the numbers of nodes
     "The outermost that has one says it. A node of the backward pass belongs where it was recorded; its number tells"

@@ -49,8 +49,7 @@ def valid_loss(model:nn.Module,
 # %% ../nbs/12_training.ipynb #7e833af4
 def n_processes()->int: return dist.get_world_size() if dist.is_initialized() else 1
 
-def rank()->int: # the number of this process, from 0
-    return dist.get_rank() if dist.is_initialized() else 0
+def rank()->int: return dist.get_rank() if dist.is_initialized() else 0 # the number of this process, from 0
 
 # %% ../nbs/12_training.ipynb #108eefba
 def summed(*numbers:float)->list[float]: # each summed over all processes

@@ -138,8 +138,7 @@ def plot_attention(translator:Translator,
     return heatmap(weights, columns=columns, rows=rows, xlabel='source token', ylabel='predicted token', ax=ax, vmin=0, vmax=1)
 
 # %% ../nbs/15_translation.ipynb #246cea4a
-def recipe(preset:str, # 'tiny', 'base' or 'big'
-          )->tuple:    # makes a `TransformerConfig` from a vocabulary size; peak rate; warm-up steps
+def recipe(preset:str)->tuple: # makes a `TransformerConfig` from a vocabulary size; peak rate; warm-up steps
     "What a preset is trained with; raises `InputError` where there is none of that name"
     if preset not in ('tiny', 'base', 'big'): raise InputError(f'preset is {preset!r}; it must be tiny, base or big')
     model_config = getattr(TransformerConfig, preset)
@@ -318,8 +317,7 @@ def tnb_export(folder:Param('model folder', str), out:Param('folder for CTransla
     spec = ctranslate2.specs.TransformerSpec.from_config((c.n_encoder_layers, c.n_decoder_layers), c.n_heads, pre_norm=c.norm == 'pre')
     fill_spec(spec, model)
     pieces = [tokenizer.tokenizer.id_to_token(i) for i in range(c.vocab_size)]
-    spec.register_source_vocabulary(pieces)
-    spec.register_target_vocabulary(pieces)
+    for register in (spec.register_source_vocabulary, spec.register_target_vocabulary): register(pieces)
     for name, value in dict(add_source_eos=True, decoder_start_token='<s>', bos_token='<s>', eos_token='</s>', unk_token='<unk>').items():
         setattr(spec.config, name, value)
     spec.validate()
