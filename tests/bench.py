@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import PAD, InputError, command, keep_freed_memory, linear, write_atomically
+from transformer_nb.core import PAD, InputError, command, keep_freed_memory, linear_map, write_atomically
 from transformer_nb.data import Batch, TokenBatches, corpus_folder, encode_pairs, load_corpus
 from transformer_nb.decoding import power_penalty
 from transformer_nb.layer_types import PeakMemory
@@ -90,7 +90,7 @@ def limit(n, **options):
     with mock.patch('transformer_nb.multihead.attention', plain), Counted() as counted: step()
     x, y, square = torch.ones(2**26), torch.ones(2**26), torch.randn(2048, 2048)
     return [dict(tokens=batch.n_tokens, flops=counted.flops, bytes=fused.bytes, step=seconds_of(step, n), products=product_seconds(counted.products),
-                 square_rate=2*2048**3 / min(seconds_of(lambda: f(square, square), n) for f in (linear, torch.matmul)), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
+                 square_rate=2*2048**3 / min(seconds_of(lambda: f(square, square), n) for f in (linear_map, torch.matmul)), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
 
 def parts(n, **options):
     "Where the time of a step goes, mean of n: a row for each part"

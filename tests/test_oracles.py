@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from transformer_nb.attention import attention, scaled_dot_product_attention
-from transformer_nb.core import HAS_ONEDNN, PAD, linear, set_seed
+from transformer_nb.core import HAS_ONEDNN, PAD, linear_map, set_seed
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 
@@ -36,7 +36,7 @@ def test_linear(shape, n, m, bias, transposed, dtype, seed):
     set_seed(seed)
     x, weight, b = (torch.randn(size, dtype=dtype, requires_grad=True) for size in ((*shape, n), (m, n), m))
     read = (x.transpose(0, 1) if transposed and len(shape) > 1 else x, weight, b if bias else None)
-    ours, theirs = linear(*read), F.linear(*read)
+    ours, theirs = linear_map(*read), F.linear(*read)
     assert ours.shape == theirs.shape and ('OneDNN' in ours.grad_fn.name()) == (HAS_ONEDNN and m*n >= 2**17 and len(shape) > 0 and dtype == torch.float32)
     wanted = [x, weight] + [b]*bias
     for a, b in zip([ours, *torch.autograd.grad(ours.square().sum(), wanted)], [theirs, *torch.autograd.grad(theirs.square().sum(), wanted)]):
@@ -47,14 +47,14 @@ def test_linear(shape, n, m, bias, transposed, dtype, seed):
 @pytest.mark.filterwarnings('ignore::DeprecationWarning')
 def test_linear_compiled():
     x, weight = torch.randn(3, 512, requires_grad=True), torch.randn(300, 512)
-    y = torch.compile(linear, dynamic=True)(x, weight)
+    y = torch.compile(linear_map, dynamic=True)(x, weight)
     torch.testing.assert_close(y, F.linear(x, weight), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], weight.sum(0).expand(3, -1), rtol=1e-4, atol=1e-4)
 
 def test_linear_has_one_derivative():
     x, weight = torch.randn(3, 512, requires_grad=True), torch.randn(300, 512, requires_grad=True)
     if not HAS_ONEDNN: pytest.skip('no oneDNN beside MKL')
-    [grad] = torch.autograd.grad(linear(x, weight).square().sum(), x, create_graph=True)
+    [grad] = torch.autograd.grad(linear_map(x, weight).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match='once_differentiable'): grad.sum().backward() # and never a wrong second one
 
 @shapes

@@ -51,8 +51,7 @@ def shifted(seqs:Tensor                # ids, padded at the end (b, t)
     return ended, torch.cat([seqs.new_full((b, 1), BOS), seqs], 1), ended
 
 # %% ../nbs/07_copy_task.ipynb #f3ea8629
-def copy_model(**overrides # fields of the configuration
-              )->Transformer:
+def copy_model(**overrides)->Transformer: # fields of the configuration
     "One layer on each side, of width 64"
     small = dict(d_model=64, d_ff=128, n_heads=4, n_encoder_layers=1, n_decoder_layers=1, dropout=0., max_len=64)
     return Transformer(TransformerConfig(4 + N_SYMBOLS, **small | overrides))

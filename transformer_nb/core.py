@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'HAS_ONEDNN', 'INK', 'COLORS', 'HEAVY', 'set_seed', 'default_device',
-           'keep_freed_memory', 'by_onednn', 'LinearByOneDNN', 'linear', 'Linear', 'figure_style', 'heatmap',
+           'keep_freed_memory', 'by_onednn', 'LinearByOneDNN', 'linear_map', 'Linear', 'figure_style', 'heatmap',
            'skip_heavy_cells', 'begin_chapter', 'attempt', 'write_atomically', 'InputError', 'command']
 
 # %% ../nbs/00_core.ipynb #a628ffb2
@@ -20,6 +20,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import register_flop_formula
 
 # %% ../nbs/00_core.ipynb #1ef95191
 PAD, BOS, EOS, UNK = range(4)
@@ -49,8 +50,10 @@ def keep_freed_memory():
 HAS_ONEDNN = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, '_linear_pointwise')
 
 def by_onednn(x, weight, bias=None): return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '')
+if HAS_ONEDNN: register_flop_formula(torch.ops.mkldnn._linear_pointwise)(lambda x, weight, *rest, out_shape, **_: 2*out_shape.numel()*weight[1])
 
 class LinearByOneDNN(torch.autograd.Function):
+    "`F.linear` by oneDNN, with its first derivative"
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
@@ -63,15 +66,16 @@ class LinearByOneDNN(torch.autograd.Function):
         return by_onednn(grad, weight.T), rows.T @ x.flatten(0, -2), rows.sum(0) if ctx.needs_input_grad[2] else None
 
 # %% ../nbs/00_core.ipynb #02a2b20e
-def linear(x:Tensor, weight:Tensor, bias:Tensor|None=None # (..., n), (m, n), (m,)
-          )->Tensor:                                      # x·weightᵀ + bias (..., m)
+def linear_map(x:Tensor, weight:Tensor, bias:Tensor|None=None # (..., n), (m, n), (m,)
+              )->Tensor:                                      # x·weightᵀ + bias (..., m)
     "`F.linear`; for a large matrix of 32-bit numbers on a CPU by oneDNN"
     large = weight.numel() >= 2**17 and x.dim() > 1 and x.device.type == 'cpu' and x.dtype == weight.dtype == torch.float32
     return (LinearByOneDNN.apply if HAS_ONEDNN and large and not torch.compiler.is_compiling() else F.linear)(x, weight, bias)
 
+# %% ../nbs/00_core.ipynb #16a478be
 class Linear(nn.Linear):
-    "`nn.Linear` by `linear`"
-    def forward(self, x:Tensor)->Tensor: return linear(x, self.weight, self.bias)
+    "`nn.Linear` by `linear_map`"
+    def forward(self, x:Tensor)->Tensor: return linear_map(x, self.weight, self.bias)
 
 # %% ../nbs/00_core.ipynb #97486154
 INK = '#808080' # grey that reads on a light and on a dark page

@@ -9,7 +9,7 @@ __all__ = ['Embedding', 'positional_encoding', 'PositionalEncoding']
 from math import sqrt
 import torch
 from torch import Tensor, nn
-from .core import linear
+from .core import linear_map
 from .layers import Dropout
 
 # %% ../nbs/04_embedding.ipynb #acce95d5
@@ -27,7 +27,7 @@ class Embedding(nn.Module):
 
     def logits(self, x:Tensor # (b, t, d)
               )->Tensor:      # scores before the softmax (b, t, v)
-        return linear(x, self.weight)
+        return linear_map(x, self.weight)
 
 # %% ../nbs/04_embedding.ipynb #205d90aa
 def positional_encoding(n_positions:int, # number of positions, counted from 0

@@ -10,7 +10,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 from .attention import attention
-from .core import PAD, Linear, linear
+from .core import PAD, Linear, linear_map
 
 # %% ../nbs/02_multihead.ipynb #49148883
 class MultiHeadAttention(nn.Module):
@@ -33,16 +33,16 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x:Tensor # what asks (b, t, d)
                )->Tensor:      # (b, h, t, d_k)
-        return self.heads(linear(x, self.qkv[:self.sizes[0]]))
+        return self.heads(linear_map(x, self.qkv[:self.sizes[0]]))
 
     def keys_values(self, memory:Tensor     # what is asked (b, s, d)
                    )->tuple[Tensor,Tensor]: # (b, h, s, d_k), (b, h, s, d_v)
-        k, v = linear(memory, self.qkv[self.sizes[0]:]).split(self.sizes[1:], -1)
+        k, v = linear_map(memory, self.qkv[self.sizes[0]:]).split(self.sizes[1:], -1)
         return self.heads(k), self.heads(v)
 
     def queries_keys_values(self, x:Tensor                 # both at once (b, t, d)
                            )->tuple[Tensor,Tensor,Tensor]: # as from the two methods above
-        return tuple(self.heads(y) for y in linear(x, self.qkv).split(self.sizes, -1))
+        return tuple(self.heads(y) for y in linear_map(x, self.qkv).split(self.sizes, -1))
 
     def attend(self, q:Tensor, k:Tensor, v:Tensor, # as made by the methods above
                mask:Tensor|None=None,              # True where attention is allowed

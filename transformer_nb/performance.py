@@ -18,8 +18,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.profiler import profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, register_flop_formula
-from .core import BOS, EOS, HAS_ONEDNN, PAD, by_onednn
+from torch.utils.flop_counter import flop_registry
+from .core import BOS, EOS, PAD, by_onednn
 from .layers import FeedForward
 from .model import Transformer
 from .multihead import MultiHeadAttention, causal_mask
@@ -97,8 +97,6 @@ class Marian(nn.Module):
         return self.body(input_ids=src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt, use_cache=False).logits
 
 # %% ../nbs/19_performance.ipynb #d80faef2
-if HAS_ONEDNN: register_flop_formula(torch.ops.mkldnn._linear_pointwise)(lambda x, weight, *rest, out_shape, **_: 2*out_shape.numel()*weight[1])
-
 class Counted(TorchDispatchMode):
     "A context that counts the FLOPs of matrix products, and the bytes that operations read and write"
     def __init__(self):

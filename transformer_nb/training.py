@@ -96,8 +96,7 @@ def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
     return loss, not bad
 
 # %% ../nbs/12_training.ipynb #e04039d3
-def choose_precision(asked:str, device:torch.device # 'auto', 'fp32' or 'bf16'
-                    )->str:                         # 'fp32' or 'bf16'
+def choose_precision(asked:str, device:torch.device)->str: # asked: 'auto', 'fp32' or 'bf16'; returned: one of the last two
     if asked not in ('auto', 'fp32', 'bf16'): raise InputError(f'precision is {asked!r}; it must be auto, fp32 or bf16')
     if asked == 'bf16' and device.type != 'cuda': raise InputError('precision bf16 needs a CUDA GPU; use fp32')
     can = device.type == 'cuda' and torch.cuda.is_bf16_supported()
