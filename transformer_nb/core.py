@@ -49,7 +49,7 @@ def keep_freed_memory():
 # %% ../nbs/00_core.ipynb #4f13120f
 HAS_ONEDNN = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, '_linear_pointwise')
 
-def by_onednn(x, weight, bias=None): return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '')
+def by_onednn(x, weight, bias=None): return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '') # as `F.linear`
 if HAS_ONEDNN: register_flop_formula(torch.ops.mkldnn._linear_pointwise)(lambda x, weight, *rest, out_shape, **_: 2*out_shape.numel()*weight[1])
 
 class LinearByOneDNN(torch.autograd.Function):
