@@ -97,14 +97,13 @@ class Book:
             elif part[0] == '`' and not parts[i-1].endswith('['):
                 name = re.sub(r'\(.*\)$', '', part.strip('`')) # of a call, what is called
                 if home := self.chapter_of(name, chapter): parts[i] = f'[{part}](#def-{home[3:]}.{name})'
-                elif m := re.match(r'tests/(test_solutions_\d+)\.py$', name): parts[i] = f'[{part}]({m[1]}.md)'
         return ''.join(parts)
 
 # A chapter
 
 def page(book, chapter):
     "The cells as the site shows them"
-    quoted = set()
+    quoted, stubs = set(), []
     def anchor(m): return '' if m[1] in quoted else quoted.add(m[1]) or f'(quote-{m[1]}-{chapter[3:]})=\n\n'
     for cell, below in zip(book.cells[chapter], book.cells[chapter][1:] + [SimpleNamespace(text='')]):
         if cell.kind == 'markdown':
@@ -116,7 +115,24 @@ def page(book, chapter):
             if cell.names: above += '```{index} ' + ', '.join('! ' * ('.' not in n) + n for n in cell.names) + '\n```\n'
             if cell.claims: above += '\n{.claim}\nClaim ' + ' · '.join(f'[{c}](#{c.lower()})' for c in cell.claims) + '\n'
             if above: yield markdown(above)
-            yield dict(cell_type='code', execution_count=None, metadata=look(cell, below.text), source=cell.text, outputs=cell.outputs)
+            yield code(cell.text, look(cell, below.text), cell.outputs)
+            stubs += re.findall(r'^(?:def|class) (\w+)', cell.text, re.M) if not cell.names and 'raise NotImplementedError' in cell.text else []
+            if 'with attempt()' in cell.text:
+                for name in stubs: yield code(solution(book, chapter, name), folded('Solution', 'solution'))
+                stubs = []
+
+def solution(book, chapter, name):
+    "Source of a solution, from the chapter's file in tests/, after the functions that it alone uses"
+    source = (book.root/f'tests/test_solutions_{chapter[:2]}.py').read_text(encoding='utf8')
+    nodes = {n.name: n for n in ast.parse(source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    def text(n): return '\n'.join(source.splitlines()[min(x.lineno for x in [n, *n.decorator_list]) - 1:n.end_lineno])
+    known = '\n'.join(cell.text for cell in book.cells[chapter])
+    helpers = [n for n in nodes if re.search(rf'\b{n}\(', text(nodes[name])) and not re.search(rf'^(def|class) {n}\b', known, re.M)]
+    return '\n\n'.join(text(nodes[n]) for n in [*helpers, name])
+
+def code(source, metadata, outputs=()): return dict(cell_type='code', execution_count=None, metadata=metadata, source=source, outputs=list(outputs))
+
+def folded(prompt, *tags): return dict(tags=['hide-input', *tags], mystnb=dict(code_prompt_show=prompt, code_prompt_hide=prompt))
 
 def markdown(text): return dict(cell_type='markdown', metadata={}, source=text)
 
@@ -130,7 +146,7 @@ def look(cell, below):
         tags.append('hide-input')
         if any(imports): prompt = 'Imports of the module' if 'export' in cell.flags else 'Imports of this chapter'
         else: prompt = ' · '.join(line if line[0] == '`' else f'{n}: {line}' for n, line in definitions(cell.text)).replace('`', '')
-        more = dict(code_prompt_show=prompt, code_prompt_hide=prompt)
+        more = folded(prompt)['mystnb']
     if m := re.match(r'\*Figure: (.*)\*$', below, re.M): more['image'] = dict(alt=re.sub(r'[*`$\\]', '', m[1]))
     return dict(tags=tags, mystnb=more)
 
@@ -221,8 +237,6 @@ def write(root, out):
         nb = dict(cells=made, metadata=dict(language_info=dict(name='python')), nbformat=4, nbformat_minor=4)
         (out/f'{chapter}.ipynb').write_text(json.dumps(nb), encoding='utf8')
     pages = dict(claims=[claims(book)], deviations=deviations(book), results=results(book), api=api(book))
-    for path in (root/'tests').glob('test_solutions_*.py'):
-        pages[path.stem] = ['---\norphan: true\n---\n# Solutions ' + path.stem[-2:], f'```python\n{path.read_text(encoding="utf8")}```']
     for name, parts in pages.items(): (out/f'{name}.md').write_text('\n\n'.join(parts) + '\n', encoding='utf8')
 
 if __name__ == '__main__': write(ROOT, ROOT/'docs/_build/pages')

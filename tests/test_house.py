@@ -11,7 +11,7 @@ def test_rule_is_kept(rule): assert rule(ROOT) == []
 
 @pytest.fixture
 def copy(tmp_path):
-    for name in ('nbs', 'transformer_nb'): shutil.copytree(ROOT/name, tmp_path/name, ignore=shutil.ignore_patterns('__pycache__', '.*'))
+    for name in ('nbs', 'tests', 'transformer_nb'): shutil.copytree(ROOT/name, tmp_path/name, ignore=shutil.ignore_patterns('__pycache__', '.*'))
     for name in ('settings.ini', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'LICENSE'): shutil.copy(ROOT/name, tmp_path)
     return tmp_path
 

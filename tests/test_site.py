@@ -62,6 +62,14 @@ def test_problems_are_seen(tmp_path, body):
 def test_every_chapter_has_its_page(site):
     assert {p.stem for p in house.chapters(ROOT)} <= {p.stem for p in site.glob('*.html')}
 
+def test_every_exercise_has_its_solution_in_a_fold(site):
+    for path in house.chapters(ROOT):
+        exercises = '\n'.join(text for _, text in house.cells(path, 'markdown')).partition('## Exercises\n')[2]
+        page = (site/f'{path.stem}.html').read_text(encoding='utf8')
+        folds = re.findall(r'<div class="cell[^"]* tag_solution.*?<details.*?</details>', page, re.S)
+        assert len(folds) == len(re.findall(r'^\*\*\d\. ', exercises, re.M)), path.stem
+        assert all('Solution' in x and 'Exercise' in x and '<details open' not in x and 'NotImplementedError' not in x for x in folds), path.stem
+
 def test_every_exported_name_is_listed(site):
     listed = Page(site/'api.html').links
     for path in (ROOT/'transformer_nb').glob('[a-z]*.py'):
