@@ -31,7 +31,7 @@ test: docs
 	@$(BIN)/python -m pytest -q tests
 
 lab: .venv/ready
-	@$(BIN)/jupyter lab nbs/index.ipynb
+	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/index.ipynb
 
 docs: .venv/ready
 	@$(BIN)/python docs/pages.py

@@ -46,7 +46,7 @@ RUN_ALL = '''() => { (async () => {
     await panel.context.save();
     return 'done'; })().then(String, String).then(outcome => window.outcome = outcome) }'''
 
-@pytest.mark.parametrize('chapter', ['02_multihead', '06_optimizer'])
+@pytest.mark.parametrize('chapter', ['02_multihead', '12_training'])
 def test_run_all(lab, chapter):
     from playwright.sync_api import sync_playwright
     url, nbs = lab
@@ -66,3 +66,4 @@ def test_run_all(lab, chapter):
     cells = code()
     assert all(c['execution_count'] for c in cells)
     assert not [o for c in cells for o in c['outputs'] if o['output_type'] == 'error']
+    if chapter == '12_training': assert any('update/s' in ''.join(o.get('text', '')) or 's/update' in ''.join(o.get('text', '')) for c in cells for o in c['outputs']), 'no progress bar'

@@ -120,8 +120,8 @@ def extend(self:Beams, logits:Tensor, # of each live hypothesis (b, k, v); overw
     "Replace the live hypotheses by their k best continuations, by log-probability"
     (b, k), width = self.scores.shape, min(self.scores.shape[1], logits.shape[-1])
     top, tokens = logits.topk(width, -1)                                       # (b, k, width)
-    most = top[..., :1].clone()
-    top = top - most - logits.sub_(most).exp_().sum(-1, keepdim=True).log()    # in place: the array is large
+    best = torch.softmax(logits, -1, out=logits).gather(-1, tokens[..., :1])   # in place: the array is large
+    top = top - top[..., :1] + best.log()
     self.scores, choice = (self.scores[..., None] + top).flatten(1).topk(k)    # (b, k)
     rows, parent = torch.arange(b, device=choice.device)[:, None], choice // width
     for name in ('ids', 'log_probs', 'ancestors'): setattr(self, name, getattr(self, name)[rows, parent])
