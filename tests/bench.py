@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import PAD, InputError, command, keep_freed_memory, linear_map, write_atomically
+from transformer_nb.core import HAS_ONEDNN, PAD, USE_ONEDNN, InputError, by_onednn, command, keep_freed_memory, write_atomically
 from transformer_nb.data import Batch, TokenBatches, corpus_folder, encode_pairs, load_corpus
 from transformer_nb.decoding import power_penalty
 from transformer_nb.layer_types import PeakMemory
@@ -66,9 +66,9 @@ def variants(n, size, **options):
     old, groups = deepcopy(ours), first_groups(batches, n + 3)
     for m in old.modules():
         if isinstance(m, nn.Dropout): m.__class__ = nn.Dropout
-    def by_mkl(group, step=stepper(deepcopy(ours))):
-        with mock.patch('transformer_nb.core.HAS_ONEDNN', False): step(group)
-    systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'F.linear': by_mkl, 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
+    def by_the_other(group, step=stepper(deepcopy(ours))):
+        with mock.patch('transformer_nb.core.USE_ONEDNN', not USE_ONEDNN and HAS_ONEDNN): step(group)
+    systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'products by MKL' if USE_ONEDNN else 'products by oneDNN': by_the_other, 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
                'Adam, one operation at a time': stepper(deepcopy(ours), foreach=True)}
     if which('g++'): systems['torch.compile'] = stepper(deepcopy(ours), compile=True)
     return compared(take_turns(systems, groups, warm_up=3), [sum(b.n_tokens for b in group) for group in groups[3:]])
@@ -90,7 +90,7 @@ def limit(n, **options):
     with mock.patch('transformer_nb.multihead.attention', plain), Counted() as counted: step()
     x, y, square = torch.ones(2**26), torch.ones(2**26), torch.randn(2048, 2048)
     return [dict(tokens=batch.n_tokens, flops=counted.flops, bytes=fused.bytes, step=seconds_of(step, n), products=product_seconds(counted.products),
-                 square_rate=2*2048**3 / min(seconds_of(lambda: f(square, square), n) for f in (linear_map, torch.matmul)), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
+                 square_rate=2*2048**3 / min(seconds_of(lambda: f(square, square), n) for f in (by_onednn, torch.matmul)[not HAS_ONEDNN:]), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
 
 def parts(n, **options):
     "Where the time of a step goes, mean of n: a row for each part"
@@ -117,10 +117,10 @@ def translator(system, folder):
     ours = Translator(folder, torch.device('cpu'), penalty=power_penalty)
     if system == 'ours': return ours, lambda texts: [found[0].ids for found in ours.search(texts)]
     from ctranslate2 import Translator as Engine
-    bpe, library, patience = ours.tokenizer, ours.tokenizer.tokenizer, 10 if 'patience' in system else 1
+    bpe, library, patience, n = ours.tokenizer, ours.tokenizer.tokenizer, 10 if 'patience' in system else 1, torch.get_num_threads()
     with TemporaryDirectory() as d:
         tnb_export(folder, f'{d}/model')
-        engine = Engine(f'{d}/model', compute_type='float32', inter_threads=1, intra_threads=torch.get_num_threads())
+        engine = Engine(f'{d}/model', compute_type='float32', **dict(zip(('inter_threads', 'intra_threads'), (n, 1) if 'one thread' in system else (1, n))))
     def theirs(texts):
         found = engine.translate_batch([[library.id_to_token(i) for i in ids] for ids in bpe.encode_batch(texts)], beam_size=4, length_penalty=0.6,
                                        patience=patience, batch_type='tokens', max_batch_size=4096, max_decoding_length=512)
@@ -154,7 +154,7 @@ def memory(translations, folder, sentences, corpus):
     return rows
 
 PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, beams=beams, memory=memory)
-DECODERS = ('ours', 'CTranslate2', 'CTranslate2, patience 10')
+DECODERS = ('ours', 'CTranslate2', 'CTranslate2, patience 10', 'CTranslate2, one thread each')
 
 def measure(part, kept, options):
     "What a process of its own does"

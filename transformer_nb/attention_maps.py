@@ -51,8 +51,7 @@ def attention_maps(translator:Translator, text:str, # source sentence
     weights = attention_weights(model, *(torch.tensor([ids], device=device) for ids in (src, read)))
     def maps(kind, rows, columns):
         allowed = torch.ones(len(rows), len(columns), dtype=torch.bool)
-        names = [readable(bpe, ids) for ids in (rows, columns)]
-        return Maps(weights[kind][:, 0].cpu(), *names, allowed.tril() if kind == 'decoder' else allowed)
+        return Maps(weights[kind][:, 0].cpu(), readable(bpe, rows), readable(bpe, columns), allowed.tril() if kind == 'decoder' else allowed)
     return dict(encoder=maps('encoder', src, src), decoder=maps('decoder', read, read), cross=maps('cross', predicted, src))
 
 # %% ../nbs/16_attention_maps.ipynb #45bad61d

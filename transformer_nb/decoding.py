@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Hypothesis', 'output_limits', 'to_hypotheses', 'Cache', 'read', 'self_attention_step', 'cross_attention_step',
-           'next_logits', 'length_penalty', 'power_penalty', 'Beams', 'without', 'beam_search', 'greedy', 'search',
-           'alignment']
+           'next_logits', 'length_penalty', 'power_penalty', 'Beams', 'top_tokens', 'without', 'beam_search', 'greedy',
+           'search', 'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable
@@ -50,10 +50,9 @@ class Cache:
                  max_steps:int,     # the most tokens that will be read
                  beam_size:int=1):  # k, hypotheses of each sentence
         memory, c, layers = model.encode(src), model.config, model.decoder.layers
-        def store(size): return memory.new_empty(len(src), c.n_heads, max_steps, beam_size, size) # (b, h, t, k, size)
         self.n, self.memory_mask = 0, padding_mask(src)       # tokens read; what may be seen of the source (b, 1, 1, s)
         self.source = [[y.contiguous() for y in layer.cross_attention.keys_values(memory)] for layer in layers]
-        self.target = [[store(c.d_k), store(c.d_v)] for _ in layers]
+        self.target = [[memory.new_empty(len(src), c.n_heads, max_steps, beam_size, d) for d in (c.d_k, c.d_v)] for _ in layers]
 
 # %% ../nbs/13_decoding.ipynb #8c8f7423
 def read(attention:MultiHeadAttention, q:Tensor, k:Tensor, v:Tensor, mask:Tensor|None)->Tensor:
@@ -113,15 +112,23 @@ class Beams:
         self.best_scores = self.scores.new_full((b, n_best), -torch.inf)
         self.best_ids, self.best_log_probs = self.ids[:, :n_best].clone(), self.log_probs[:, :n_best].clone()
 
+# %% ../nbs/13_decoding.ipynb #94f1e3fc
+def top_tokens(logits:Tensor, k:int # (..., v)
+              )->tuple[Tensor,Tensor]: # as `logits.topk(k)` gives them: the k largest, and their ids (..., k)
+    "The k largest stand in the k hundreds with the largest maxima, so only those are searched"
+    parts = logits.unflatten(-1, (-1, 1 if logits.shape[-1] % 100 else 100))
+    best = parts.amax(-1).topk(min(k, parts.shape[-2])).indices[..., None]     # (..., k, 1)
+    top, place = parts.take_along_dim(best, -2).flatten(-2).topk(k)
+    return top, (best*parts.shape[-1] + torch.arange(parts.shape[-1], device=best.device)).flatten(-2).gather(-1, place)
+
 # %% ../nbs/13_decoding.ipynb #8eb11ce4
 @patch
 def extend(self:Beams, logits:Tensor, # of each live hypothesis (b, k, v); overwritten
            n:int):                    # length of the new hypotheses
     "Replace the live hypotheses by their k best continuations, by log-probability"
     (b, k), width = self.scores.shape, min(self.scores.shape[1], logits.shape[-1])
-    top, tokens = logits.topk(width, -1)                                       # (b, k, width)
-    best = torch.softmax(logits, -1, out=logits).gather(-1, tokens[..., :1])   # in place: the array is large
-    top = top - top[..., :1] + best.log()
+    top, tokens = top_tokens(logits, width)                                    # (b, k, width)
+    top = top - top[..., :1] + torch.softmax(logits, -1, out=logits).gather(-1, tokens[..., :1]).log() # in place: the array is large
     self.scores, choice = (self.scores[..., None] + top).flatten(1).topk(k)    # (b, k)
     rows, parent = torch.arange(b, device=choice.device)[:, None], choice // width
     for name in ('ids', 'log_probs', 'ancestors'): setattr(self, name, getattr(self, name)[rows, parent])
@@ -133,8 +140,7 @@ def extend(self:Beams, logits:Tensor, # of each live hypothesis (b, k, v); overw
 def visible(self:Beams, n:int # positions stored so far; one more is about to be
            )->Tensor|None:    # mask (b, 1, k, (n+1)·k)
     "A hypothesis sees the positions of its own ancestors, and itself"
-    k = self.scores.shape[1]
-    if k == 1: return None
+    if (k := self.scores.shape[1]) == 1: return None
     self.ancestors[:, :, n] = torch.eye(k, dtype=torch.bool, device=self.ancestors.device)
     return self.ancestors[:, :, :n+1].flatten(2)[:, None]
 

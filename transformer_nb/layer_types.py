@@ -81,8 +81,7 @@ def longest_chain(output:Tensor,       # result of a computation that recorded g
     while todo:
         node = todo[-1]
         before = [f for f, _ in node.next_functions if f is not None]
-        waiting = [f for f in before if f not in depth]
-        if waiting: todo += waiting
+        if waiting := [f for f in before if f not in depth]: todo += waiting
         else: depth[todo.pop()] = max((depth[f] for f in before), default=0) + (only.lower() in node.name().lower())
     return depth[output.grad_fn]
 

@@ -126,16 +126,13 @@ class Translator:
         return [i for i, ids in enumerate(self.tokenizer.encode_batch(texts)) if len(ids) > self.limit]
 
 # %% ../nbs/15_translation.ipynb #70addac8
-def plot_attention(translator:Translator,
-                   text:str,          # source sentence
-                   ax:Axes|None=None, # by default a new figure
-                  )->Axes:
+def plot_attention(translator:Translator, text:str, # source sentence
+                   ax:Axes|None=None)->Axes:        # by default a new figure
     "Cross-attention of the last layer, mean over its heads, for a sentence and the model's own translation of it"
     ids, bpe = translator.tokenizer.encode(text), translator.tokenizer
     [[found, *_]] = translator.search([text])
     columns, rows = ([bpe.decode([i]).strip() or '␣' for i in side] + ['</s>'] for side in (ids, found.ids))
-    weights = alignment(translator.model, ids, found.ids) # (t, s)
-    return heatmap(weights, columns=columns, rows=rows, xlabel='source token', ylabel='predicted token', ax=ax, vmin=0, vmax=1)
+    return heatmap(alignment(translator.model, ids, found.ids), rows, columns, 'source token', 'predicted token', ax=ax, vmin=0, vmax=1)
 
 # %% ../nbs/15_translation.ipynb #246cea4a
 def recipe(preset:str)->tuple: # makes a `TransformerConfig` from a vocabulary size; peak rate; warm-up steps
