@@ -52,12 +52,12 @@ def first_groups(batches, n):
     return [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n), updates(batches, n_processes()))]
 
 def training(n, size, round, **options): # of rounds, the arrangements take turns
-    "Ours and two peers take turns at n updates: a row for each system"
+    "Ours and two peers take turns at n updates, after six in which the heap finds its size: a row for each system"
     ours, batches = task(size, **options)
-    models, groups = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours)), first_groups(batches, n + 2)
+    models, groups = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours)), first_groups(batches, n + 6)
     first, real = groups[0][0], groups[0][0].labels != PAD
     with torch.no_grad(): logits = {name: m.eval()(first.src, first.tgt)[real] for name, m in models.items()}
-    rows = compared(take_turns({name: stepper(m) for name, m in models.items()}, groups), [sum(b.n_tokens for b in group) for group in groups[2:]])
+    rows = compared(take_turns({name: stepper(m) for name, m in models.items()}, groups, warm_up=6), [sum(b.n_tokens for b in group) for group in groups[6:]])
     return [row | dict(off=(logits[row['system']] - logits['ours']).abs().max().item(), parameters=sum(p.numel() for p in ours.parameters())) for row in rows]
 
 def variants(n, size, **options):
@@ -95,9 +95,9 @@ def limit(n, **options):
 def parts(n, **options):
     "Where the time of a step goes, mean of n: a row for each part"
     (step, _), total = one_batch(**options), Counter()
-    for i in range(n + 2):
+    for i in range(n + 6):
         found = where_time_goes(step)
-        if i > 1: total.update(found)
+        if i > 5: total.update(found)
     return [dict(name=name, seconds=seconds/n) for name, seconds in total.most_common()]
 
 def cost(func, n):
@@ -218,7 +218,7 @@ def main():
     p = ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument('--out', required=True, help='file to write, a JSON object a line')
     p.add_argument('--parts', default='training,variants,limit,parts,growth,beams,decoding', help='what is measured (%(default)s); memory, too, if asked for')
-    p.add_argument('--sizes', default='tiny:6,d512:2', help='models that are trained, and how many updates are timed in a round (%(default)s)')
+    p.add_argument('--sizes', default='tiny:8,d512:4', help='models that are trained, and how many updates are timed in a round (%(default)s)')
     p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
     p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')
     p.add_argument('--threads', type=int, default=2, help='of all processes together (%(default)s)')
