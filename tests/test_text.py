@@ -105,6 +105,12 @@ def test_a_damaged_file_is_refused_by_name_or_still_works(tokenizer, tmp_path_fa
     except InputError as e: assert str(path) in str(e)
     else: assert again.encode('</s>') == [] or min(again.encode('</s>')) >= UNK # a changed letter: chapter 11's checksums find it
 
+def test_two_tokens_of_one_id(tmp_path):
+    text, other = BPE.to_json(), BPE.tokenizer.token_to_id('/')
+    assert f'"/": {other},' in text
+    (tmp_path/'t.json').write_text(text.replace(f'"/": {other},', '"/": 1,')) # as if `</s>` were text
+    with pytest.raises(InputError, match='t.json.*id of its own'): BPETokenizer.load(tmp_path/'t.json')
+
 @pytest.mark.parametrize('text', ['', '{}', 'null', '[]', '{"kind": "words"}', '{"kind": "words", "lang": "de", "words": "abc"}', '{"kind": "words", "lang": 5, "words": []}',
                                   '{"kind": "words", "lang": "de", "words": ["a", "a"]}', '{"kind": "words", "lang": "no such", "words": []}'])
 def test_what_is_no_tokenizer(text, tmp_path):

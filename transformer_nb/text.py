@@ -115,9 +115,9 @@ def from_json(cls:BPETokenizer, text:str)->BPETokenizer:
     "The tokenizer that `to_json` wrote; raises `ValueError` where the text is none"
     try: tokenizer = tokenizers.Tokenizer.from_str(text)
     except Exception as e: raise ValueError(f'not a tokenizer of pieces: {e}') from None
-    kinds = isinstance(tokenizer.model, models.BPE), isinstance(tokenizer.decoder, decoders.ByteLevel)
-    if not all(kinds) or [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))] != SPECIAL_TOKENS:
-        raise ValueError(f'not a tokenizer of pieces: it should join bytes, and its first tokens should be {" ".join(SPECIAL_TOKENS)}')
+    sound = isinstance(tokenizer.model, models.BPE), isinstance(tokenizer.decoder, decoders.ByteLevel), len({*tokenizer.get_vocab().values()}) == len(tokenizer.get_vocab())
+    if not all(sound) or [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))] != SPECIAL_TOKENS:
+        raise ValueError(f'not a tokenizer of pieces: it should join bytes, give each token an id of its own, and begin with {" ".join(SPECIAL_TOKENS)}')
     return cls(tokenizer)
 
 # %% ../nbs/08_text.ipynb #f73738e5
