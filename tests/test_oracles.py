@@ -42,6 +42,7 @@ def test_linear(shape, n, m, bias, transposed, dtype, seed):
     wanted = [x, weight] + [b]*bias
     for a, b in zip([ours, *torch.autograd.grad(ours.square().sum(), wanted)], [theirs, *torch.autograd.grad(theirs.square().sum(), wanted)]):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6 * max(1., b.abs().max().item() if b.numel() else 0.) * 10)
+    with torch.no_grad(), mock.patch('transformer_nb.core.USE_ONEDNN', HAS_ONEDNN): torch.testing.assert_close(linear_map(*read), ours.detach(), rtol=1e-6, atol=1e-6)
 
 @pytest.mark.skipif(not which('g++'), reason='torch.compile needs a compiler')
 @pytest.mark.skipif(' ' in sys.prefix, reason='torch.compile cannot build in a path with a blank')
