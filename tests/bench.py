@@ -122,8 +122,9 @@ def translator(system, folder):
         tnb_export(folder, f'{d}/model')
         engine = Engine(f'{d}/model', compute_type='float32', **dict(zip(('inter_threads', 'intra_threads'), (n, 1) if 'one thread' in system else (1, n))))
     def theirs(texts):
-        found = engine.translate_batch([[library.id_to_token(i) for i in ids] for ids in bpe.encode_batch(texts)], beam_size=4, length_penalty=0.6,
-                                       patience=patience, batch_type='tokens', max_batch_size=4096, max_decoding_length=512)
+        rows = bpe.encode_batch(texts)
+        found = engine.translate_batch([[library.id_to_token(i) for i in ids] for ids in rows], beam_size=4, length_penalty=0.6, patience=patience,
+                                       batch_type='tokens', max_batch_size=4096, max_decoding_length=max(map(len, rows)) + 50)
         return [[library.token_to_id(piece) for piece in x.hypotheses[0]] for x in found]
     return ours, theirs
 

@@ -51,7 +51,4 @@ def attention(query:Tensor,          # (b, h, t, d_k)
               mask:Tensor|None=None, # True where allowed, broadcastable to (b, h, t, s)
              )->Tensor:              # (b, h, t, d_v)
     "Eq. (1) by PyTorch's fused kernel, which never stores the weights"
-    if mask is None: return F.scaled_dot_product_attention(query, key, value)
-    some = mask.any(-1, keepdim=True)                  # False for a query that may attend to nothing
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | ~some)
-    return output.masked_fill(~some, 0.)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
