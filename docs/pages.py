@@ -4,8 +4,8 @@
     python docs/pages.py
 
 A chapter stays as it is; its directives become folds, labels and anchors, and below its exercises their solutions are
-folded. Backticked names link to their definitions, paper sections to where they are quoted. Four pages are gathered from all chapters: the claims (docs/claims.md has them in
-words), the deviations from the paper, the results, the exported names.
+folded. Backticked names link to their definitions, paper sections to where they are quoted. Four pages are gathered from
+all chapters: the claims (docs/claims.md has them in words), the deviations from the paper, the results, the exported names.
 """
 import ast, json, re, shutil, sys
 from collections import defaultdict
