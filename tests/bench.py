@@ -10,6 +10,7 @@ import json, os, subprocess, sys
 from argparse import ArgumentParser
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
 from statistics import quantiles
@@ -19,9 +20,10 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
+from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import HAS_ONEDNN, PAD, USE_ONEDNN, InputError, by_onednn, command, keep_freed_memory, write_atomically
 from transformer_nb.data import Batch, TokenBatches, corpus_folder, encode_pairs, load_corpus
-from transformer_nb.decoding import power_penalty
+from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.layer_types import PeakMemory
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
@@ -112,10 +114,35 @@ def growth(n, axis):
         return lambda: train([Batch(ids, ids, ids, ids.numel())])
     return [dict(axis=axis, value=value) | cost(step(**{axis: value}), n) for value in GROWTH[axis]]
 
+def widened(model):
+    "A model four times as wide that computes the same: each number of a vector stands there four times, and products divide by that"
+    c = model.config
+    wide = Transformer(replace(c, d_model=4*c.d_model, d_ff=8*c.d_ff, n_heads=2*c.n_heads, d_k=2*c.d_k, d_v=2*c.d_v, positions='learned', tie_embeddings=False))
+    def heads(x, d): return x.unflatten(0, (-1, d)).repeat_interleave(2, 0).repeat(1, 2, 1).flatten(0, 1) # twice as many, each twice as long
+    def rows(name, x):
+        if not name.endswith('qkv'): return x.repeat(8 if 'inner' in name else 4, *[1]*(x.dim() - 1))
+        q, k, v = x.split([c.n_heads*d for d in (c.d_k, c.d_k, c.d_v)])
+        return torch.cat([heads(q, c.d_k) * 0.5**0.5, heads(k, c.d_k), heads(v, c.d_v)]) # scores are sums of twice as many products, over √2 times the root
+    def columns(name, x):
+        if x.dim() == 1: return x
+        if 'attention.output' in name: return heads(x.T, c.d_v).T / 4
+        return x.repeat(1, 8) / 8 if 'outer' in name else x.repeat(1, 4) / 4
+    state = {name: columns(name, rows(name, x)) for name, x in model.state_dict().items() if name.startswith(('encoder', 'decoder'))}
+    for i, (embedding, by) in enumerate([(model.src_embedding, 2), (model.tgt_embedding, 2), (model.output, 4)]): # embeddings grow with √d
+        state[f'embeddings.{i}.weight'] = embedding.weight.repeat(1, 4) / by
+    for side in ('src_positions', 'tgt_positions'): state[f'{side}.table'] = getattr(model, side).table.repeat(1, 4)
+    wide.to(model.output.weight).load_state_dict(state)
+    return wide.eval()
+
 def translator(system, folder):
     "Token ids of the best translation of each text, by us or by CTranslate2"
     ours = Translator(folder, torch.device('cpu'), penalty=power_penalty)
-    if system == 'ours': return ours, lambda texts: [found[0].ids for found in ours.search(texts)]
+    def best(texts): return [found[0].ids for found in ours.search(texts)]
+    if system == 'ours': return ours, best
+    if system == "ours, CTranslate2's rule":
+        ours.options['n_best'] = 4
+        def ended(beams, n): return (beams.best_scores > -torch.inf).all(1) | (beams.limits == n)
+        return ours, mock.patch.object(Beams, 'done', ended)(best)
     from ctranslate2 import Translator as Engine
     bpe, library, patience, n = ours.tokenizer, ours.tokenizer.tokenizer, 10 if 'patience' in system else 1, torch.get_num_threads()
     with TemporaryDirectory() as d:
@@ -128,10 +155,14 @@ def translator(system, folder):
         return [[library.token_to_id(piece) for piece in x.hypotheses[0]] for x in found]
     return ours, theirs
 
-def decoding(round, system, folder, sentences, corpus): # of rounds, the systems take turns: the threads of each are alone
-    "All sentences at once, and then one at a time: one row"
+def decoding(round, system, folder, wide, sentences, corpus): # of rounds, the systems take turns: the threads of each are alone
+    "All sentences at once, and then one at a time: one row; if `wide`, by the model of the folder made four times as wide"
     texts = [source for source, _ in load_corpus(corpus, 'en', 'de')['test'][:sentences]]
-    ours, run = translator(system, folder)
+    with TemporaryDirectory() as d:
+        if wide:
+            model, tokenizer = load_model(folder)
+            save_model(d, widened(model), tokenizer)
+        ours, run = translator(system, d if wide else folder)
     ids = run(texts) # warms up, too
     single = take_turns({system: run}, [[text] for text in texts[:102]])[system]
     return [dict(folder=Path(folder).name, d_model=ours.model.config.d_model, tokens=sum(map(len, ids)), seconds=min(take_turns({system: run}, [texts]*2, 0)[system]), latency=quantiles(single, n=10), ids=ids)]
@@ -155,7 +186,7 @@ def memory(translations, folder, sentences, corpus):
     return rows
 
 PARTS = dict(training=training, variants=variants, limit=limit, parts=parts, growth=growth, decoding=decoding, beams=beams, memory=memory)
-DECODERS = ('ours', 'CTranslate2', 'CTranslate2, patience 10', 'CTranslate2, one thread each')
+DECODERS = ('ours', "ours, CTranslate2's rule", 'CTranslate2', 'CTranslate2, patience 10', 'CTranslate2, one thread each')
 
 def measure(part, kept, options):
     "What a process of its own does"
@@ -187,16 +218,17 @@ def jobs(o):
     "Every measurement that is asked for: its part, its options, and the settings of its process"
     found = corpus_folder('multi30k', 'train.en.gz', None)/'train.en.gz'
     corpus = o.corpus or ('multi30k' if found.exists() else 'mini')
+    folders = o.models.split(',')
     sizes = dict(x.partition(':')[::2] for x in o.sizes.split(','))
     for name, known in [(x, PARTS) for x in o.parts.split(',')] + [(x, SIZES) for x in sizes]:
         if name not in known: raise InputError(f'{name!r} is not known; there are {", ".join(known)}')
     if wrong := [n for n in sizes.values() if not n.isdecimal() or int(n) < 2]: raise InputError(f'--sizes: {wrong[0]!r} must be a number of updates, at least 2')
     sized = [dict(n=int(n), size=size, corpus=corpus, batch_tokens=o.batch_tokens) for size, n in sizes.items()]
     options = dict(variants=sized, limit=sized, parts=sized, growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
-                   beams=[dict(n=2, folder=o.models.split(',')[0], corpus=corpus)],
-                   decoding=[dict(round=i, system=system, folder=folder, sentences=o.sentences, corpus=corpus)
-                             for folder in o.models.split(',') for i in range(o.rounds) for system in DECODERS],
-                   memory=[dict(translations=o.translations, folder=o.models.split(',')[0], sentences=o.sentences, corpus=corpus)])
+                   beams=[dict(n=2, folder=folders[0], corpus=corpus)],
+                   decoding=[dict(round=i, system=system, folder=folder, wide=wide, sentences=o.sentences, corpus=corpus)
+                             for folder, wide in [*((folder, False) for folder in folders), (folders[0], True)] for i in range(o.rounds) for system in DECODERS],
+                   memory=[dict(translations=o.translations, folder=folders[0], sentences=o.sentences, corpus=corpus)])
     arranged = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
     in_turns = [('training', x | dict(round=i), settings) for x in sized for i in range(o.rounds) for settings in arranged]
     return [job for part in o.parts.split(',') for job in (in_turns if part == 'training' else [(part, x, {}) for x in options[part]])]
@@ -211,7 +243,7 @@ def bench(o):
         rows += in_own_process(part, options, o.threads, **settings)
         if part == 'decoding':
             ids = rows[-1].pop('ids')
-            rows[-1]['same'] = sum(map(list.__eq__, ids, found.setdefault(options['folder'], ids))) # sentences, as found by ours
+            rows[-1]['same'] = sum(map(list.__eq__, ids, found.setdefault((options['folder'], options['wide']), ids))) # sentences, as found by ours
         write_atomically(o.out, ''.join(json.dumps(row) + '\n' for row in rows).encode())
 
 def main():
@@ -220,7 +252,7 @@ def main():
     p.add_argument('--out', required=True, help='file to write, a JSON object a line')
     p.add_argument('--parts', default='training,variants,limit,parts,growth,beams,decoding', help='what is measured (%(default)s); memory, too, if asked for')
     p.add_argument('--sizes', default='tiny:8,d512:4', help='models that are trained, and how many updates are timed in a round (%(default)s)')
-    p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s)')
+    p.add_argument('--models', default='nbs/models/multi30k-en-de', help='folders of models that translate English to German (%(default)s); the first is made four times as wide, too')
     p.add_argument('--corpus', help='multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)')
     p.add_argument('--threads', type=int, default=2, help='of all processes together (%(default)s)')
     p.add_argument('--n', type=int, default=5, help='calls that are timed where cost grows (%(default)s)')

@@ -158,16 +158,27 @@ def test_all_parts():
         assert (small['value'], large['value']) == (8, 64) and small['peak'] < large['peak']
         assert [r['translated'] for r in memory(20, folder, 4, 'mini')] == [4, 8, 12, 16, 20]
         assert [r['value'] for r in beams(2, folder, 'mini')] == [1, 4]
-        rows = [row for system in DECODERS for row in decoding(0, system, folder, 4, 'mini')]
+        rows = [row for system in DECODERS for row in decoding(0, system, folder, False, 4, 'mini')]
+        [wide] = decoding(0, 'ours', folder, True, 4, 'mini')
     assert all(r['d_model'] == 128 and r['folder'] == folder.name and r['seconds'] > 0 and len(r['latency']) == 9 for r in rows)
-    assert rows[0]['ids'] == rows[2]['ids'] and len(rows[1]['ids']) == 4
+    assert rows[0]['ids'] == rows[3]['ids'] == wide['ids'] and len(rows[1]['ids']) == len(rows[2]['ids']) == 4 and wide['d_model'] == 512
+
+@pytest.mark.parametrize('more', [{}, dict(norm='pre'), dict(positions='learned', tie_embeddings=False, d_k=6, d_v=10)], ids=str)
+def test_widened(more):
+    from bench import widened
+    model = Transformer(TransformerConfig(20, **SMALL | more)).double().eval()
+    for p in model.parameters(): nn.init.normal_(p, std=0.5)
+    batch, wide = make_batch(PAIRS), widened(model)
+    assert (wide.config.d_model, wide.config.d_ff) == (4*model.config.d_model, 8*model.config.d_ff)
+    real = batch.labels != PAD
+    assert_close(wide(batch.src, batch.tgt)[real], model(batch.src, batch.tgt)[real])
 
 def test_jobs():
     from bench import DECODERS, PARTS, jobs
     o = SimpleNamespace(parts=','.join(PARTS), sizes='tiny:24,d512:8', corpus=None, batch_tokens=4096, n=5, models='a,b', rounds=4, sentences=9, translations=90)
     found = jobs(o)
-    assert [x for p, x, _ in found if p == 'decoding'] == [dict(round=i, system=system, folder=f, sentences=9, corpus=found[0][1]['corpus'])
-                                                           for f in 'ab' for i in range(4) for system in DECODERS]
+    assert [x for p, x, _ in found if p == 'decoding'] == [dict(round=i, system=system, folder=f, wide=wide, sentences=9, corpus=found[0][1]['corpus'])
+                                                           for f, wide in (('a', False), ('b', False), ('a', True)) for i in range(4) for system in DECODERS]
     assert [(x['size'], x['n']) for p, x, _ in found if p == 'limit'] == [('tiny', 24), ('d512', 8)]
     arranged = [dict(kept=False), dict(kept=True), dict(kept=True, processes=2)]
     assert [(x['round'], how) for p, x, how in found if p == 'training' and x['size'] == 'tiny'] == [(i, how) for i in range(4) for how in arranged]
