@@ -28,8 +28,8 @@ demo: .venv/ready
 	@$(BIN)/tnb_demo --out demo
 
 test: docs
-	@$(BIN)/python tests/chapters.py
-	@$(BIN)/python -m pytest -q tests
+	@$(BIN)/python tools/chapters.py
+	@$(BIN)/python -m pytest -q tests nbs/solutions
 
 lab: .venv/ready
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/index.ipynb
@@ -39,15 +39,15 @@ docs: .venv/ready
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs docs/_build/pages docs/_build/html
 
 bench: .venv/ready
-	@$(BIN)/python tests/bench.py --out bench.jsonl
+	@$(BIN)/python benchmarks/bench.py --out bench.jsonl
 
 export: .venv/ready
 	@$(BIN)/nbdev_clean
 	@$(BIN)/nbdev_export
-	@$(BIN)/python tests/readme.py
+	@$(BIN)/python tools/readme.py
 
 outputs: .venv/ready
-	@$(BIN)/python tests/chapters.py --update
+	@$(BIN)/python tools/chapters.py --update
 	@$(BIN)/nbdev_clean
 
 clean:

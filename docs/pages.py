@@ -15,7 +15,7 @@ from statistics import mean, stdev
 from types import SimpleNamespace
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT/'tests'))
+sys.path.insert(0, str(ROOT/'tools'))
 from house import chapters, head
 
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M) # before a quotation that ends with its section
@@ -122,8 +122,8 @@ def page(book, chapter):
                 stubs = []
 
 def solution(book, chapter, name):
-    "Source of a solution, from the chapter's file in tests/, after the functions that it alone uses"
-    source = (book.root/f'tests/test_solutions_{chapter[:2]}.py').read_text(encoding='utf8')
+    "Source of a solution, from the chapter's file in nbs/solutions/, after the functions that it alone uses"
+    source = (book.root/f'nbs/solutions/test_solutions_{chapter[:2]}.py').read_text(encoding='utf8')
     nodes = {n.name: n for n in ast.parse(source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     def text(n): return '\n'.join(source.splitlines()[min(x.lineno for x in [n, *n.decorator_list]) - 1:n.end_lineno])
     known = '\n'.join(cell.text for cell in book.cells[chapter])

@@ -2,7 +2,8 @@ import os, sys
 from pathlib import Path
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+ROOT = Path(__file__).parent.parent
+for folder in ('tests', 'tools', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are too small for more
 

@@ -25,7 +25,7 @@ def train(folder):
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(50, d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, dropout=0.3))
     batches = TokenBatches(pairs, 150)
-    config = TrainingConfig(max_steps=STEPS, warmup_steps=9, accumulate=2, valid_every=4, save_every=3, average=4)
+    config = TrainingConfig(max_steps=STEPS, warmup_steps=9, grad_accum_steps=2, valid_every=4, save_every=3, average=4)
     trainer = Trainer(model, batches, list(batches.epoch(0))[:2], config, folder)
     trainer.resume()
     trainer.run()

@@ -3,7 +3,8 @@ import gzip, hashlib, io, random, zipfile
 import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb.core import EOS, InputError, PAD
-from transformer_nb.data import TokenBatches, by_length, cut, data_file, load_corpus, read_lines, read_pairs, decode_lines, split_of, tatoeba
+from transformer_nb.data import TokenBatches, by_length, split_by_budget, split_of
+from transformer_nb.corpora import data_file, load_corpus, read_lines, read_pairs, decode_lines, tatoeba
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
 
@@ -86,7 +87,7 @@ def test_splits_are_about_a_hundredth():
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 80))
 def test_cut_is_complete_and_keeps_the_budget(sizes, budget):
-    pieces = cut(sizes, budget)
+    pieces = split_by_budget(sizes, budget)
     assert [i for piece in pieces for i in piece] == list(range(len(sizes)))
     assert all(len(p) == 1 or len(p) * max(sizes[i] for i in p) <= budget for p in pieces)
 

@@ -5,7 +5,8 @@ from random import Random
 import pytest, torch
 from sacrebleu.metrics import BLEU, CHRF
 from transformer_nb.core import InputError
-from transformer_nb.data import load_corpus, make_batch, read_lines
+from transformer_nb.corpora import load_corpus, read_lines
+from transformer_nb.data import make_batch
 from transformer_nb.evaluation import moses_lc, paired_test, perplexity, score
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig

@@ -1,6 +1,7 @@
 "The real corpus, where it lies at hand."
 from transformer_nb.core import EOS
-from transformer_nb.data import TokenBatches, encode_pairs, load_corpus
+from transformer_nb.data import TokenBatches, encode_pairs
+from transformer_nb.corpora import load_corpus
 from transformer_nb.text import BPETokenizer
 
 def test_multi30k(multi30k_dir):

@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from transformer_nb.attention import attention, scaled_dot_product_attention
-from transformer_nb.core import HAS_ONEDNN, PAD, linear_map, set_seed
+from transformer_nb.fast import HAS_ONEDNN, linear_map
+from transformer_nb.core import PAD, set_seed
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 

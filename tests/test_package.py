@@ -24,7 +24,7 @@ def test_no_development_tool_is_imported():
 
 ASK_AGAIN = '''
 import resource, torch
-from transformer_nb.core import keep_freed_memory
+from transformer_nb.fast import keep_freed_memory
 def faults(): # of a tensor of 64 MiB that is made ten times
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(10): torch.ones(2**24)

@@ -9,12 +9,13 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import HAS_ONEDNN, PAD
+from transformer_nb.fast import HAS_ONEDNN
+from transformer_nb.core import PAD
 from transformer_nb.data import make_batch
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
-from transformer_nb.performance import Counted, Marian, TorchTransformer, compared, part_of, product_seconds, take_turns, where_time_goes
+from transformer_nb.performance import OpCounter, Marian, TorchTransformer, compared, part_of, product_seconds, interleave, where_time_goes
 from transformer_nb.training import train_step
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +32,7 @@ def peer_of(name, model):
 def test_turns(systems, batches, warm_up):
     seen = []
     names = [f's{i}' for i in range(systems)]
-    seconds = take_turns({n: lambda b, n=n: seen.append((n, b)) for n in names}, range(batches), warm_up)
+    seconds = interleave({n: lambda b, n=n: seen.append((n, b)) for n in names}, range(batches), warm_up)
     assert sorted(seen) == sorted((n, b) for n in names for b in range(batches))       # everyone gets everything, once
     rounds = [seen[i:i + systems] for i in range(0, len(seen), systems)]
     assert [row[0][0] for row in rounds] == [names[i % systems] for i in range(batches)] # and everyone begins in turn
@@ -71,7 +72,7 @@ def test_flops_of_a_step(changes):
     optimizer = adam(model)
     def step(): train_step(model, optimizer, [batch], 1e-3, 0.1)
     with mock.patch('transformer_nb.multihead.attention', lambda *args: scaled_dot_product_attention(*args)[0]):
-        with Counted() as ours: step()
+        with OpCounter() as ours: step()
         with FlopCounterMode(display=False) as theirs: step()
     assert ours.flops == theirs.get_total_flops() == step_flops(c, 3, batch.src.shape[1], batch.tgt.shape[1])
     assert product_seconds(ours.products) > 0
@@ -83,7 +84,7 @@ def test_large_matrices_are_counted():
     model, batch = Transformer(c), make_batch(PAIRS)
     optimizer = adam(model)
     def step(): train_step(model, optimizer, [batch], 1e-3, 0.1)
-    with mock.patch('transformer_nb.multihead.attention', lambda *args: scaled_dot_product_attention(*args)[0]), Counted() as counted: step()
+    with mock.patch('transformer_nb.multihead.attention', lambda *args: scaled_dot_product_attention(*args)[0]), OpCounter() as counted: step()
     assert counted.flops == step_flops(c, 3, batch.src.shape[1], batch.tgt.shape[1])
     assert 'mkldnn' in {func.namespace for func, _ in counted.products} and product_seconds(counted.products) > 0
     seen = []
@@ -95,11 +96,11 @@ def test_bytes():
     x, p = torch.ones(10, 10), nn.Parameter(torch.ones(100))
     for func, size in [(lambda: x + x, 3), (lambda: x.add_(1), 2), (lambda: x.exp(), 2), (lambda: x.view(-1), 0), (lambda: x.T.contiguous(), 2),
                        (lambda: x @ x, 3), (lambda: x.sum(), 1), (lambda: torch.zeros(10, 10), None)]:
-        with Counted() as counted: func()
+        with OpCounter() as counted: func()
         if size is not None: assert abs(counted.bytes - 400*size) <= 4
     optimizer, p.grad = torch.optim.Adam([p], fused=True), torch.ones(100)
     optimizer.step()
-    with Counted() as counted: optimizer.step()
+    with OpCounter() as counted: optimizer.step()
     assert 7*400 <= counted.bytes <= 8*400 + 100 # weight, gradient and both means are read; PyTorch declares all four as written
 
 def test_time_of_parts():

@@ -3,11 +3,11 @@ import json, os, re, signal, subprocess, sys, time
 from pathlib import Path
 import pytest, torch
 from safetensors.torch import load_file
-from transformer_nb.checkpoint import Checkpoints, load_model, weights
+from transformer_nb.checkpoint import Checkpoints, load_model, cpu_state_dict
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.training import Trainer, TrainingConfig, Progress, add_gradients, plot_training, prepared, updates
+from transformer_nb.training import Trainer, TrainingConfig, Progress, accumulate_gradients, plot_training, wrap_model, batch_groups
 from test_commands import BIN, refuses, run, texts, write # noqa: F401 (texts is a fixture)
 
 def pairs(n, seed=0):
@@ -31,7 +31,7 @@ def test_accumulation_equals_the_large_batch(parts):
     model, rows = small().double(), pairs(21)
     def gradient(batches):
         model.zero_grad()
-        loss = add_gradients(model, batches, label_smoothing=0.1)
+        loss = accumulate_gradients(model, batches, label_smoothing=0.1)
         return loss, torch.cat([p.grad.flatten() for p in model.parameters()])
     cuts = sorted({0, 21, *torch.randperm(20)[:parts - 1].add(1).tolist()})
     loss, grad = gradient([make_batch(rows[a:b]) for a, b in zip(cuts, cuts[1:])])
@@ -41,7 +41,7 @@ def test_accumulation_equals_the_large_batch(parts):
 
 def test_updates_share_every_batch_once():
     batches = TokenBatches(pairs(150), 100)
-    plan, groups = batches.plan(0) + batches.plan(1), updates(batches, 4)
+    plan, groups = batches.plan(0) + batches.plan(1), batch_groups(batches, 4)
     flat = [rows for _ in range(len(plan) // 4) for rows in next(groups)[2]]
     assert flat == plan[:len(flat)]
 
@@ -65,7 +65,7 @@ def test_damaged_state_falls_back(harm, tmp_path, capsys):
     assert again.resume() and again.progress.step == 6
     assert f'{path} is damaged' in capsys.readouterr().err
     again.run()
-    assert same(weights(peace.model), weights(again.model))
+    assert same(cpu_state_dict(peace.model), cpu_state_dict(again.model))
 
 def test_damaged_weights_are_left_out_of_the_mean(tmp_path, capsys):
     trainer(tmp_path, max_steps=7).run()
@@ -76,8 +76,8 @@ def test_damaged_weights_are_left_out_of_the_mean(tmp_path, capsys):
     again.run()
     assert 'left out' in capsys.readouterr().err and len(checkpoints.intact()) == 2
 
-@pytest.mark.parametrize('change, word', [(dict(peak_rate=1e-3), 'peak_rate was 0.005 and is 0.001'), (dict(seed=3), 'seed was 0 and is 3'),
-                                          (dict(accumulate=2), 'batches_an_update was 1 and is 2'), (dict(save_every=5), 'save_every')])
+@pytest.mark.parametrize('change, word', [(dict(lr=1e-3), 'peak_rate was 0.005 and is 0.001'), (dict(seed=3), 'seed was 0 and is 3'),
+                                          (dict(grad_accum_steps=2), 'batches_an_update was 1 and is 2'), (dict(save_every=5), 'save_every')])
 def test_resume_refuses_other_settings(change, word, tmp_path):
     trainer(tmp_path, max_steps=3).run()
     with pytest.raises(InputError, match=word): trainer(tmp_path, **change).resume()
@@ -89,14 +89,14 @@ def test_longer_after_the_end_is_the_same_training(tmp_path):
     more = trainer(tmp_path/'parts', max_steps=12)
     assert more.resume()
     more.run()
-    assert same(weights(straight.model), weights(more.model))
+    assert same(cpu_state_dict(straight.model), cpu_state_dict(more.model))
 
 def test_one_bad_batch_is_skipped(tmp_path):
     t, calls = trainer(tmp_path), iter(range(1000))
     t.model.register_forward_hook(lambda m, i, out: out * float('nan') if m.training and next(calls) in (4, 5) else out)
     lines = t.run()
     assert lines[-1]['skipped'] == 2 and lines[-1]['step'] == 12
-    assert all(w.isfinite().all() for w in weights(t.model).values())
+    assert all(w.isfinite().all() for w in cpu_state_dict(t.model).values())
 
 def test_ten_bad_batches_stop_the_run(tmp_path):
     t, calls = trainer(tmp_path, max_steps=40), iter(range(1000))
@@ -104,10 +104,10 @@ def test_ten_bad_batches_stop_the_run(tmp_path):
     with pytest.raises(InputError, match='updates 7 to 16'): t.run()
     again = trainer(tmp_path, max_steps=40)
     assert again.resume() and (again.progress.step, again.progress.skipped) == (14, 8) # the last checkpoint before it stopped
-    assert all(w.isfinite().all() for w in weights(again.model).values())
+    assert all(w.isfinite().all() for w in cpu_state_dict(again.model).values())
 
 def test_clipping_limits_the_step(tmp_path):
-    t = trainer(tmp_path, clip=1e-3, max_steps=2)
+    t = trainer(tmp_path, max_grad_norm=1e-3, max_steps=2)
     seen = []
     step = t.optimizer.step
     t.optimizer.step = lambda: (seen.append(torch.cat([p.grad.flatten() for p in t.model.parameters()]).norm().item()), step())
@@ -115,7 +115,7 @@ def test_clipping_limits_the_step(tmp_path):
     assert seen and max(seen) < 1.001e-3
 
 def test_patience(tmp_path):
-    lines = trainer(tmp_path, max_steps=500, peak_rate=10., warmup_steps=1, patience=2, valid_every=1).run()
+    lines = trainer(tmp_path, max_steps=500, lr=10., warmup_steps=1, patience=2, valid_every=1).run()
     losses = [line['valid_loss'] for line in lines]
     assert len(losses) < 500 and min(losses) == losses[-3] and lines[-1]['best_loss'] == losses[-3]
 
@@ -125,7 +125,7 @@ def test_progress_is_over():
 
 def test_compiled_path_with_a_blank_is_refused(monkeypatch):
     monkeypatch.setattr(sys, 'prefix', '/a path')
-    with pytest.raises(InputError, match='blank'): prepared(small(), TrainingConfig(compile=True))
+    with pytest.raises(InputError, match='blank'): wrap_model(small(), TrainingConfig(compile=True))
 
 # The command
 

@@ -6,12 +6,12 @@ from unittest import mock
 import pytest, torch
 from transformer_nb import variations
 from transformer_nb.core import BOS, EOS, InputError, set_seed
-from transformer_nb.data import load_corpus
+from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import search
 from transformer_nb.embedding import Embedding
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
-from transformer_nb.optimizer import paper_rate
+from transformer_nb.optimizer import paper_lr
 from transformer_nb.variations import BASE, DEPTH, LEFT_OUT, PEAK, ROWS, TABLE, WARMUP, rate_of, read_results, train_row, train_rows, without
 
 BIN = Path(sys.executable).parent
@@ -50,9 +50,9 @@ def test_rows_change_one_thing():
     assert not any(set(name) & set(', /') for name in ROWS) # names that --rows can hold
 
 def test_rate_is_the_curve_of_the_paper():
-    factor = PEAK / paper_rate(WARMUP, BASE['d_model'], WARMUP)
+    factor = PEAK / paper_lr(WARMUP, BASE['d_model'], WARMUP)
     for step in (1, WARMUP//2, WARMUP, 3*WARMUP):
-        for d_model in (32, 64, 128): assert abs(rate_of(dict(d_model=d_model), step) / paper_rate(step, d_model, WARMUP) - factor) < 1e-9
+        for d_model in (32, 64, 128): assert abs(rate_of(dict(d_model=d_model), step) / paper_lr(step, d_model, WARMUP) - factor) < 1e-9
         assert abs(rate_of(dict(warmup=False), step) - max(rate_of({}, max(step, WARMUP)), rate_of({}, step))) < 1e-12
     assert rate_of(dict(warmup=False), 1) == PEAK
 

@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
-from .core import BOS, EOS, INK, SPECIAL_TOKENS
+from .core import BOS, EOS, SPECIAL_TOKENS
+from .notebook import INK
 from .data import Batch
 from .model import Transformer, attention_modules, attention_weights
 from .text import BPETokenizer

@@ -4,22 +4,20 @@
 
 # %% auto #0
 __all__ = ['N_SYMBOLS', 'MAX_LENGTH', 'SHOWN', 'is_held_out', 'draw_sequences', 'shifted', 'copy_model', 'rise_and_fall',
-           'train_copy', 'greedy_decode', 'exact', 'cross_weights', 'plot_losses', 'plot_copy_attention',
-           'tnb_copy_task']
+           'train_copy', 'greedy_decode', 'exact_match', 'cross_weights', 'plot_losses', 'plot_copy_attention']
 
 # %% ../nbs/07_copy_task.ipynb #c0cdefc6
 import os
 from collections.abc import Callable
-from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
-from fastcore.script import Param, call_parse
 from torch import Tensor
 from tqdm import tqdm
-from .core import BOS, EOS, INK, PAD, InputError, command, default_device, figure_style, heatmap, set_seed
+from .core import BOS, EOS, PAD
+from .notebook import INK, heatmap
 from .model import Transformer, TransformerConfig, attention_weights
 from .multihead import padding_mask
-from .optimizer import adam, set_rate, smoothed_loss
+from .optimizer import adam, set_lr, smoothed_loss
 
 # %% ../nbs/07_copy_task.ipynb #b74da539
 N_SYMBOLS, MAX_LENGTH = 20, 20
@@ -65,7 +63,7 @@ def rise_and_fall(step:int, steps:int # counted from 1; of the whole training
 def train_copy(model:Transformer,            # trained in place
                steps:int=2000,
                batch_size:int=32,            # sequences of a step
-               peak_rate:float=5e-3,         # the highest learning rate
+               lr:float=5e-3,         # the highest learning rate
                longest:int=MAX_LENGTH,       # longest sequence
                schedule:Callable=rise_and_fall,
                watch:Callable|None=None,     # called with the number of each step behind it
@@ -75,7 +73,7 @@ def train_copy(model:Transformer,            # trained in place
     for step in tqdm(range(1, steps + 1), unit='step', disable=bool(os.environ.get('IN_TEST'))):
         src, tgt, labels = (x.to(device) for x in shifted(draw_sequences(batch_size, False, longest)))
         loss = smoothed_loss(model(src, tgt), labels, label_smoothing=0.) / (labels != PAD).sum()
-        set_rate(optimizer, peak_rate * schedule(step, steps))
+        set_lr(optimizer, lr * schedule(step, steps))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -97,7 +95,7 @@ def greedy_decode(model:Transformer,
     return tgt[:, 1:]
 
 # %% ../nbs/07_copy_task.ipynb #3719a473
-def exact(model:Transformer, seqs:Tensor # ids, padded at the end (b, t)
+def exact_match(model:Transformer, seqs:Tensor # ids, padded at the end (b, t)
          )->Tensor:                      # True where the model says the sequence and then `</s>` (b,)
     src, _, labels = (x.to(next(model.parameters()).device) for x in shifted(seqs))
     said = greedy_decode(model.eval(), src, labels.shape[1])
@@ -127,24 +125,3 @@ def plot_copy_attention(model:Transformer, ax=None):
     names = [*(str(i) for i in SHOWN[0].tolist()), '</s>']
     weights = cross_weights(model.eval(), SHOWN)[0].mean(0)
     return heatmap(weights, rows=names, columns=names, xlabel='source symbol', ylabel='symbol to say', ax=ax, vmin=0, vmax=1)
-
-# %% ../nbs/07_copy_task.ipynb #51accc50
-@call_parse
-@command
-def tnb_copy_task(steps:Param('training steps', int)=2000,
-                  seed:Param('of all random numbers', int)=0,
-                  out:Param('folder for loss curve and attention map (SVG)', str)=None):
-    "Train a small Transformer to copy sequences, and test it on 1,000 that it has never seen"
-    if steps < 1: raise InputError(f'--steps is {steps}; it must be at least 1')
-    set_seed(seed)
-    model = copy_model().to(default_device())
-    losses = train_copy(model, steps)
-    right = exact(model, draw_sequences(1000, held_out=True))
-    print(f'{right.sum()} of {len(right)} held-out sequences exact')
-    if out:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        figure_style()
-        for name, ax in dict(loss=plot_losses(losses), attention=plot_copy_attention(model)).items():
-            ax.figure.savefig(Path(out)/f'{name}.svg', metadata={'Date': None})
-            print(Path(out)/f'{name}.svg')
-        plt.close('all')

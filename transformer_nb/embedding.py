@@ -9,8 +9,6 @@ __all__ = ['Embedding', 'positional_encoding', 'PositionalEncoding']
 from math import sqrt
 import torch
 from torch import Tensor, nn
-from .core import linear_map
-from .layers import Dropout
 
 # %% ../nbs/04_embedding.ipynb #acce95d5
 class Embedding(nn.Module):
@@ -27,7 +25,7 @@ class Embedding(nn.Module):
 
     def logits(self, x:Tensor # (b, t, d)
               )->Tensor:      # scores before the softmax (b, t, v)
-        return linear_map(x, self.weight)
+        return nn.functional.linear(x, self.weight)
 
 # %% ../nbs/04_embedding.ipynb #205d90aa
 def positional_encoding(n_positions:int, # number of positions, counted from 0
@@ -48,7 +46,7 @@ class PositionalEncoding(nn.Module):
                  max_len:int,             # the longest sequence
                  kind:str='sinusoidal'):  # 'sinusoidal' as in the paper, or 'learned'
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         if kind == 'learned': self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
         else: self.register_buffer('table', positional_encoding(max_len, d_model), persistent=False)
 

@@ -189,8 +189,7 @@ def record_weights(rows:list,                 # grows by the weights of this cal
                    output:Tensor):            # and returned this, which stays as it is
     "A forward hook: repeats the call by the plain form of Eq. (1), which has the weights, and keeps those"
     def weights(x, memory=None, mask=None):   # the arguments of `MultiHeadAttention.forward`
-        if memory is None: q, k, v = module.queries_keys_values(x)
-        else: q, (k, v) = module.queries(x), module.keys_values(memory)
+        q, k, v = module.project(x, x if memory is None else memory)
         return scaled_dot_product_attention(q, k, v, mask)[1]
     rows.append(weights(*args, **kwargs))
 

@@ -10,65 +10,61 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 from .attention import attention
-from .core import PAD, Linear, linear_map
+from .core import PAD
 
 # %% ../nbs/02_multihead.ipynb #49148883
 class MultiHeadAttention(nn.Module):
-    "MultiHead(Q, K, V) of §3.2.2, the projections of all heads in one matrix product"
+    "MultiHead(Q, K, V) of §3.2.2, all heads at once"
     def __init__(self, d_model:int, # size of inputs and outputs
                  n_heads:int,       # h
                  d_k:int,           # size of a head's queries and keys
                  d_v:int):          # size of a head's values
         super().__init__()
-        self.n_heads, self.d_k, self.d_v = n_heads, d_k, d_v
-        self.sizes = n_heads*d_k, n_heads*d_k, n_heads*d_v
-        self.qkv = nn.Parameter(torch.empty(sum(self.sizes), d_model)) # all W_i^Q, all W_i^K, all W_i^V
-        self.output = Linear(n_heads*d_v, d_model, bias=False)         # W^O
-        nn.init.uniform_(self.qkv, -d_model**-0.5, d_model**-0.5)      # as `nn.Linear` begins, too
+        self.n_heads = n_heads
+        self.query = nn.Linear(d_model, n_heads*d_k, bias=False)  # W_1^Q … W_h^Q side by side
+        self.key = nn.Linear(d_model, n_heads*d_k, bias=False)    # W_1^K … W_h^K
+        self.value = nn.Linear(d_model, n_heads*d_v, bias=False)  # W_1^V … W_h^V
+        self.output = nn.Linear(n_heads*d_v, d_model, bias=False) # W^O
 
-    def heads(self, x:Tensor # (b, t, h·d_k), or with d_v
-             )->Tensor:      # (b, h, t, d_k)
+    def split_heads(self, x:Tensor # (b, t, h·d_k), or with d_v
+                   )->Tensor:      # (b, h, t, d_k)
         b, t, _ = x.shape
         return x.view(b, t, self.n_heads, -1).transpose(1, 2)
 
-    def queries(self, x:Tensor # what asks (b, t, d)
-               )->Tensor:      # (b, h, t, d_k)
-        return self.heads(linear_map(x, self.qkv[:self.sizes[0]]))
+    def project(self, x:Tensor,               # what the queries are made from (b, t, d)
+                memory:Tensor,                # what keys and values are made from (b, s, d)
+               )->tuple[Tensor,Tensor,Tensor]:# q (b, h, t, d_k), k (b, h, s, d_k), v (b, h, s, d_v)
+        q = self.split_heads(self.query(x))
+        k = self.split_heads(self.key(memory))
+        v = self.split_heads(self.value(memory))
+        return q, k, v
 
-    def keys_values(self, memory:Tensor     # what is asked (b, s, d)
-                   )->tuple[Tensor,Tensor]: # (b, h, s, d_k), (b, h, s, d_v)
-        k, v = linear_map(memory, self.qkv[self.sizes[0]:]).split(self.sizes[1:], -1)
-        return self.heads(k), self.heads(v)
-
-    def queries_keys_values(self, x:Tensor                 # both at once (b, t, d)
-                           )->tuple[Tensor,Tensor,Tensor]: # as from the two methods above
-        return tuple(self.heads(y) for y in linear_map(x, self.qkv).split(self.sizes, -1))
-
-    def attend(self, q:Tensor, k:Tensor, v:Tensor, # as made by the methods above
+    def attend(self, q:Tensor, k:Tensor, v:Tensor, # as `project` makes them
                mask:Tensor|None=None,              # True where attention is allowed
               )->Tensor:                           # (b, t, d)
-        heads = attention(q, k, v, mask)                   # (b, h, t, d_v)
-        return self.output(heads.transpose(1, 2).flatten(2))
+        heads = attention(q, k, v, mask)           # (b, h, t, d_v)
+        concatenated = heads.transpose(1, 2).flatten(2)
+        return self.output(concatenated)
 
-    def forward(self, x:Tensor,          # what asks (b, t, d)
-                memory:Tensor|None=None, # what is asked (b, s, d); None: x itself
-                mask:Tensor|None=None,   # True where attention is allowed, broadcastable to (b, h, t, s)
+    def forward(self, x:Tensor,          # what the queries are made from (b, t, d)
+                memory:Tensor|None=None, # what keys and values are made from (b, s, d); None: x
+                mask:Tensor|None=None,   # True where attention is allowed, as (b, h, t, s)
                )->Tensor:                # (b, t, d)
-        if memory is None: return self.attend(*self.queries_keys_values(x), mask)
-        return self.attend(self.queries(x), *self.keys_values(memory), mask)
+        q, k, v = self.project(x, x if memory is None else memory)
+        return self.attend(q, k, v, mask)
 
 # %% ../nbs/02_multihead.ipynb #74b9f1f5
 @patch(as_prop=True)
-def W_Q(self:MultiHeadAttention)->Tensor: # every W_i^Q, a view of `qkv` (h, d, d_k)
-    return self.qkv[:self.sizes[0]].unflatten(0, (self.n_heads, -1)).mT
+def W_Q(self:MultiHeadAttention)->Tensor: # every W_i^Q, a view of `query.weight` (h, d, d_k)
+    return self.query.weight.unflatten(0, (self.n_heads, -1)).mT
 
 @patch(as_prop=True)
-def W_K(self:MultiHeadAttention)->Tensor: # every W_i^K (h, d, d_k)
-    return self.qkv[self.sizes[0]:-self.sizes[2]].unflatten(0, (self.n_heads, -1)).mT
+def W_K(self:MultiHeadAttention)->Tensor: # every W_i^K, a view of `key.weight` (h, d, d_k)
+    return self.key.weight.unflatten(0, (self.n_heads, -1)).mT
 
 @patch(as_prop=True)
-def W_V(self:MultiHeadAttention)->Tensor: # every W_i^V (h, d, d_v)
-    return self.qkv[-self.sizes[2]:].unflatten(0, (self.n_heads, -1)).mT
+def W_V(self:MultiHeadAttention)->Tensor: # every W_i^V, a view of `value.weight` (h, d, d_v)
+    return self.value.weight.unflatten(0, (self.n_heads, -1)).mT
 
 @patch(as_prop=True)
 def W_O(self:MultiHeadAttention)->Tensor: # a view of `output.weight` (h·d_v, d)

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_UPDATES', 'BATCH_TOKENS', 'VOCAB_SIZE', 'MAX_WORDS', 'MAX_PAIRS', 'PEAK', 'WARMUP', 'TABLE', 'LEFT_OUT',
-           'DEPTH', 'GROUPS', 'ROWS', 'heads', 'n_layers', 'without', 'rate_of', 'train_row', 'measured', 'provenance',
+           'DEPTH', 'GROUPS', 'ROWS', 'heads', 'n_layers', 'without', 'rate_of', 'train_row', 'measured',
            'read_results', 'train_rows', 'trained', 'tnb_variations']
 
 # %% ../nbs/18_variations.ipynb #0350ee95
-import json, os, platform, time
+import json, time
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from itertools import islice
@@ -19,17 +19,18 @@ from unittest import mock
 import torch
 from fastcore.script import Param, call_parse
 from .checkpoint import fingerprint
-from .core import InputError, command, default_device, set_seed, write_atomically
-from .data import TokenBatches, encode_pairs, load_corpus
+from .core import InputError, command, default_device, provenance, set_seed, write_atomically
+from .data import TokenBatches, encode_pairs
+from .corpora import load_corpus
 from .decoding import search
 from .embedding import Embedding
 from .evaluation import score
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
-from .optimizer import adam, inverse_sqrt_rate
+from .optimizer import adam, inverse_sqrt_lr
 from .text import BPETokenizer
-from .training import train_step, updates, valid_loss
-from .translation import check_positive
+from .training import train_step, batch_groups, valid_loss
+from .core import check_positive
 
 # %% ../nbs/18_variations.ipynb #fdac63b4
 BASE = dict(d_model=64, d_ff=256, n_heads=4, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1, max_len=128,
@@ -68,7 +69,7 @@ def without(part:str): # '√d_model', '1/√d_k', or '' for none
 # %% ../nbs/18_variations.ipynb #7a4e0458
 def rate_of(changes:dict, step:int)->float: # learning rate of an update, counted from 1
     c = BASE | changes
-    return inverse_sqrt_rate(step if c['warmup'] else max(step, WARMUP), PEAK * sqrt(BASE['d_model'] / c['d_model']), WARMUP)
+    return inverse_sqrt_lr(step if c['warmup'] else max(step, WARMUP), PEAK * sqrt(BASE['d_model'] / c['d_model']), WARMUP)
 
 # %% ../nbs/18_variations.ipynb #c7be3868
 def train_row(changes:dict, seed:int, corpus:dict, n_updates:int)->dict: # what was measured
@@ -83,7 +84,7 @@ def train_row(changes:dict, seed:int, corpus:dict, n_updates:int)->dict: # what 
         model = Transformer(TransformerConfig(tokenizer.vocab_size, **c)).to(default_device())
         optimizer = adam(model)
         set_seed(seed) # for dropout, however many numbers the weights took
-        for step, (epoch, _, [rows]) in enumerate(islice(updates(batches, 1), n_updates), 1):
+        for step, (epoch, _, [rows]) in enumerate(islice(batch_groups(batches, 1), n_updates), 1):
             skipped += not train_step(model, optimizer, [batches.batch(rows).to(default_device())], rate_of(changes, step), smoothing)[1]
         return dict(parameters=sum(p.numel() for p in model.parameters()), updates=n_updates, epochs=epoch + 1, skipped=skipped,
                     **measured(model, tokenizer, corpus, ids), seconds=round(time.perf_counter() - start, 1), **provenance())
@@ -97,13 +98,6 @@ def measured(model:Transformer, tokenizer:BPETokenizer, corpus:dict, ids:dict)->
     found = search(model, [tokenizer.encode(source) for source, _ in corpus['valid']])
     bleu = score([tokenizer.decode(h[0].ids) for h in found], [reference for _, reference in corpus['valid']])
     return losses | dict(ppl=round(exp(losses['valid_loss']), 3), bleu=bleu['bleu'], chrf=bleu['chrf'], signature=bleu['signatures']['bleu'])
-
-# %% ../nbs/18_variations.ipynb #b95e9a2d
-def provenance()->dict: # where a result comes from
-    info = Path('/proc/cpuinfo')
-    names = [line.split(': ')[1] for line in info.read_text().splitlines() if line.startswith('model name')] if info.exists() else []
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f'{(names or [platform.machine()])[0]}, {os.cpu_count()} cores'
-    return dict(hardware=device, threads=torch.get_num_threads(), torch=torch.__version__, python=platform.python_version())
 
 # %% ../nbs/18_variations.ipynb #d8b00dcc
 def read_results(path:str|Path)->list[dict]: # none where there is no file

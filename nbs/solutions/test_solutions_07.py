@@ -2,7 +2,7 @@
 from math import log
 from unittest import mock
 import pytest, torch
-from transformer_nb.copy_task import N_SYMBOLS, copy_model, cross_weights, draw_sequences, exact, shifted, train_copy
+from transformer_nb.copy_task import N_SYMBOLS, copy_model, cross_weights, draw_sequences, exact_match, shifted, train_copy
 from transformer_nb.core import BOS, EOS, PAD, set_seed
 from transformer_nb.multihead import padding_mask
 
@@ -54,7 +54,7 @@ def backwards():
 
 def test_says_it_backwards_along_the_other_diagonal(backwards):
     with mock.patch('transformer_nb.copy_task.shifted', shifted_backwards):
-        assert exact(backwards, draw_sequences(200, held_out=True, longest=6)).float().mean() > 0.9
+        assert exact_match(backwards, draw_sequences(200, held_out=True, longest=6)).float().mean() > 0.9
         looks_at = cross_weights(backwards, torch.tensor([[4, 11, 18, 5, 12, 19]]))[0].mean(0).argmax(-1)
     assert looks_at[:6].tolist() == [5, 4, 3, 2, 1, 0]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """README.md from nbs/index.ipynb: Markdown as it is, code fenced, hidden cells left out, links bent to nbs/, figures as files.
 
-    python tests/readme.py
+    python tools/readme.py
 """
 import json, re
 from pathlib import Path

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed and memory, measured on this machine: a JSON object a line, which chapter 19 reads.
 
-    python tests/bench.py --out FILE [--parts training,variants,limit,parts,growth,beams,decoding,memory] [--models FOLDER,FOLDER] ...
+    python benchmarks/bench.py --out FILE [--parts training,variants,limit,parts,growth,beams,decoding,memory] [--models FOLDER,FOLDER] ...
 
 The allocator and the threads belong to a whole process, so every measurement runs in one of its own. `kept` in a line says
 whether freed memory was kept (`keep_freed_memory`, as the commands do), `processes` and `threads` how many there were.
@@ -21,16 +21,20 @@ from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.core import HAS_ONEDNN, PAD, USE_ONEDNN, InputError, by_onednn, command, keep_freed_memory, write_atomically
-from transformer_nb.data import Batch, TokenBatches, corpus_folder, encode_pairs, load_corpus
+from transformer_nb.fast import HAS_ONEDNN, USE_ONEDNN, by_onednn, keep_freed_memory
+from transformer_nb.core import PAD, InputError, command, write_atomically
+from transformer_nb.data import Batch, TokenBatches, encode_pairs
+from transformer_nb.corpora import corpus_folder, load_corpus
 from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.layer_types import PeakMemory
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
-from transformer_nb.performance import Counted, Marian, TorchTransformer, compared, product_seconds, seconds_of, take_turns, where_time_goes
+from transformer_nb.performance import OpCounter, Marian, TorchTransformer, compared, product_seconds, seconds_of, interleave, where_time_goes
 from transformer_nb.text import BPETokenizer
-from transformer_nb.training import TrainingConfig, joined_processes, n_processes, prepared, rank, train_step, updates
-from transformer_nb.translation import Translator, tnb_export
+from transformer_nb.training import TrainingConfig, wrap_model, train_step, batch_groups
+from transformer_nb.distributed import process_group, world_size, rank
+from transformer_nb.translation import Translator
+from transformer_nb.export import tnb_export
 
 SIZES = dict(tiny={}, d512=dict(d_model=512, d_ff=2048, n_heads=8, n_encoder_layers=3, n_decoder_layers=3, dropout=0.1))
 GROWTH = dict(length=(32, 64, 128, 256, 512), width=(64, 128, 256, 512), depth=(1, 2, 4, 8), batch=(2, 4, 8, 16, 32),
@@ -46,12 +50,12 @@ def task(size, corpus, batch_tokens):
 
 def stepper(model, compile=False, **how):
     "Trains with a group of batches, one for each process; `how` is for an Adam that works in another way than ours"
-    network = prepared(model.train(), TrainingConfig(compile=compile))
+    network = wrap_model(model.train(), TrainingConfig(compile=compile))
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, **how) if how else adam(model)
     return lambda group: train_step(network, optimizer, [group[rank()]], 1e-4, 0.1, n_tokens=sum(b.n_tokens for b in group))
 
 def first_groups(batches, n):
-    return [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n), updates(batches, n_processes()))]
+    return [[batches.batch(rows) for rows in group] for _, (_, _, group) in zip(range(n), batch_groups(batches, world_size()))]
 
 def training(n, size, round, **options): # of rounds, the arrangements take turns
     "Ours and two peers take turns at n updates, after six in which the heap finds its size: a row for each system"
@@ -59,7 +63,7 @@ def training(n, size, round, **options): # of rounds, the arrangements take turn
     models, groups = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours)), first_groups(batches, n + 6)
     first, real = groups[0][0], groups[0][0].labels != PAD
     with torch.no_grad(): logits = {name: m.eval()(first.src, first.tgt)[real] for name, m in models.items()}
-    rows = compared(take_turns({name: stepper(m) for name, m in models.items()}, groups, warm_up=6), [sum(b.n_tokens for b in group) for group in groups[6:]])
+    rows = compared(interleave({name: stepper(m) for name, m in models.items()}, groups, warm_up=6), [sum(b.n_tokens for b in group) for group in groups[6:]])
     return [row | dict(off=(logits[row['system']] - logits['ours']).abs().max().item(), parameters=sum(p.numel() for p in ours.parameters())) for row in rows]
 
 def variants(n, size, **options):
@@ -73,7 +77,7 @@ def variants(n, size, **options):
     systems = {'ours': stepper(ours), 'nn.Dropout': stepper(old), 'products by MKL' if USE_ONEDNN else 'products by oneDNN': by_the_other, 'Adam, one parameter at a time': stepper(deepcopy(ours), foreach=False),
                'Adam, one operation at a time': stepper(deepcopy(ours), foreach=True)}
     if which('g++'): systems['torch.compile'] = stepper(deepcopy(ours), compile=True)
-    return compared(take_turns(systems, groups, warm_up=3), [sum(b.n_tokens for b in group) for group in groups[3:]])
+    return compared(interleave(systems, groups, warm_up=3), [sum(b.n_tokens for b in group) for group in groups[3:]])
 
 def one_batch(size, **options):
     "A step on the same rows again and again, the making of their batch included"
@@ -88,8 +92,8 @@ def limit(n, **options):
     "What a step computes and moves, and how fast this machine multiplies and copies: one row"
     step, batch = one_batch(**options)
     def plain(q, k, v, mask): return scaled_dot_product_attention(q, k, v, mask)[0] # the fused kernel hides its products
-    with Counted() as fused: step()
-    with mock.patch('transformer_nb.multihead.attention', plain), Counted() as counted: step()
+    with OpCounter() as fused: step()
+    with mock.patch('transformer_nb.multihead.attention', plain), OpCounter() as counted: step()
     x, y, square = torch.ones(2**26), torch.ones(2**26), torch.randn(2048, 2048)
     return [dict(tokens=batch.n_tokens, flops=counted.flops, bytes=fused.bytes, step=seconds_of(step, n), products=product_seconds(counted.products),
                  square_rate=2*2048**3 / min(seconds_of(lambda: f(square, square), n) for f in (by_onednn, torch.matmul)[not HAS_ONEDNN:]), bandwidth=2*x.nbytes / seconds_of(lambda: y.copy_(x), n))]
@@ -164,8 +168,8 @@ def decoding(round, system, folder, wide, sentences, corpus): # of rounds, the s
             save_model(d, widened(model), tokenizer)
         ours, run = translator(system, d if wide else folder)
     ids = run(texts) # warms up, too
-    single = take_turns({system: run}, [[text] for text in texts[:102]])[system]
-    return [dict(folder=Path(folder).name, d_model=ours.model.config.d_model, tokens=sum(map(len, ids)), seconds=min(take_turns({system: run}, [texts]*2, 0)[system]), latency=quantiles(single, n=10), ids=ids)]
+    single = interleave({system: run}, [[text] for text in texts[:102]])[system]
+    return [dict(folder=Path(folder).name, d_model=ours.model.config.d_model, tokens=sum(map(len, ids)), seconds=min(interleave({system: run}, [texts]*2, 0)[system]), latency=quantiles(single, n=10), ids=ids)]
 
 def beams(n, folder, corpus):
     "The cost of a search as the beam grows: a row for each size"
@@ -191,7 +195,7 @@ DECODERS = ('ours', "ours, CTranslate2's rule", 'CTranslate2', 'CTranslate2, pat
 def measure(part, kept, options):
     "What a process of its own does"
     if kept: keep_freed_memory()
-    with joined_processes():
+    with process_group():
         rows = PARTS[part](**options)
         if rank() == 0: print(json.dumps(rows))
 

@@ -1,7 +1,7 @@
 "Solutions of the exercises of chapter 10, each with the check that the chapter makes."
 import random
 from transformer_nb.core import PAD
-from transformer_nb.data import by_length, cut, make_batch
+from transformer_nb.data import by_length, split_by_budget, make_batch
 
 def by_target_length(pairs, rng):
     """Exercise 1. The targets of a batch are now as good as equal, and their sources are whatever comes with them.
@@ -22,7 +22,7 @@ def test_by_target_length():
     pairs = [([5]*s, [6]*t) for s, t in lengths]
     def target_padding(order):
         rows = order(pairs, random.Random(0))
-        made = [make_batch([pairs[rows[i]] for i in piece]) for piece in cut([max(map(len, pairs[i])) + 1 for i in rows], 512)]
+        made = [make_batch([pairs[rows[i]] for i in piece]) for piece in split_by_budget([max(map(len, pairs[i])) + 1 for i in rows], 512)]
         return sum(int((b.labels == PAD).sum()) for b in made), len(made)
     assert sorted(by_target_length(pairs, rng)) == list(range(len(pairs)))
     (ours, n_ours), (theirs, n_theirs) = target_padding(by_length), target_padding(by_target_length)

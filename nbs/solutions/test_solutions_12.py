@@ -2,7 +2,7 @@
 import torch
 from transformer_nb.data import TokenBatches
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.training import add_gradients
+from transformer_nb.training import accumulate_gradients
 
 def agreement(model, a, b):
     """Exercise 1. A gradient of n batches is the true one plus noise that shrinks like 1/√n.
@@ -12,7 +12,7 @@ def agreement(model, a, b):
     """
     def gradient(batches):
         model.zero_grad()
-        add_gradients(model, batches)
+        accumulate_gradients(model, batches)
         return torch.cat([p.grad.flatten() for p in model.parameters()])
     return torch.cosine_similarity(gradient(a), gradient(b), dim=0).item()
 

@@ -1,6 +1,6 @@
 "Solutions of the exercises of chapter 11, each with the check that the chapter makes."
 import torch
-from transformer_nb.checkpoint import seal, unseal
+from transformer_nb.checkpoint import save_verified, load_verified
 
 def running_mean(mean, new, m):
     "Exercise 1. The parameters of n steps ago have the weight (1 - m) m^n; of ten steps ago, with m = 0.9, 0.035."
@@ -8,7 +8,7 @@ def running_mean(mean, new, m):
 
 def movement(a, b):
     "Exercise 2."
-    (old, _), (new, _) = unseal(a), unseal(b)
+    (old, _), (new, _) = load_verified(a), load_verified(b)
     return {name: ((new[name] - w).norm() / w.norm()).item() for name, w in old.items()}
 
 def test_running_mean():
@@ -17,5 +17,5 @@ def test_running_mean():
     torch.testing.assert_close(mean['w'], torch.full((3,), 0.29))
 
 def test_movement(tmp_path):
-    for name, n in (('a', 1.), ('b', 1.5)): (tmp_path/name).write_bytes(seal(dict(w=torch.full((4,), n)), {}))
+    for name, n in (('a', 1.), ('b', 1.5)): (tmp_path/name).write_bytes(save_verified(dict(w=torch.full((4,), n)), {}))
     assert movement(tmp_path/'a', tmp_path/'b') == dict(w=0.5)

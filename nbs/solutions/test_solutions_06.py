@@ -2,7 +2,7 @@
 import pytest, torch
 from torch import nn
 from torch.testing import assert_close
-from transformer_nb.optimizer import paper_rate, smoothed_loss
+from transformer_nb.optimizer import paper_lr, smoothed_loss
 
 def warmup_for(peak, d_model):
     "Exercise 1. The peak is 1 / √(d_model · warmup_steps); solve for the warm-up."
@@ -32,7 +32,7 @@ def adamw_step(theta, g, m, v, t, rate, decay):
 @pytest.mark.parametrize('d_model, peak', [(100, 0.02), (512, 1e-3), (64, 5e-3)])
 def test_warmup_for(d_model, peak):
     warmup = warmup_for(peak, d_model)
-    assert paper_rate(warmup, d_model, warmup) == pytest.approx(peak, rel=1e-9)
+    assert paper_lr(warmup, d_model, warmup) == pytest.approx(peak, rel=1e-9)
 
 @pytest.mark.parametrize('eps', [0., 0.1, 0.5])
 def test_mixed_loss(eps):

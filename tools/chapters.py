@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Run the chapters, each in a kernel of its own, and compare what they print with what is stored.
 
-    python tests/chapters.py [NAME ...]            # check (what `make test` does)
-    python tests/chapters.py --update [NAME ...]   # store the new outputs (what `make outputs` does)
+    python tools/chapters.py [NAME ...]            # check (what `make test` does)
+    python tools/chapters.py --update [NAME ...]   # store the new outputs (what `make outputs` does)
 
 NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or `#| notest` are not run and keep
 their outputs. Text must come out the same, numbers within 1 %; of figures, and of cells headed `#| varies`, only the kind
