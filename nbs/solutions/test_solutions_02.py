@@ -1,13 +1,15 @@
 """Solutions of the exercises of chapter 02, each with the check that the chapter makes."""
+from math import ceil
 import pytest, torch
 from torch.testing import assert_close
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 
 def soft_difference(p, d):
-    """Exercise 1. Subtracting one head from the other leaves (2p - 1)(x_1 - x_2), so divide by 2p - 1.
+    """Exercise 1. Head 0 minus head 1 is (2p - 1)(x_1 - x_2), so divide by 2p - 1.
 
-    The entries grow without bound as p comes near 1/2: heads that hardly differ bring almost the same average, and the
-    little that tells them apart has to be amplified, and any noise with it. At p = 1/2 both bring the same and nothing helps.
+    The entries grow without bound as p approaches 1/2: heads that hardly differ bring
+    almost the same average, and the little that tells them apart has to be amplified, along
+    with any noise. At p = 1/2 both bring the same, and nothing helps.
     """
     eye = torch.eye(d) / (2*p - 1)
     return torch.cat([eye, -eye])
@@ -15,39 +17,50 @@ def soft_difference(p, d):
 def window_mask(t, width):
     """Exercise 2. The causal triangle without the one that ends `width` positions earlier.
 
-    Each layer carries information `width - 1` positions further, so the last of n positions depends on the first after
-    ceil((n - 1) / (width - 1)) layers.
+    Each layer carries information `width - 1` positions further, so the last of n positions
+    depends on the first after ceil((n - 1) / (width - 1)) layers.
     """
-    return causal_mask(t) & ~causal_mask(t).tril(-width)
+    too_far = causal_mask(t).tril(-width)
+    return causal_mask(t) & ~too_far
 
 @torch.no_grad()
 def permute_heads(m, order):
-    """Exercise 3. All four move: the three projections head by head, and W^O in blocks of d_v rows, the rows of a head with it.
+    """Exercise 3. All four matrices move: the three projections head by head, and W^O in
+    blocks of d_v rows, which are the rows of one head.
 
     Indexing with a list makes a copy, so that nothing is overwritten before it is read.
     """
-    for W in (m.W_Q, m.W_K, m.W_V, m.W_O.unflatten(0, (m.n_heads, m.d_v))): W.copy_(W[order])
+    blocks = m.W_O.unflatten(0, (m.n_heads, -1))
+    for W in (m.W_Q, m.W_K, m.W_V, blocks): W.copy_(W[order])
 
 @pytest.mark.parametrize('p', [1., 0.9, 0.2])
 def test_soft_difference(p):
     x_1, x_2 = torch.randn(2, 5, 4, dtype=torch.float64)
-    heads = torch.cat([p*x_1 + (1 - p)*x_2, (1 - p)*x_1 + p*x_2], -1)
-    assert_close(heads @ soft_difference(p, 4).double(), x_1 - x_2, rtol=0, atol=1e-6)
+    head_0 = p*x_1 + (1 - p)*x_2
+    head_1 = (1 - p)*x_1 + p*x_2
+    W_O = soft_difference(p, 4).double()
+    assert_close(torch.cat([head_0, head_1], -1) @ W_O, x_1 - x_2, rtol=0, atol=1e-6)
 
 def test_window_mask():
-    assert window_mask(4, 2).int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    expected = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    assert window_mask(4, 2).int().tolist() == expected
     assert window_mask(7, 7).equal(causal_mask(7))
 
 @pytest.mark.parametrize('n, width', [(7, 3), (8, 3), (9, 2), (10, 4)])
 def test_layers_until_the_first_position_is_seen(n, width):
-    step, seen, layers = window_mask(n, width).int(), torch.eye(n, dtype=torch.int), 0
-    while not seen[-1, 0]: seen, layers = step @ seen, layers + 1
-    assert layers == -(-(n - 1) // (width - 1))
+    step = window_mask(n, width).int()
+    seen = torch.eye(n, dtype=torch.int)
+    layers = 0
+    while not seen[-1, 0]:
+        seen = step @ seen
+        layers += 1
+    assert layers == ceil((n - 1) / (width - 1))
 
 @pytest.mark.parametrize('d_k, d_v', [(4, 4), (3, 5)])
 def test_permute_heads(d_k, d_v):
     m = MultiHeadAttention(16, 4, d_k, d_v).double()
-    x, memory = torch.randn(2, 5, 16, dtype=torch.float64), torch.randn(2, 7, 16, dtype=torch.float64)
+    x = torch.randn(2, 5, 16, dtype=torch.float64)
+    memory = torch.randn(2, 7, 16, dtype=torch.float64)
     before, W_Q = m(x, memory), m.W_Q.detach().clone()
     permute_heads(m, [2, 0, 3, 1])
     assert_close(m.W_Q.detach(), W_Q[[2, 0, 3, 1]])

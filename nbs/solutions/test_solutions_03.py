@@ -8,48 +8,59 @@ from transformer_nb.multihead import MultiHeadAttention
 
 @torch.no_grad()
 def sorter():
-    """Exercise 1. Two units carry the sum, a + b = relu(a + b) - relu(-a - b), and two the distance of a and b.
+    """Exercise 1. Two units carry the sum, a + b = relu(a + b) - relu(-a - b), and two the
+    distance of a and b.
 
-    The smaller number is half of sum minus distance, the larger is half of sum plus distance.
+    The smaller number is half of sum minus distance, the larger half of sum plus distance.
     """
     ffn = FeedForward(2, 4)
-    ffn.inner.weight.copy_(torch.tensor([[1., 1.], [-1., -1.], [1., -1.], [-1., 1.]]))
-    ffn.outer.weight.copy_(torch.tensor([[1., -1., -1., -1.], [1., -1., 1., 1.]]) / 2)
+    inner = torch.tensor([[1., 1.], [-1., -1.], [1., -1.], [-1., 1.]])
+    outer = torch.tensor([[1., -1., -1., -1.], [1., -1., 1., 1.]]) / 2
+    ffn.inner.weight.copy_(inner)
     ffn.inner.bias.zero_()
+    ffn.outer.weight.copy_(outer)
     ffn.outer.bias.zero_()
     return ffn
 
 def rms_norm(x, gain, eps=1e-5):
-    """Exercise 2. The same as the layer normalisation (without bias) for vectors whose mean is 0: their variance is the mean square."""
-    return gain * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    """Exercise 2. The same as the layer normalization (without bias) for vectors whose mean
+    is 0: their variance is the mean square."""
+    mean_square = x.square().mean(-1, keepdim=True)
+    return gain * x / (mean_square + eps).sqrt()
 
 class GatedResidual(nn.Module):
-    """Exercise 3. The gradient of alpha is the sub-layer's output, weighted by the gradient from above, so it does not
-    vanish at alpha = 0. The gradient that goes into the sub-layer is multiplied by alpha, and does.
+    """Exercise 3. The gradient of alpha is the sub-layer's output, weighted by the gradient
+    from above, so it does not vanish at alpha = 0. The gradient that goes into the
+    sub-layer is multiplied by alpha, and does.
     """
     def __init__(self):
         super().__init__()
         self.alpha = nn.Parameter(torch.zeros(1))
 
-    def forward(self, x, sublayer, *args, **kwargs): return x + self.alpha * sublayer(x, *args, **kwargs)
+    def forward(self, x, sublayer, *args, **kwargs):
+        return x + self.alpha * sublayer(x, *args, **kwargs)
 
 def test_sorter():
     torch.manual_seed(0)
-    for x in (torch.tensor([[3., 1.], [-2., 5.], [-1., -4.], [0., 0.]]), torch.randn(3, 50, 2)):
+    by_hand = torch.tensor([[3., 1.], [-2., 5.], [-1., -4.], [0., 0.]])
+    for x in (by_hand, torch.randn(3, 50, 2)):
         assert_close(sorter()(x), x.sort(-1).values)
 
 @pytest.mark.parametrize('d', [1, 8, 33])
 def test_rms_norm(d):
     torch.manual_seed(0)
-    x, gain = torch.randn(2, 5, d, dtype=torch.float64), torch.randn(d, dtype=torch.float64)
+    x = torch.randn(2, 5, d, dtype=torch.float64)
+    gain = torch.randn(d, dtype=torch.float64)
     assert_close(rms_norm(x, gain), F.rms_norm(x, (d,), gain, eps=1e-5))
     centred = x - x.mean(-1, keepdim=True)
-    assert_close(rms_norm(centred, torch.ones(d, dtype=torch.float64)), F.layer_norm(x, (d,)))
+    assert_close(rms_norm(centred, torch.ones_like(gain)), F.layer_norm(x, (d,)))
 
-@pytest.mark.parametrize('make', [lambda: FeedForward(8, 32), lambda: MultiHeadAttention(8, 2, 4, 4)])
-def test_gated_residual(make):
+@pytest.mark.parametrize('sublayer', [FeedForward, MultiHeadAttention])
+def test_gated_residual(sublayer):
     torch.manual_seed(0)
-    f, gate, x = make().double(), GatedResidual().double(), torch.randn(2, 5, 8, dtype=torch.float64)
+    f = FeedForward(8, 32) if sublayer is FeedForward else MultiHeadAttention(8, 2, 4, 4)
+    f, gate = f.double(), GatedResidual().double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
     assert_close(gate(x, f), x)
     gate(x, f).square().sum().backward()
     (alpha,) = gate.parameters()

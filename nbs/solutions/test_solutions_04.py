@@ -7,37 +7,48 @@ from transformer_nb.embedding import positional_encoding
 def position_of(encodings):
     """Exercise 1. The slowest pair: its angle is pos·ω, so pos is the angle divided by ω.
 
-    It reaches one wavelength, 2π/ω positions; then the hand stands where it stood before. Any faster pair reaches less far.
+    It reaches one wavelength, 2π/ω positions; then the hand stands where it stood before.
+    Any faster pair reaches less far.
     """
     d_model = encodings.shape[-1]
     omega = 10000**-((d_model - 2) / d_model)
-    angle = torch.atan2(encodings[..., -2], encodings[..., -1]) % (2*pi) # sine, cosine
+    sine, cosine = encodings[..., -2], encodings[..., -1]
+    angle = torch.atan2(sine, cosine) % (2*pi)
     return (angle / omega).round().long()
 
 def sines_first(d_model):
     """Exercise 2. The even dimensions, then the odd ones.
 
-    Reordering the dimensions of both embeddings and encodings is undone by reordering the columns of the next weight matrix,
-    and all of these are learned. No part of a model treats one dimension unlike the others.
+    Reordering the dimensions of both embeddings and encodings is undone by reordering the
+    columns of the next weight matrix, and all of these are learned. No part of a model
+    treats one dimension unlike the others.
     """
-    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
+    even, odd = torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)
+    return torch.cat([even, odd])
 
 def shift_matrix(k, d_model):
-    turn = k / 10000**(2*torch.arange(d_model // 2, dtype=torch.float64) / d_model)
-    rows = torch.stack([turn.cos(), turn.sin()], -1), torch.stack([-turn.sin(), turn.cos()], -1)
-    return torch.block_diag(*torch.stack(rows, -2))
+    i = torch.arange(d_model // 2, dtype=torch.float64)
+    turn = k / 10000**(2*i / d_model)
+    upper = torch.stack([turn.cos(), turn.sin()], -1)
+    lower = torch.stack([-turn.sin(), turn.cos()], -1)
+    return torch.block_diag(*torch.stack([upper, lower], -2))
 
 def turned(x, positions):
-    """Exercise 3. M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, since the transpose of M_t is M_{-t}: the offset alone counts."""
-    return torch.stack([shift_matrix(pos, x.shape[-1]) @ row for row, pos in zip(x, positions)])
+    """Exercise 3. M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, since the transpose of M_t
+    is M_{-t}: the offset alone counts."""
+    d_model = x.shape[-1]
+    rows = [shift_matrix(pos, d_model) @ row for row, pos in zip(x, positions)]
+    return torch.stack(rows)
 
 @pytest.mark.parametrize('d_model, n', [(2, 6), (4, 600), (64, 5000), (512, 60_000)])
 def test_position_of(d_model, n):
-    assert position_of(positional_encoding(n, d_model, torch.float64)).tolist() == list(range(n))
+    PE = positional_encoding(n, d_model, torch.float64)
+    assert position_of(PE).tolist() == list(range(n))
 
 @pytest.mark.parametrize('d_model', [2, 8, 64])
 def test_sines_first(d_model):
-    angle = torch.arange(20)[:, None] / 10000**(torch.arange(d_model // 2)*2/d_model)
+    i = torch.arange(d_model // 2)
+    angle = torch.arange(20)[:, None] / 10000**(2*i / d_model)
     theirs = torch.cat([angle.sin(), angle.cos()], -1)
     assert_close(positional_encoding(20, d_model)[:, sines_first(d_model)], theirs)
 
@@ -46,8 +57,11 @@ def test_turned():
     q, k = torch.randn(2, 1, 8, dtype=torch.float64)
     def score(t, s): return (turned(q, [t]) * turned(k, [s])).sum()
     assert_close(score(0, 0), (q * k).sum())
-    for shift in (1, 10, 100): assert_close(score(3 + shift, 7 + shift), score(3, 7), rtol=1e-10, atol=1e-10)
+    for shift in (1, 10, 100):
+        assert_close(score(3 + shift, 7 + shift), score(3, 7), rtol=1e-10, atol=1e-10)
     assert (score(3, 7) - score(7, 3)).abs() > 1e-3
-    n, d_model = 50, 8 # and the shift matrix is the chapter's
-    PE = positional_encoding(n, d_model, torch.float64)
-    assert_close(PE[:-5] @ shift_matrix(5, d_model).T, PE[5:])
+
+def test_shift_matrix():
+    "It is the chapter's"
+    PE = positional_encoding(50, 8, torch.float64)
+    assert_close(PE[:-5] @ shift_matrix(5, 8).T, PE[5:])

@@ -4,35 +4,41 @@ from torch import nn
 from torch.testing import assert_close
 from transformer_nb.optimizer import paper_lr, smoothed_loss
 
-def warmup_for(peak, d_model):
+def warmup_for(peak_lr, d_model):
     "Exercise 1. The peak is 1 / √(d_model · warmup_steps); solve for the warm-up."
-    return 1 / (d_model * peak**2)
+    return 1 / (d_model * peak_lr**2)
 
 def mixed_loss(logits, labels, eps):
-    "Exercise 2. The label gets 1 - ε of the weight, and every word an equal share of ε."
-    losses = -logits.log_softmax(-1)                         # -ln p_k
-    plain = losses.gather(-1, labels[..., None]).squeeze(-1) # at the label
-    return ((1 - eps) * plain + eps * losses.mean(-1)).sum()
+    "Exercise 2. The label gets 1 - ε of the weight, and every token an equal share of ε."
+    losses = -logits.log_softmax(-1) # -ln p_k
+    at_label = losses.gather(-1, labels[..., None])
+    plain = at_label.squeeze(-1)
+    mixed = (1 - eps)*plain + eps*losses.mean(-1)
+    return mixed.sum()
 
-def adam_step(theta, g, m, v, t, rate, beta_1=0.9, beta_2=0.98, eps=1e-9):
+def adam_step(theta, g, m, v, t, lr, beta_1=0.9, beta_2=0.98, eps=1e-9):
     "As the chapter writes it"
     m = beta_1*m + (1 - beta_1)*g
     v = beta_2*v + (1 - beta_2)*g**2
-    m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
-    return theta - rate * m_hat / (v_hat**0.5 + eps), m, v
+    m_hat = m / (1 - beta_1**t)
+    v_hat = v / (1 - beta_2**t)
+    theta = theta - lr * m_hat / (v_hat**0.5 + eps)
+    return theta, m, v
 
-def adamw_step(theta, g, m, v, t, rate, decay):
+def adamw_step(theta, g, m, v, t, lr, decay):
     """Exercise 3. Shrink, then step.
 
-    What is added to the gradient goes through the averages and is divided by √v: a parameter with large gradients would be
-    pulled less towards zero than one with small gradients. Here both are pulled by the same share.
+    Whatever is added to the gradient goes through the averages and is divided by √v: a
+    parameter with large gradients would be pulled less towards zero than one with small
+    gradients. Here both are pulled by the same share.
     """
-    return adam_step(theta * (1 - rate*decay), g, m, v, t, rate)
+    shrunk = theta * (1 - lr*decay)
+    return adam_step(shrunk, g, m, v, t, lr)
 
-@pytest.mark.parametrize('d_model, peak', [(100, 0.02), (512, 1e-3), (64, 5e-3)])
-def test_warmup_for(d_model, peak):
-    warmup = warmup_for(peak, d_model)
-    assert paper_lr(warmup, d_model, warmup) == pytest.approx(peak, rel=1e-9)
+@pytest.mark.parametrize('d_model, peak_lr', [(100, 0.02), (512, 1e-3), (64, 5e-3)])
+def test_warmup_for(d_model, peak_lr):
+    warmup = warmup_for(peak_lr, d_model)
+    assert paper_lr(warmup, d_model, warmup) == pytest.approx(peak_lr, rel=1e-9)
 
 @pytest.mark.parametrize('eps', [0., 0.1, 0.5])
 def test_mixed_loss(eps):
@@ -41,10 +47,11 @@ def test_mixed_loss(eps):
 
 def test_adamw_step():
     p = nn.Parameter(torch.randn(4, dtype=torch.float64))
-    optimizer = torch.optim.AdamW([p], lr=0.1, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.3)
+    optimizer = torch.optim.AdamW(
+        [p], lr=0.1, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.3)
     theta, m, v = p.detach().clone(), 0., 0.
     for t in range(1, 6):
         p.grad = torch.randn(4, dtype=torch.float64)
-        theta, m, v = adamw_step(theta, p.grad, m, v, t, rate=0.1, decay=0.3)
+        theta, m, v = adamw_step(theta, p.grad, m, v, t, lr=0.1, decay=0.3)
         optimizer.step()
     assert_close(p.detach(), theta, rtol=1e-12, atol=1e-12)

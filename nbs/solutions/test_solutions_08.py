@@ -5,23 +5,29 @@ import pytest
 from transformer_nb.text import BPETokenizer
 
 def lengths(words, n_joins):
-    """Exercise 1. Every join of a pair counted n times shortens the text by n, save where pairs overlap, as in `aaa`.
+    """Exercise 1. Every join of a pair counted n times shortens the text by n, save where
+    pairs overlap, as in `aaa`.
 
-    So the gains fall from join to join, while each costs one row of the vocabulary. A pair that is seen once is no gain:
-    one token less in the text, one more in the vocabulary, and a new text hardly ever has it. With no pair left, nothing is shortened.
+    So the gains fall from join to join, while each costs one row of the vocabulary. Nothing
+    is gained by a pair that is seen once: one token less in the text, one more in the
+    vocabulary, and a new text hardly ever has it. With no pair left, nothing is shortened.
     """
     def total(words): return sum(n * len(pieces) for pieces, n in words.items())
     return [total(words), *(total(now) for _, now in learn(words, n_joins))]
 
 def words_needed(counts, share):
-    "Exercise 2. Take the most frequent words until they make up the share. The last percents cost the most words."
+    """Exercise 2. Take the most frequent words until they make up the share. The last
+    percents cost the most words."""
+    needed = share * counts.total()
     sums = accumulate((n for _, n in counts.most_common()), initial=0)
-    return next(k for k, covered in enumerate(sums) if covered >= share * counts.total())
+    return next(k for k, covered in enumerate(sums) if covered >= needed)
 
 def stream(tokenizer, ids):
-    """Exercise 3. Decode what is held; if it ends in a character that is not whole, wait for the next id.
+    """Exercise 3. Decode what is held; if it ends in a character that is not whole, wait
+    for the next id.
 
-    A text may hold a � of its own. It waits with the others and is given at the end at the latest.
+    A text may hold a � of its own. It waits with the others and is given at the end at the
+    latest.
     """
     held = []
     for i in ids:
@@ -41,7 +47,8 @@ def join(pieces, pair):
     return tuple(joined)
 
 def learn(words, n_joins):
-    number = {letter: i for i, letter in enumerate(sorted({letter for word in words for letter in word}))}
+    letters = {letter for word in words for letter in word}
+    number = {letter: i for i, letter in enumerate(sorted(letters))}
     for _ in range(n_joins):
         pairs = Counter()
         for pieces, n in words.items():
@@ -51,16 +58,23 @@ def learn(words, n_joins):
         words = {join(pieces, pair): n for pieces, n in words.items()}
         yield pair, words
 
-DOZEN = 'haus hauses hausboot rathaus kaufhaus baumhaus baum baumes boot bootes hafen bootshafen'.split()
+DOZEN = ['haus', 'hauses', 'hausboot', 'rathaus', 'kaufhaus', 'baumhaus',
+         'baum', 'baumes', 'boot', 'bootes', 'hafen', 'bootshafen']
 
 def test_lengths():
-    assert lengths({tuple(word): 1 for word in DOZEN}, 13) == [76, 66, 60, 54, 50, 46, 42, 39, 36, 33, 31, 29, 27, 25]
+    seen = {tuple(word): 1 for word in DOZEN}
+    expected = [76, 66, 60, 54, 50, 46, 42, 39, 36, 33, 31, 29, 27, 25]
+    assert lengths(seen, 13) == expected
     assert lengths({tuple('aab'): 10, tuple('ab'): 1}, 2) == [32, 21, 11]
 
 def test_words_needed():
-    assert [words_needed(Counter(a=5, b=3, c=1, d=1), share) for share in (0, 0.5, 0.51, 0.8, 0.9, 1)] == [0, 1, 2, 2, 3, 4]
+    counts = Counter(a=5, b=3, c=1, d=1)
+    shares = (0, 0.5, 0.51, 0.8, 0.9, 1)
+    assert [words_needed(counts, share) for share in shares] == [0, 1, 2, 2, 3, 4]
 
-@pytest.mark.parametrize('text', ['Die Mäuse 👩‍🔬 im Haus', '', 'a\ufffd', '\ufffd\ufffd b', '日本'])
+TEXTS = ['Die Mäuse 👩‍🔬 im Haus', '', 'a\ufffd', '\ufffd\ufffd b', '日本']
+
+@pytest.mark.parametrize('text', TEXTS)
 def test_stream(text):
     bpe = BPETokenizer.train(DOZEN, 270)
     parts = list(stream(bpe, bpe.encode(text)))

@@ -1,0 +1,105 @@
+"""The faster layers of chapter 14a, exchanged in a finished model, compute the same."""
+import sys
+from copy import deepcopy
+from itertools import product
+from shutil import which
+from unittest import mock
+import pytest, torch
+from hypothesis import given, settings, strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+from transformer_nb.core import PAD, set_seed
+from transformer_nb.decoding import search
+from transformer_nb.fast import HAS_ONEDNN, FastLinear, accelerate, linear_map, plain
+from transformer_nb.model import Transformer, TransformerConfig
+
+forced = mock.patch('transformer_nb.fast.USE_ONEDNN', HAS_ONEDNN)
+OPTIONS = dict(norm=('post', 'pre'), positions=('sinusoidal', 'learned'),
+               tie_embeddings=(True, False), d_v=(None, 3))
+OPTION_SETS = [dict(zip(OPTIONS, values)) for values in product(*OPTIONS.values())]
+
+def model_of(seed=0, **options):
+    set_seed(seed)
+    small = dict(vocab_size=23, d_model=16, d_ff=24, n_heads=4, dropout=0., max_len=20,
+                 n_encoder_layers=2, n_decoder_layers=2)
+    return Transformer(TransformerConfig(**small | options))
+
+def types(model): return [type(m) for m in model.modules()]
+
+def results(model, src, tgt):
+    "Logits, and the gradient of their squares with respect to every parameter"
+    logits = model(src, tgt)
+    return logits, *torch.autograd.grad(logits.square().mean(), list(model.parameters()))
+
+@pytest.mark.parametrize('options', OPTION_SETS, ids=str)
+def test_same_model(options):
+    model = model_of(**options).double()
+    fast = accelerate(deepcopy(model))
+    assert types(fast) != types(model)
+    before, after = model.state_dict(), fast.state_dict()
+    assert list(before) == list(after)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    src, tgt = torch.randint(4, 23, (3, 7)), torch.randint(4, 23, (3, 5))
+    src[0, 4:] = PAD
+    assert_close(results(fast, src, tgt), results(model, src, tgt), rtol=1e-9, atol=1e-12)
+    assert types(accelerate(deepcopy(fast))) == types(fast) # twice is once
+    assert types(plain(fast)) == types(model)
+    assert_close(results(fast, src, tgt), results(model, src, tgt), rtol=0, atol=0)
+
+@pytest.mark.parametrize('beam_size', [1, 4])
+def test_same_translations(beam_size):
+    model = model_of(seed=beam_size).double().eval()
+    sentences = [torch.randint(4, 23, (n,)).tolist() for n in (1, 4, 9)]
+    def best_ids(model):
+        found = search(model, sentences, beam_size=beam_size)
+        return [[hypothesis.ids for hypothesis in best] for best in found]
+    expected = best_ids(model)
+    assert best_ids(accelerate(model)) == expected
+
+def test_layers_of_a_subclass_are_left_alone():
+    class Special(nn.Linear): pass
+    model = nn.Sequential(Special(4, 4), nn.Linear(4, 4))
+    assert types(accelerate(model))[1:] == [Special, FastLinear]
+    assert types(plain(model))[1:] == [Special, nn.Linear]
+
+@settings(max_examples=25, deadline=None)
+@given(shape=st.lists(st.integers(0, 5), max_size=3), n=st.sampled_from([1, 7, 512]),
+       m=st.sampled_from([1, 256, 300]), with_bias=st.booleans(), transposed=st.booleans(),
+       dtype=st.sampled_from([torch.float32, torch.float64]), seed=st.integers(0, 999))
+def test_linear_map(shape, n, m, with_bias, transposed, dtype, seed):
+    set_seed(seed)
+    def randn(*size): return torch.randn(*size, dtype=dtype, requires_grad=True)
+    x, weight, bias = randn(*shape, n), randn(m, n), randn(m) if with_bias else None
+    given_x = x.transpose(0, 1) if transposed and len(shape) > 1 else x
+    with forced: ours = linear_map(given_x, weight, bias)
+    theirs = F.linear(given_x, weight, bias)
+    large = m*n >= 2**17 and len(shape) > 0 and dtype == torch.float32
+    assert ('OneDNN' in ours.grad_fn.name()) == (HAS_ONEDNN and large)
+    wanted = [x, weight] + [bias]*with_bias
+    g_ours = torch.autograd.grad(ours.square().sum(), wanted)
+    g_theirs = torch.autograd.grad(theirs.square().sum(), wanted)
+    for a, b in zip([ours, *g_ours], [theirs, *g_theirs]):
+        largest = b.abs().max().item() if b.numel() else 0.
+        assert_close(a, b, rtol=1e-3, atol=1e-5 * max(1., largest))
+    with torch.no_grad(), forced: # another way through
+        assert_close(linear_map(given_x, weight, bias), ours.detach(), rtol=1e-6, atol=1e-6)
+
+@pytest.mark.skipif(not which('g++'), reason='torch.compile needs a compiler')
+@pytest.mark.skipif(' ' in sys.prefix, reason='torch.compile cannot quote this path')
+@pytest.mark.filterwarnings('ignore::DeprecationWarning')
+def test_linear_map_compiled():
+    x, weight = torch.randn(3, 512, requires_grad=True), torch.randn(300, 512)
+    y = torch.compile(linear_map, dynamic=True)(x, weight)
+    assert_close(y, F.linear(x, weight), rtol=1e-4, atol=1e-4)
+    [grad] = torch.autograd.grad(y.sum(), x)
+    assert_close(grad, weight.sum(0).expand(3, -1), rtol=1e-4, atol=1e-4)
+
+@pytest.mark.skipif(not HAS_ONEDNN, reason='no oneDNN beside MKL')
+def test_linear_map_has_one_derivative():
+    x = torch.randn(3, 512, requires_grad=True)
+    weight = torch.randn(300, 512, requires_grad=True)
+    with forced: y = linear_map(x, weight)
+    [grad] = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match='once_differentiable'):
+        grad.sum().backward() # and never a wrong second one
