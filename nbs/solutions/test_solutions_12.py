@@ -5,10 +5,12 @@ from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import accumulate_gradients
 
 def agreement(model, a, b):
-    """Exercise 1. A gradient of n batches is the true one plus noise that shrinks like 1/√n.
+    """Exercise 1.
 
-    As long as the noise is the larger part, the cosine of two independent ones grows in proportion to n; once the signal
-    dominates it comes near 1, and a larger batch buys little.
+    A gradient of n batches is the true one plus noise that shrinks like 1/√n. While the
+    noise is the larger part, the cosine of two independent gradients grows in
+    proportion to n. Once the signal dominates, it comes near 1, and a larger batch buys
+    little.
     """
     def gradient(batches):
         model.zero_grad()
@@ -18,16 +20,19 @@ def agreement(model, a, b):
 
 def stopped_at(losses, patience):
     "Exercise 2."
-    best, stale = float('inf'), 0
+    best, evals_since_best = float('inf'), 0
     for n, loss in enumerate(losses, 1):
-        best, stale = (loss, 0) if loss < best else (best, stale + 1)
-        if stale == patience: return n
+        evals_since_best += 1
+        if loss < best: best, evals_since_best = loss, 0
+        if evals_since_best == patience: return n
 
 def test_agreement():
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(30, d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, dropout=0.))
-    pairs = [(torch.randint(4, 30, (5,)).tolist(),) * 2 for _ in range(400)]
-    batches = list(TokenBatches(pairs, 60).epoch(0))
+    config = TransformerConfig(30, d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1,
+                               n_decoder_layers=1, dropout=0.)
+    model = Transformer(config)
+    sentences = [torch.randint(4, 30, (5,)).tolist() for _ in range(400)]
+    batches = list(TokenBatches([(s, s) for s in sentences], 60).epoch(0))
     a, b = batches[:16], batches[16:32]
     assert abs(agreement(model, a, a) - 1) < 1e-5
     assert agreement(model, a, b) > agreement(model, a[:1], b[:1])

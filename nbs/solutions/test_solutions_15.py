@@ -8,36 +8,43 @@ from transformer_nb.translation import Translator
 
 def looked_up(translator, text):
     "Exercise 1. The row of a target piece belongs to the step at which it was predicted."
-    bpe, ids = translator.tokenizer, translator.tokenizer.encode(text)
+    bpe = translator.tokenizer
+    ids = bpe.encode(text)
     [[found, *_]] = translator.search([text])
     pieces = [bpe.decode([i]) for i in ids] + ['</s>']
     best = alignment(translator.model, ids, found.ids).argmax(-1).tolist()
     return [(pieces[s], bpe.decode([t])) for s, t in zip(best, found.ids)]
 
 def oracle(translator, sources, references, n_best):
-    "Exercise 2. What no system can do that does not know the reference; so it bounds what a better score could reach."
-    metric = CHRF()
-    def chosen(hypotheses, reference):
-        texts = [translator.text(h) for h in hypotheses[:n_best]]
-        return max(texts, key=lambda text: metric.sentence_score(text, [reference]).score, default='')
-    return [chosen(found, reference) for found, reference in zip(translator.search(sources), references)]
+    """Exercise 2. Only a system that knows the reference can do this, so it bounds what a
+    better score could reach."""
+    sentence_chrf = CHRF().sentence_score
+    def best(hypotheses, reference):
+        def chrf(text): return sentence_chrf(text, [reference]).score
+        texts = [translator.text(hypothesis) for hypothesis in hypotheses[:n_best]]
+        return max(texts, key=chrf, default='')
+    return [best(found, ref) for found, ref in zip(translator.search(sources), references)]
+
+def random_translator(folder, max_len=512, **options):
+    bpe = BPETokenizer.train(['ein Haus am See'], 280)
+    save_model(folder, Transformer(TransformerConfig.tiny(280, max_len=max_len)), bpe)
+    return Translator(folder, **options)
 
 def test_looked_up(tmp_path):
-    bpe = BPETokenizer.train(['ein Haus am See'], 280)
-    save_model(tmp_path, Transformer(TransformerConfig.tiny(280)), bpe)
-    translator = Translator(tmp_path, beam_size=1)
+    translator = random_translator(tmp_path, beam_size=1)
+    bpe = translator.tokenizer
     pairs = looked_up(translator, 'ein Haus')
     [[found]] = translator.search(['ein Haus'])
     assert [target for _, target in pairs] == [bpe.decode([i]) for i in found.ids]
-    assert {source for source, _ in pairs} <= {'</s>', *(bpe.decode([i]) for i in bpe.encode('ein Haus'))}
+    source_pieces = {bpe.decode([i]) for i in bpe.encode('ein Haus')}
+    assert {source for source, _ in pairs} <= source_pieces | {'</s>'}
 
 def test_oracle(tmp_path):
-    bpe = BPETokenizer.train(['ein Haus am See'], 280)
-    save_model(tmp_path, Transformer(TransformerConfig.tiny(280, max_len=20)), bpe)
-    translator = Translator(tmp_path, beam_size=4, n_best=4)
+    translator = random_translator(tmp_path, max_len=20, beam_size=4, n_best=4)
     [found] = translator.search(['ein Haus'])
-    texts = [translator.text(h) for h in found]
+    texts = [translator.text(hypothesis) for hypothesis in found]
     assert len(set(texts)) > 1
-    for text in texts:
-        if text: assert oracle(translator, ['ein Haus', ''], [text, 'x'], 4) == [text, '']
-    assert oracle(translator, ['ein Haus'], texts[-1:], 1) == texts[:1] == translator.translate(['ein Haus'])
+    for text in filter(None, texts):
+        assert oracle(translator, ['ein Haus', ''], [text, 'x'], 4) == [text, '']
+    first_only = oracle(translator, ['ein Haus'], texts[-1:], 1)
+    assert first_only == texts[:1] == translator.translate(['ein Haus'])

@@ -1,5 +1,6 @@
 """Solutions of the exercises of chapter 17, each with the check that the chapter makes."""
 import pytest, torch
+from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb.layer_types import Recurrent, longest_chain, path_length
@@ -7,15 +8,17 @@ from transformer_nb.layer_types import Recurrent, longest_chain, path_length
 def meeting_length(g, d):
     """Exercise 1. 8nd² + 4n²d = 4gnd² gives 8d + 4n = 4gd, so n = (g - 2)·d.
 
-    With g = 1, and with g = 2, this is no length: attention costs more than such a cell from the first position on.
+    With g = 1, and with g = 2, this is not a length: attention costs more than such a cell
+    from the first position on.
     """
     return (g - 2)*d if g > 2 else None
 
 def square_edges(n, r):
     """Exercise 2. The band, and the first row and the first column.
 
-    From anyone to the square and from the square to anyone: two steps, whatever n is. A layer computes r scores for
-    each position, n more in the first row and n in the first column: about (r + 2)·n.
+    From anyone to the square and from the square to anyone: two steps, whatever n is. A
+    layer computes r scores for each position, n more in the first row and n in the first
+    column: about (r + 2)·n.
     """
     i = torch.arange(n)
     reads = (i[:, None] - i).abs() <= r//2
@@ -25,7 +28,8 @@ def square_edges(n, r):
 def recurrent_hoisted(layer, x):
     """Exercise 3. One product for all inputs, then the loop over what is left.
 
-    The state before the first position is zero. Its product is computed all the same, as the cell computes it.
+    The state before the first position is zero. Its product is computed all the same, as
+    the cell computes it.
     """
     cell = layer.cell
     inputs = x @ cell.weight_ih.T + cell.bias_ih + cell.bias_hh # (b, n, d)
@@ -38,12 +42,15 @@ def recurrent_hoisted(layer, x):
 @pytest.mark.parametrize('d', [8, 16, 512])
 def test_meeting_length(d):
     def attention(n): return 8*n*d**2 + 4*n**2*d
+    def cell(g, n): return 4*g*n*d**2
     for g in (3, 4, 7):
         n = meeting_length(g, d)
-        assert attention(n) == 4*g*n*d**2 and attention(n - 1) < 4*g*(n - 1)*d**2 and attention(n + 1) > 4*g*(n + 1)*d**2
+        assert attention(n) == cell(g, n)
+        assert attention(n - 1) < cell(g, n - 1)
+        assert attention(n + 1) > cell(g, n + 1)
     for g in (1, 2):
         assert meeting_length(g, d) is None
-        assert all(attention(n) > 4*g*n*d**2 for n in range(1, 4*d))
+        assert all(attention(n) > cell(g, n) for n in range(1, 4*d))
 
 @pytest.mark.parametrize('n, r', [(9, 3), (64, 3), (200, 3), (200, 17)])
 def test_square(n, r):
@@ -52,19 +59,27 @@ def test_square(n, r):
 
 @pytest.mark.parametrize('n', [1, 2, 12])
 def test_hoisted(n):
-    layer, x = Recurrent(8).double(), torch.randn(2, n, 8, dtype=torch.float64, requires_grad=True)
+    layer = Recurrent(8).double()
+    x = torch.randn(2, n, 8, dtype=torch.float64, requires_grad=True)
+    inputs = [x, *layer.parameters()]
     ours, theirs = recurrent_hoisted(layer, x), layer(x)
     assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    for a, b in zip(*(torch.autograd.grad(y.square().sum(), [x, *layer.parameters()]) for y in (ours, theirs))):
-        assert_close(a, b, rtol=1e-12, atol=1e-12)
+    our_gradients = torch.autograd.grad(ours.square().sum(), inputs)
+    their_gradients = torch.autograd.grad(theirs.square().sum(), inputs)
+    assert_close(our_gradients, their_gradients, rtol=1e-12, atol=1e-12)
+
+def count_flops(form, x):
+    with FlopCounterMode(display=False) as counter, torch.no_grad(): form(x)
+    return counter.get_total_flops()
+
+def count_products(form, x):
+    with profile(activities=[ProfilerActivity.CPU]) as seen, torch.no_grad(): form(x)
+    products = 'aten::mm', 'aten::addmm', 'aten::bmm'
+    return sum(event.name in products for event in seen.events())
 
 def test_hoisted_costs_the_same_in_fewer_products():
     layer, x, n = Recurrent(8), torch.randn(2, 12, 8), 12
-    counts = []
-    for form in (lambda x: recurrent_hoisted(layer, x), layer):
-        with FlopCounterMode(display=False) as counter, torch.no_grad(): form(x)
-        counts.append(counter.get_total_flops())
-    assert counts[0] == counts[1] == 2*4*n*8**2
-    assert longest_chain(recurrent_hoisted(layer, x)) == longest_chain(layer(x)) == n
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen, torch.no_grad(): recurrent_hoisted(layer, x)
-    assert sum(e.name in ('aten::mm', 'aten::addmm', 'aten::bmm') for e in seen.events()) == n + 1
+    def hoisted(x): return recurrent_hoisted(layer, x)
+    assert count_flops(hoisted, x) == count_flops(layer, x) == 2*4*n*8**2
+    assert longest_chain(hoisted(x)) == longest_chain(layer(x)) == n
+    assert count_products(hoisted, x) == n + 1
