@@ -1,4 +1,5 @@
-"""Chapter 17 beyond its own proofs: sweeps against oracles, and the three measures on cases whose answer is known."""
+"""Chapter 17 beyond its own proofs: sweeps against oracles, and the three measures on cases
+whose answer is known."""
 import gc
 import pytest, torch
 from hypothesis import given, settings, strategies as st
@@ -6,30 +7,43 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.layer_types import (Convolution, PeakMemory, Recurrent, RestrictedAttention, longest_chain, path_length,
-                                        window_attention)
+from transformer_nb.layer_types import (
+    Convolution, PeakMemory, Recurrent, RestrictedAttention, longest_chain, path_length,
+    window_attention)
 from transformer_nb.multihead import MultiHeadAttention
 
 few = settings(max_examples=25, deadline=None)
+
+def randn64(*size):
+    return torch.randn(*size, dtype=torch.float64, requires_grad=True)
+
+def same_gradients(ours, theirs, inputs):
+    "Both outputs send the same gradients back to the inputs"
+    found = [torch.autograd.grad(y.square().sum(), inputs) for y in (ours, theirs)]
+    assert_close(*found, rtol=1e-9, atol=1e-9)
 
 def band(n, width):
     i = torch.arange(n)
     return (i[:, None] - i).abs() <= width//2
 
+sizes = st.integers(1, 6)
+
 @few
-@given(b=st.integers(1, 3), n=st.integers(1, 20), d_k=st.integers(1, 6), d_v=st.integers(1, 6), side=st.integers(0, 12))
+@given(b=st.integers(1, 3), n=st.integers(1, 20), d_k=sizes, d_v=sizes,
+       side=st.integers(0, 12))
 def test_window_is_a_band(b, n, d_k, d_v, side):
-    q, k, v = (torch.randn(b, 2, n, d, dtype=torch.float64, requires_grad=True) for d in (d_k, d_k, d_v))
-    ours = window_attention(q, k, v, 2*side + 1)
-    theirs, _ = scaled_dot_product_attention(q, k, v, band(n, 2*side + 1))
+    width = 2*side + 1
+    q, k, v = (randn64(b, 2, n, d) for d in (d_k, d_k, d_v))
+    ours = window_attention(q, k, v, width)
+    theirs, _ = scaled_dot_product_attention(q, k, v, band(n, width))
     assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
-    for a, b in zip(*(torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (ours, theirs))):
-        assert_close(a, b, rtol=1e-9, atol=1e-9)
+    same_gradients(ours, theirs, (q, k, v))
 
 def test_wide_window_is_full_attention():
-    full, window = MultiHeadAttention(8, 2, 4, 4).double(), RestrictedAttention(8, 2, 4, 4, width=21).double()
+    full = MultiHeadAttention(8, 2, 4, 4).double()
+    window = RestrictedAttention(8, 2, 4, 4, width=21).double()
     window.load_state_dict(full.state_dict())
-    x = torch.randn(2, 11, 8, dtype=torch.float64)
+    x = randn64(2, 11, 8)
     assert_close(window(x), full(x), rtol=1e-12, atol=1e-12)
 
 def largest_tensor(run):
@@ -44,20 +58,23 @@ def largest_tensor(run):
 def test_window_never_forms_all_scores():
     n, d, r = 512, 4, 5
     q, k, v = (torch.randn(1, n, d, requires_grad=True) for _ in range(3))
-    assert largest_tensor(lambda: window_attention(q, k, v, r)) <= r*n*d < n*n
-    assert largest_tensor(lambda: scaled_dot_product_attention(q, k, v, band(n, r))) >= n*n
+    in_window = largest_tensor(lambda: window_attention(q, k, v, r))
+    in_full = largest_tensor(lambda: scaled_dot_product_attention(q, k, v, band(n, r)))
+    assert in_window <= r*n*d < n*n <= in_full
     with PeakMemory() as memory: window_attention(q, k, v, r)
     assert memory.peak < 4*n*n
 
 @few
-@given(n=st.integers(1, 20), d=st.integers(1, 6), width=st.integers(1, 5), dilation=st.integers(1, 6))
+@given(n=st.integers(1, 20), d=sizes, width=st.integers(1, 5), dilation=sizes)
 def test_convolution(n, d, width, dilation):
-    layer, x = Convolution(d, width, dilation).double(), torch.randn(2, n, d, dtype=torch.float64, requires_grad=True)
+    layer = Convolution(d, width, dilation).double()
+    x = randn64(2, n, d)
+    ours = layer(x)
     padded = F.pad(x.mT, ((width - 1)*dilation, 0))
-    theirs = F.conv1d(padded, layer.taps.permute(2, 1, 0), layer.bias, dilation=dilation).mT
-    assert_close(layer(x), theirs, rtol=1e-10, atol=1e-10)
-    for a, b in zip(*(torch.autograd.grad(y.square().sum(), (x, *layer.parameters())) for y in (layer(x), theirs))):
-        assert_close(a, b, rtol=1e-9, atol=1e-9)
+    kernel = layer.taps.permute(2, 1, 0)
+    theirs = F.conv1d(padded, kernel, layer.bias, dilation=dilation).mT
+    assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+    same_gradients(ours, theirs, (x, *layer.parameters()))
 
 def test_convolution_is_causal():
     layer, x = Convolution(4, 3, dilation=2), torch.randn(1, 9, 4)
@@ -65,16 +82,20 @@ def test_convolution_is_causal():
     other[:, 5:] = 7.
     assert torch.equal(layer(x)[:, :5], layer(other)[:, :5])
 
-@pytest.mark.parametrize('cell, oracle', [(nn.RNNCell, nn.RNN), (nn.GRUCell, nn.GRU), (nn.LSTMCell, nn.LSTM)])
+cells = [(nn.RNNCell, nn.RNN), (nn.GRUCell, nn.GRU), (nn.LSTMCell, nn.LSTM)]
+
+@pytest.mark.parametrize('cell, oracle', cells)
 @pytest.mark.parametrize('n', [1, 2, 17])
 def test_recurrent(cell, oracle, n):
-    layer, theirs = Recurrent(6, cell).double(), oracle(6, 6, batch_first=True).double()
-    theirs.load_state_dict({f'{name}_l0': weight for name, weight in layer.cell.state_dict().items()})
-    x = torch.randn(3, n, 6, dtype=torch.float64)
+    layer = Recurrent(6, cell).double()
+    theirs = oracle(6, 6, batch_first=True).double()
+    state = layer.cell.state_dict()
+    theirs.load_state_dict({f'{name}_l0': weight for name, weight in state.items()})
+    x = randn64(3, n, 6)
     assert_close(layer(x), theirs(x)[0], rtol=1e-12, atol=1e-12)
 
 def test_longest_chain():
-    x, W = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+    x, W = torch.randn(2, 3, 3, requires_grad=True)
     assert longest_chain(x + 1) == 0
     assert longest_chain(x @ W) == 1
     assert longest_chain(x @ W + W @ x) == 1            # side by side
@@ -85,33 +106,34 @@ def test_longest_chain():
     assert longest_chain(y, only='Tanh') == 3000
     assert longest_chain(y, only='') >= 6000
 
-def search(edges, n):
-    "The same as `path_length`, one position after the other, with sets"
-    longest = 0
-    for start in range(n):
-        heard, steps = {start}, 0
-        while (more := heard | {i for i in range(n) if any(edges(steps)[i, j] for j in heard)}) != heard:
-            heard, steps = more, steps + 1
-        longest = max(longest, steps)
-    return longest
+def steps_from(start, edges, n):
+    "Until the position hears nothing new, with sets"
+    heard, steps = {start}, 0
+    while True:
+        reads = edges(steps)
+        new = {i for i in range(n) if any(reads[i, j] for j in heard)}
+        if new <= heard: return steps
+        heard, steps = heard | new, steps + 1
 
 @few
 @given(n=st.integers(2, 9), seed=st.integers(0, 10**6), density=st.floats(0.05, 0.6))
 def test_path_length_of_any_graph(n, seed, density):
     generator = torch.Generator().manual_seed(seed)
-    reads = (torch.rand(n, n, generator=generator) < density) | torch.eye(n, dtype=torch.bool)
-    if (reads == torch.eye(n, dtype=torch.bool)).all(): reads[0, 1] = True # nobody to hear from: no path at all
-    assert path_length(lambda step: reads) == search(lambda step: reads, n)
+    itself = torch.eye(n, dtype=torch.bool)
+    reads = (torch.rand(n, n, generator=generator) < density) | itself
+    if torch.equal(reads, itself): reads[0, 1] = True # nobody to hear from: no path at all
+    def edges(step): return reads
+    assert path_length(edges) == max(steps_from(start, edges, n) for start in range(n))
 
 def test_peak_memory():
     with PeakMemory() as memory:
         a = torch.zeros(1000)
-        for _ in range(5): b = a + 1                        # the old one is dropped when the new one stands
+        for _ in range(5): b = a + 1     # the old one is dropped when the new one stands
         assert (memory.held, memory.peak) == (8000, 12000)
-        c = b[10:].view(9, 110)                             # a view costs nothing
+        c = b[10:].view(9, 110)          # a view costs nothing
         del a, b
         gc.collect()
-        assert memory.held == 4000                          # and keeps alive what it looks at
+        assert memory.held == 4000       # and keeps alive what it looks at
         del c
     assert memory.held == 0
 
@@ -123,4 +145,5 @@ def test_peak_memory_counts_no_inputs():
 def test_peak_memory_sees_the_backward_pass():
     x = torch.randn(1000, requires_grad=True)
     with PeakMemory() as memory: x.exp().sum().backward()
-    assert memory.peak >= 2*4000 and memory.held == 4000    # the gradient of x remains
+    assert memory.peak >= 2*4000
+    assert memory.held == 4000           # the gradient of x remains
