@@ -2,14 +2,16 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-# How long a thread that waits spins before it sleeps. On a busy machine threads that spin (by default, 300,000 times) stop
-# each other; on a quiet one, threads that sleep at once take half as long again.
+# How long a thread that waits spins before it sleeps. On a busy machine threads that spin (by
+# default, 300,000 times) stop each other; on a quiet one, threads that sleep at once take half
+# as long again.
 export GOMP_SPINCOUNT = 3000
 
-.PHONY: help demo test lab docs bench outputs export clean
+.PHONY: help demo check test lab docs bench outputs export clean
 
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
+	@echo 'make check     what your change touches: house rules, chapters, quick tests'
 	@echo 'make test      house rules, every chapter, the site, every test'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
@@ -27,9 +29,13 @@ help:
 demo: .venv/ready
 	@$(BIN)/tnb_demo --out demo
 
+check: .venv/ready
+	@$(BIN)/python tools/check.py
+
+# Two workers with one thread each: what is tested is too small for more.
 test: docs
 	@$(BIN)/python tools/chapters.py
-	@$(BIN)/python -m pytest -q tests nbs/solutions
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests nbs/solutions
 
 lab: .venv/ready
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/index.ipynb

@@ -17,13 +17,16 @@ nb_execution_mode, nb_merge_streams = 'off', True
 highlight_language = 'python'
 
 html_theme = 'sphinx_book_theme'
-html_static_path, html_css_files, html_favicon = [str(HERE/'static')], ['book.css'], str(HERE/'static/favicon.svg')
+html_static_path, html_css_files = [str(HERE/'static')], ['book.css']
+html_favicon = str(HERE/'static/favicon.svg')
 html_context = {'default_mode': 'auto'}
 html_show_sourcelink, html_copy_source = False, False
 html_theme_options = {
     'navbar_persistent': [],          # one search box, not two
     'use_download_button': False, 'use_fullscreen_button': False,
     'show_toc_level': 2, 'home_page_in_toc': False,
-    'pygments_light_style': 'a11y-high-contrast-light', 'pygments_dark_style': 'a11y-high-contrast-dark',
+    'pygments_light_style': 'a11y-high-contrast-light',
+    'pygments_dark_style': 'a11y-high-contrast-dark',
 }
-copybutton_selector = 'div:not(.output) > div.highlight > pre' # what is typed, not what is printed
+# what is typed, not what is printed
+copybutton_selector = 'div:not(.output) > div.highlight > pre'

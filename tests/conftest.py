@@ -5,7 +5,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 for folder in ('tests', 'tools', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
-os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are too small for more
+os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
+
+def pytest_configure(config):
+    line = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
+    config.addinivalue_line('markers', line)
 
 @pytest.fixture(scope='session')
 def multi30k_dir():

@@ -1,5 +1,6 @@
-"""JupyterLab in a real browser: open a chapter, run all cells by the menu's own command, and read the notebook that it saves."""
-import json, os, shutil, socket, subprocess, sys, time
+"""JupyterLab in a real browser: open a chapter, run all cells by the menu's own command,
+and read the notebook that it saves."""
+import json, os, re, shutil, socket, subprocess, sys, time
 from pathlib import Path
 from urllib.request import urlopen
 import pytest
@@ -15,19 +16,30 @@ def wait_for(condition, seconds=180):
         time.sleep(2)
     return found
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+def own_folders(home):
+    "Settings of a user who has none yet"
+    names = ('_CONFIG', '_DATA', '_RUNTIME', 'LAB_WORKSPACES', 'LAB_SETTINGS')
+    env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'TNB_SLOW')}
+    return env | {f'JUPYTER{name}_DIR': str(home/name) for name in names}
+
 @pytest.fixture(scope='module')
 def lab(tmp_path_factory):
     "Address of a server on a copy of the chapters, and the folder"
     home = tmp_path_factory.mktemp('lab')
     nbs = shutil.copytree(ROOT/'nbs', home/'nbs')
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        url = f'http://127.0.0.1:{s.getsockname()[1]}'
-    env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'TNB_SLOW')} | {
-        f'JUPYTER{name}_DIR': str(home/name) for name in ('_CONFIG', '_DATA', '_RUNTIME', 'LAB_WORKSPACES', 'LAB_SETTINGS')}
+    port = free_port()
+    url = f'http://127.0.0.1:{port}'
+    options = ['--no-browser', '--allow-root', '--IdentityProvider.token=',
+               '--ServerApp.ip=127.0.0.1', f'--ServerApp.port={port}',
+               f'--ServerApp.root_dir={nbs}', '--LabApp.expose_app_in_browser=True']
     with open(home/'log', 'w') as log:
-        server = subprocess.Popen([sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--IdentityProvider.token=', '--ServerApp.ip=127.0.0.1',
-            f'--ServerApp.port={url.rsplit(":")[-1]}', f'--ServerApp.root_dir={nbs}', '--LabApp.expose_app_in_browser=True'], env=env, stdout=log, stderr=log)
+        server = subprocess.Popen([sys.executable, '-m', 'jupyterlab', *options],
+                                  env=own_folders(home), stdout=log, stderr=log)
     def answers():
         assert server.poll() is None, (home/'log').read_text()
         try: return urlopen(f'{url}/api').status == 200
@@ -41,29 +53,44 @@ def lab(tmp_path_factory):
 
 RUN_ALL = '''() => { (async () => {
     const panel = window.jupyterapp.shell.currentWidget;
-    await panel.context.ready; await panel.sessionContext.ready; await panel.sessionContext.session.kernel.info;
+    await panel.context.ready;
+    await panel.sessionContext.ready;
+    await panel.sessionContext.session.kernel.info;
     await window.jupyterapp.commands.execute('notebook:run-all-cells');
     await panel.context.save();
     return 'done'; })().then(String, String).then(outcome => window.outcome = outcome) }'''
 
-@pytest.mark.parametrize('chapter', ['02_multihead', '12_training'])
-def test_run_all(lab, chapter):
+def code_cells(file):
+    cells = json.loads(file.read_text(encoding='utf8'))['cells']
+    return [c for c in cells if c['cell_type'] == 'code' and ''.join(c['source']).strip()]
+
+def run_all(address, picture):
+    "Open a chapter and run it; how that ended"
     from playwright.sync_api import sync_playwright
-    url, nbs = lab
-    file = nbs/f'{chapter}.ipynb'
-    def code(): return [c for c in json.loads(file.read_text(encoding='utf8'))['cells'] if c['cell_type'] == 'code' and ''.join(c['source']).strip()]
-    assert not any(c['execution_count'] for c in code())
     with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=['--no-sandbox', '--disable-gpu'])
+        flags = ['--no-sandbox', '--disable-gpu']
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=flags)
         page = browser.new_page()
-        page.goto(f'{url}/lab/workspaces/{chapter}/tree/{chapter}.ipynb')
+        page.goto(address)
         page.wait_for_selector('.jp-Notebook .jp-Cell', timeout=120_000)
         page.evaluate(RUN_ALL)
         page.wait_for_function('window.outcome', timeout=240_000)
-        page.screenshot(path=nbs.parent/f'{chapter}.png')
-        assert page.evaluate('window.outcome') == 'done'
+        page.screenshot(path=picture)
+        outcome = page.evaluate('window.outcome')
         browser.close()
-    cells = code()
-    assert all(c['execution_count'] for c in cells)
-    assert not [o for c in cells for o in c['outputs'] if o['output_type'] == 'error']
-    if chapter == '12_training': assert any('update/s' in ''.join(o.get('text', '')) or 's/update' in ''.join(o.get('text', '')) for c in cells for o in c['outputs']), 'no progress bar'
+    return outcome
+
+@pytest.mark.parametrize('chapter', ['02_multihead', '12_training'])
+def test_run_all(lab, chapter):
+    url, nbs = lab
+    file = nbs/f'{chapter}.ipynb'
+    assert not any(cell['execution_count'] for cell in code_cells(file))
+    address = f'{url}/lab/workspaces/{chapter}/tree/{chapter}.ipynb'
+    assert run_all(address, nbs.parent/f'{chapter}.png') == 'done'
+    cells = code_cells(file)
+    assert all(cell['execution_count'] for cell in cells)
+    outputs = [output for cell in cells for output in cell['outputs']]
+    assert not [output for output in outputs if output['output_type'] == 'error']
+    if chapter == '12_training':
+        printed = ''.join(text for output in outputs for text in output.get('text', ''))
+        assert re.search('step/s|s/step', printed), 'no progress bar'

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Run the chapters, each in a kernel of its own, and compare what they print with what is stored.
+"""Run the chapters, each in a kernel of its own, and compare what they print with what is
+stored.
 
     python tools/chapters.py [NAME ...]            # check (what `make test` does)
-    python tools/chapters.py --update [NAME ...]   # store the new outputs (what `make outputs` does)
+    python tools/chapters.py --update [NAME ...]   # store the new outputs (`make outputs`)
+    python tools/chapters.py --twice [NAME ...]    # run every cell twice in a row
 
-NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or `#| notest` are not run and keep
-their outputs. Text must come out the same, numbers within 1 %; of figures, and of cells headed `#| varies`, only the kind
-of output is compared.
+NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or
+`#| notest` are not run and keep their outputs. Text must come out the same, numbers within
+1 %; of figures, and of cells headed `#| varies`, only the kind of output is compared.
 """
 import os, re, sys, time
+from argparse import ArgumentParser
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
@@ -17,31 +21,34 @@ import nbformat
 from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from book import Cell
 
 NBS = Path(__file__).parent.parent/'nbs'
+WORKERS = 2 # with one thread each: the tensors are small
 NUMBER = re.compile(r'(?<![A-Za-z_])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?')
+ANSI = re.compile(r'\x1b\[[0-9;]*m')
 
-def directives(source):
-    "The words behind `#|` in the leading lines of a cell, by name"
-    lines = []
-    for line in source.splitlines():
-        if not line.startswith('#|'): break
-        lines.append(line[2:].strip())
-    return {line.split()[0].rstrip(':'): line for line in lines if line}
+def is_run(cell): return Cell(0, cell.cell_type, cell.source).is_run
 
-def skipped(cell): return cell.cell_type != 'code' or bool({'slow', 'cuda', 'notest'} & set(directives(cell.source)))
-
-def execute(path):
-    "A copy of the notebook with fresh outputs; flagged cells keep theirs"
-    stored = nbformat.read(path, as_version=4)
-    fresh = nbformat.from_dict({**stored, 'cells': [c for c in stored.cells if not skipped(c)]})
-    fresh = nbformat.from_dict(fresh)
-    for cell in fresh.cells: cell.outputs, cell.execution_count = [], None
+def run_cells(cells):
+    "Run cells, in place, in a new kernel; raises `CellExecutionError`"
+    for cell in cells:
+        if cell.cell_type == 'code': cell.outputs, cell.execution_count = [], None
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    env = os.environ | {'IN_TEST': '1', 'OMP_NUM_THREADS': '1'}
     with TemporaryDirectory() as sockets:
         kernel = AsyncKernelManager(transport='ipc', ip=f'{sockets}/kernel')
-        NotebookClient(fresh, km=kernel, timeout=600, coalesce_streams=True, record_timing=False,
-                       resources={'metadata': {'path': str(NBS)}}).execute(env={**os.environ, 'IN_TEST': '1', 'OMP_NUM_THREADS': '1'}, stderr=DEVNULL)
-    outputs = {c.id: c.outputs for c in fresh.cells}
+        client = NotebookClient(notebook, km=kernel, timeout=600, coalesce_streams=True,
+                                record_timing=False,
+                                resources={'metadata': {'path': str(NBS)}})
+        client.execute(env=env, stderr=DEVNULL)
+    return notebook.cells
+
+def execute(path):
+    "A copy of the notebook with fresh outputs; cells that are not run keep theirs"
+    stored = nbformat.read(path, as_version=4)
+    copies = [nbformat.from_dict(dict(cell)) for cell in stored.cells if is_run(cell)]
+    outputs = {cell.id: cell.outputs for cell in run_cells(copies)}
     for cell in stored.cells:
         if cell.cell_type == 'code': cell.execution_count = None
         if cell.id in outputs: cell.outputs = [tidy(o) for o in outputs[cell.id]]
@@ -52,51 +59,81 @@ def tidy(output):
     if 'metadata' in output: output.metadata = {}
     return output
 
+def execute_twice(path):
+    "Run every cell, and run it again before the next"
+    twice = []
+    for cell in nbformat.read(path, as_version=4).cells:
+        if not is_run(cell): continue
+        for suffix in ('first', 'second'):
+            copy = nbformat.from_dict(dict(cell))
+            copy.id = f'{cell.id}-{suffix}'
+            twice.append(copy)
+    run_cells(twice)
+
 def text(output):
     "What a reader sees of an output, figures by their kind"
     if output.output_type == 'stream': return output.text
     if output.output_type == 'error': return f'{output.ename}: {output.evalue}'
-    kinds = sorted(k for k in output.data if k.startswith('image/'))
-    return ' '.join(kinds) or output.data.get('text/markdown') or output.data.get('text/html') or output.data.get('text/plain', '')
+    figures = sorted(kind for kind in output.data if kind.startswith('image/'))
+    if figures: return ' '.join(figures)
+    kinds = ('text/markdown', 'text/html', 'text/plain')
+    return next((output.data[kind] for kind in kinds if kind in output.data), '')
 
 def same(a, b):
     "Equal text, numbers within 1 %"
     if NUMBER.sub('#', a).split() != NUMBER.sub('#', b).split(): return False
-    pairs = zip(map(float, NUMBER.findall(a)), map(float, NUMBER.findall(b)))
-    return all(abs(x - y) <= 0.01*max(abs(x), abs(y)) + 1e-12 for x, y in pairs)
+    return all(map(close, NUMBER.findall(a), NUMBER.findall(b)))
+
+def close(a, b):
+    a, b = float(a), float(b)
+    return abs(a - b) <= 0.01*max(abs(a), abs(b)) + 1e-12
 
 def differences(stored, fresh):
     "One line for each cell whose stored output is not what it prints now"
     found = []
-    for i, (old, new) in enumerate(zip(stored.cells, fresh.cells)):
-        if skipped(old): continue
-        if 'varies' in directives(old.source): ok = len(old.outputs) == len(new.outputs)
-        else: ok = [o.output_type for o in old.outputs] == [o.output_type for o in new.outputs] and \
-                   all(same(text(a), text(b)) for a, b in zip(old.outputs, new.outputs))
-        if not ok:
-            was, now = (' '.join(text(o) for o in c.outputs).strip()[:200] for c in (old, new))
-            found.append(f'cell {i} ({old.id}): stored output is not what it prints now\n  stored: {was!r}\n  now:    {now!r}')
+    for number, (old, new) in enumerate(zip(stored.cells, fresh.cells)):
+        if not is_run(old): continue
+        varies = 'varies' in Cell(number, old.cell_type, old.source).flags
+        was, now = ([text(o) for o in cell.outputs] for cell in (old, new))
+        as_many = len(was) == len(now)
+        if as_many and (varies or all(map(same, was, now))): continue
+        was, now = '\n'.join(was), '\n'.join(now)
+        found.append(f'cell {number} ({old.id}): stored output is not what it prints now\n'
+                     f'  stored: {was!r}\n  now:    {now!r}')
     return found
 
-def run(path, update):
+def check(path):
+    return differences(nbformat.read(path, as_version=4), execute(path))
+
+def update(path):
+    fresh = nbformat.writes(execute(path), indent=1, sort_keys=True, ensure_ascii=False)
+    path.write_text(fresh + '\n', encoding='utf8')
+
+def timed(what, path):
     "Seconds, and what is wrong"
-    start, problems = time.perf_counter(), []
-    try: fresh = execute(path)
-    except CellExecutionError as e: problems = [str(e)]
-    else:
-        if update: path.write_text(nbformat.writes(fresh, indent=1, sort_keys=True, ensure_ascii=False) + '\n', encoding='utf8')
-        else: problems = differences(nbformat.read(path, as_version=4), fresh)
+    start = time.perf_counter()
+    try: problems = what(path) or []
+    except CellExecutionError as error: problems = [ANSI.sub('', str(error))]
     return time.perf_counter() - start, problems
 
-def main(names, update=False):
-    paths = [p for p in sorted(NBS.glob('*.ipynb')) if not names or any(p.name.startswith(n) for n in names)]
+def main(names, what=check):
+    paths = [p for p in sorted(NBS.glob('*.ipynb'))
+             if not names or p.name.startswith(tuple(names))]
     if not paths: sys.exit(f'no chapter begins with {" or ".join(names)}')
     failed = 0
-    with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool: # one thread each: the tensors are small
-        for path, (seconds, problems) in zip(paths, pool.map(run, paths, [update] * len(paths))):
+    with ProcessPoolExecutor(WORKERS) as pool:
+        for path, (seconds, problems) in zip(paths, pool.map(partial(timed, what), paths)):
             failed += bool(problems)
-            print(f'{"FAILED" if problems else "ok":6} {path.stem:20} {seconds:5.1f} s', *problems, sep='\n' if problems else '', flush=True)
+            word = 'FAILED' if problems else 'ok'
+            print(f'{word:6} {path.stem:20} {seconds:5.1f} s', flush=True)
+            if problems: print(*problems, sep='\n', flush=True)
     print(f'{len(paths) - failed} passed, {failed} failed', flush=True)
     sys.exit(bool(failed))
 
-if __name__ == '__main__': main([a for a in sys.argv[1:] if a != '--update'], '--update' in sys.argv)
+if __name__ == '__main__':
+    parser = ArgumentParser(description=__doc__.partition('\n\n')[0])
+    parser.add_argument('names', nargs='*', metavar='NAME')
+    parser.add_argument('--update', action='store_const', const=update, dest='what')
+    parser.add_argument('--twice', action='store_const', const=execute_twice, dest='what')
+    options = parser.parse_args()
+    main(options.names, options.what or check)

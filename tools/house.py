@@ -1,159 +1,295 @@
-"""The house rules that can be checked. Each rule takes the root of a checkout and returns a line for every violation."""
-import ast, filecmp, json, os, re, shutil, subprocess, sys
+#!/usr/bin/env python3
+"""The house rules that can be checked. Each takes the root of a checkout and returns a line
+for every violation.
+
+    python tools/house.py        # prints them all; exit status 1 where there are any
+"""
+import ast, filecmp, os, re, shutil, subprocess, sys
+from collections import Counter, defaultdict
 from configparser import ConfigParser
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from tempfile import TemporaryDirectory
+from book import (ROOT, cells, chapters, exported, imported_modules, module,
+                  read_notebook)
+from readme import readme
+
+COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
+COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
+           ast.Compare, ast.comprehension, ast.Lambda, ast.IfExp)
+CODE_FOLDERS = ('tests', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
 
 RULES = []
 def rule(func):
     RULES.append(func)
     return func
 
-def chapters(root): return sorted(Path(root, 'nbs').glob('*.ipynb'))
+def read(path): return Path(path).read_text(encoding='utf8')
 
-def cells(path, kind='code'):
-    "Number and source of the cells of a kind"
-    nb = json.loads(path.read_text(encoding='utf8'))
-    return [(i, ''.join(c['source'])) for i, c in enumerate(nb['cells']) if c['cell_type'] == kind]
-
-def head(source):
-    "The directives that lead a cell"
-    lines = []
-    for line in source.splitlines():
-        if not line.startswith('#|'): break
-        lines.append(line[2:].strip())
-    return lines
-
-def exported(path):
-    "Number and source of the exported cells"
-    return [(i, s) for i, s in cells(path) if any(re.match(r'exports?i?\b', d) for d in head(s))]
-
-def code_lines(source): return [l for l in source.splitlines() if l.strip() and not l.startswith('#|')]
-
-def module(path):
-    "What `#| default_exp` names, or None"
-    names = [d.split()[1] for _, s in cells(path) for d in head(s) if d.startswith('default_exp')]
-    return names[0] if names else None
+# What the notebooks are made of
 
 @rule
 def package_in_sync(root):
     "The package is what the notebooks export"
-    with TemporaryDirectory() as d:
-        for name in ('nbs', 'transformer_nb'): shutil.copytree(Path(root, name), Path(d, name), ignore=shutil.ignore_patterns('__pycache__', '.*'))
-        shutil.copy(Path(root, 'settings.ini'), d)
-        for old in Path(d, 'transformer_nb').glob('*.py'):
+    hidden = shutil.ignore_patterns('__pycache__', '.*')
+    with TemporaryDirectory() as folder:
+        for name in ('nbs', 'transformer_nb'):
+            shutil.copytree(Path(root, name), Path(folder, name), ignore=hidden)
+        shutil.copy(Path(root, 'settings.ini'), folder)
+        for old in Path(folder, 'transformer_nb').glob('*.py'):
             if old.name != '__init__.py': old.unlink()
-        env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # with it nbdev_export does nothing
-        run = subprocess.run([sys.executable, '-c', 'from nbdev.doclinks import nbdev_export; nbdev_export()'],
-                             cwd=d, env=env, capture_output=True, text=True)
-        if run.returncode: return [f'nbdev_export fails: {run.stderr.strip().splitlines()[-1]}']
-        names = {p.name for folder in (root, d) for p in Path(folder, 'transformer_nb').glob('*.py')}
-        _, mismatch, errors = filecmp.cmpfiles(Path(root, 'transformer_nb'), Path(d, 'transformer_nb'), sorted(names), shallow=False)
-        return [f'transformer_nb/{name} is not what the notebooks export; run `make export`' for name in mismatch + errors]
+        env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or it does nothing
+        export = 'from nbdev.doclinks import nbdev_export; nbdev_export()'
+        run = subprocess.run([sys.executable, '-c', export], cwd=folder, env=env,
+                             capture_output=True, text=True)
+        if run.returncode:
+            last = run.stderr.strip().splitlines()[-1]
+            return [f'nbdev_export fails: {last}']
+        return stale_modules(Path(root, 'transformer_nb'), Path(folder, 'transformer_nb'))
+
+def stale_modules(committed, fresh):
+    names = {p.name for folder in (committed, fresh) for p in folder.glob('*.py')}
+    _, differing, missing = filecmp.cmpfiles(committed, fresh, sorted(names), shallow=False)
+    return [f'transformer_nb/{name} is not what the notebooks export; run `make export`'
+            for name in differing + missing]
 
 @rule
 def notebooks_clean(root):
     "Cells have ids of their own, no run numbers and no foreign metadata"
+    allowed = {'tags', 'jupyter', 'jp-MarkdownHeadingCollapsed'}
     found = []
-    for p in chapters(root):
-        nb = json.loads(p.read_text(encoding='utf8'))
-        ids = [c.get('id') for c in nb['cells']]
-        if None in ids or len(set(ids)) < len(ids): found.append(f'{p.name}: a cell without an id of its own')
-        for i, c in enumerate(nb['cells']):
-            if c.get('execution_count') is not None: found.append(f'{p.name} cell {i}: run number {c["execution_count"]} is stored; run nbdev_clean')
-            if set(c['metadata']) - {'tags', 'jupyter'}: found.append(f'{p.name} cell {i}: metadata {sorted(c["metadata"])}; run nbdev_clean')
+    for path in chapters(root):
+        raw = read_notebook(path)['cells']
+        ids = [c.get('id') for c in raw]
+        if None in ids or len(set(ids)) < len(ids):
+            found.append(f'{path.name}: a cell without an id of its own')
+        for i, cell in enumerate(raw):
+            where, foreign = f'{path.name} cell {i}', set(cell['metadata']) - allowed
+            if cell.get('execution_count') is not None:
+                found.append(f'{where}: a run number is stored; run nbdev_clean')
+            if foreign:
+                found.append(f'{where}: metadata {sorted(foreign)}; run nbdev_clean')
     return found
 
 @rule
 def one_module_each(root):
-    "`01_attention` exports to `attention`, and no two chapters to one module"
-    return [f'{p.name}: default_exp is {module(p)}, expected {p.stem[3:]}' for p in chapters(root)
-            if p.stem != 'index' and module(p) != p.stem[3:]]
+    "`01_attention` exports to `attention`"
+    found = []
+    for path in chapters(root):
+        expected = path.stem.partition('_')[2]
+        if expected and module(path) not in (expected, None):
+            found.append(f'{path.name}: default_exp is {module(path)}, expected {expected}')
+    return found
+
+@rule
+def every_name_has_one_home(root):
+    "No name is exported by two chapters"
+    homes = defaultdict(set)
+    for path in chapters(root):
+        for cell in exported(path):
+            for name in defined_names(cell.text): homes[name].add(path.stem)
+    return [f'{name} is exported by {" and ".join(sorted(stems))}'
+            for name, stems in sorted(homes.items()) if len(stems) > 1]
+
+def defined_names(source):
+    "Public functions, classes and constants that a cell defines; patched methods are none"
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            targets = [n for t in node.targets for n in ast.walk(t)]
+            found += [n.id for n in targets if isinstance(n, ast.Name)]
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            decorators = ' '.join(map(ast.unparse, node.decorator_list))
+            if 'patch' not in decorators: found.append(node.name)
+    return [name for name in found if not name.startswith('_')]
 
 @rule
 def imports_point_back(root):
-    "A chapter imports only modules of lower number"
-    number = {module(p): p.stem[:2] for p in chapters(root) if module(p)}
+    "A chapter imports only modules of chapters before it"
+    homes = {module(path): path.stem for path in chapters(root) if module(path)}
     found = []
-    for p in chapters(root):
-        if p.stem == 'index': continue
-        for i, source in cells(p):
-            for name in re.findall(r'^\s*(?:from|import) transformer_nb\.(\w+)', source, re.M):
-                if number.get(name, '99') >= p.stem[:2]: found.append(f'{p.name} cell {i}: imports {name}, which is no earlier chapter')
+    for path in chapters(root):
+        if path.stem == 'index': continue
+        for cell in cells(path, 'code'):
+            for name in imported_modules(cell.source):
+                if homes.get(name, '99') > path.stem:
+                    where = f'{path.name} cell {cell.number}'
+                    found.append(f'{where}: imports {name} of a later chapter')
+    return found
+
+@rule
+def speed_has_its_room(root):
+    "Chapters 01 to 13 know nothing of `fast`"
+    return [f'{path.name} cell {cell.number}: imports fast'
+            for path in chapters(root) if path.stem < '14a'
+            for cell in cells(path, 'code') if 'fast' in imported_modules(cell.source)]
+
+@rule
+def drawing_is_imported_late(root):
+    "Only functions of `notebook` import pyplot: who draws nothing need not wait for it"
+    found = []
+    for path in chapters(root):
+        for cell in exported(path):
+            at_top = re.search(r'^(from|import) matplotlib', cell.source, re.M)
+            inside = re.search(r'^\s+(from|import) matplotlib', cell.source, re.M)
+            if at_top or inside and module(path) != 'notebook':
+                found.append(f'{path.name} cell {cell.number}: imports matplotlib')
     return found
 
 @rule
 def cells_are_short(root):
-    "Exported cells: none over 40 lines, median at most 12; chapters 01-05 at most 500 lines, the package at most 2,500"
-    sizes = {p: [(i, len(code_lines(s))) for i, s in exported(p)] for p in chapters(root)}
-    found = [f'{p.name} cell {i}: {n} exported lines; 40 is the most' for p, rows in sizes.items() for i, n in rows if n > 40]
-    for p, rows in sizes.items():
-        if rows and (m := median(n for _, n in rows)) > 12: found.append(f'{p.name}: median of {m} exported lines a cell; 12 is the most')
-    total = {p: sum(n for _, n in rows) for p, rows in sizes.items()}
-    part1 = sum(n for p, n in total.items() if '01' <= p.stem[:2] <= '05')
-    if part1 > 500: found.append(f'chapters 01-05 export {part1} lines; 500 is the most')
-    if sum(total.values()) > 2500: found.append(f'the package has {sum(total.values())} lines; 2500 is the most')
+    "Exported cells: none over 40 lines, half of a chapter's have at most 12"
+    found = []
+    for path in chapters(root):
+        sizes = {cell.number: len(code_lines(cell.source)) for cell in exported(path)}
+        found += [f'{path.name} cell {i}: {n} exported lines; 40 is the limit'
+                  for i, n in sizes.items() if n > 40]
+        if sizes and median(sizes.values()) > 12:
+            found.append(f'{path.name}: median of {median(sizes.values())} exported lines; '
+                         '12 is the limit')
     return found
+
+def code_lines(source):
+    return [l for l in source.splitlines() if l.strip() and not l.startswith('#|')]
 
 @rule
 def directives_lead(root):
     "A directive below code is silently ignored by nbdev"
-    return [f'{p.name} cell {i}: `{line.strip()}` stands below the first line of code' for p in chapters(root) for i, s in cells(p)
-            for line in s.splitlines()[len(head(s)):] if re.match(r'\s*#\|', line)]
+    found = []
+    for path in chapters(root):
+        for cell in cells(path, 'code'):
+            for line in cell.text.splitlines():
+                if re.match(r'\s*#\|', line):
+                    found.append(f'{path.name} cell {cell.number}: `{line.strip()}` stands '
+                                 'below the first line of code')
+    return found
 
 @rule
 def no_star_imports(root):
     "Exported code imports explicit names"
-    return [f'{p.name} cell {i}: import * in exported code' for p in chapters(root) for i, s in exported(p) if re.search(r'^from \S+ import \*', s, re.M)]
+    return [f'{path.name} cell {cell.number}: import * in exported code'
+            for path in chapters(root) for cell in exported(path)
+            if re.search(r'^from \S+ import \*', cell.source, re.M)]
 
 @rule
 def claims_assert(root):
     "A cell that answers a claim asserts something"
-    return [f'{p.name} cell {i}: answers a claim and asserts nothing' for p in chapters(root) for i, s in cells(p)
-            if any(d.startswith('claim') for d in head(s)) and not re.search(r'\bassert\b|\btest_\w+\(|assert_close|assert_equal', s)]
+    asserts = re.compile(r'\bassert\b|\btest_\w+\(|assert_close|assert_equal')
+    return [f'{path.name} cell {cell.number}: answers a claim and asserts nothing'
+            for path in chapters(root) for cell in cells(path, 'code')
+            if 'claim' in cell.flags and not asserts.search(cell.source)]
 
 @rule
 def errors_are_rare(root):
-    "At most one stored error a chapter"
+    "At most one stored error per chapter"
     found = []
-    for p in chapters(root):
-        nb = json.loads(p.read_text(encoding='utf8'))
-        n = sum(o['output_type'] == 'error' for c in nb['cells'] for o in c.get('outputs', []))
-        if n > 1: found.append(f'{p.name}: {n} stored errors; 1 is the most')
+    for path in chapters(root):
+        outputs = [o for cell in cells(path, 'code') for o in cell.outputs]
+        n = sum(o['output_type'] == 'error' for o in outputs)
+        if n > 1: found.append(f'{path.name}: {n} stored errors; 1 is the limit')
     return found
+
+@rule
+def stored_runs_name_their_commit(root):
+    "Outputs of cells that no test runs, and lines of results, say which commit made them"
+    found = []
+    for path in chapters(root):
+        for cell in cells(path, 'code'):
+            commit = cell.directives.get('commit', '')
+            if cell.is_slow and cell.outputs and not re.fullmatch('[0-9a-f]{7,}', commit):
+                found.append(f'{path.name} cell {cell.number}: its stored output needs a '
+                             'line `#| commit HASH`')
+    for path in sorted(Path(root, 'nbs/results').glob('*.jsonl')):
+        for i, line in enumerate(read(path).splitlines(), 1):
+            if '"commit": "' not in line: found.append(f'{path.name}:{i}: names no commit')
+    return found
+
+# Lines
+
+def operations(source):
+    "Number of operations by line"
+    lines = ['pass' if re.match(r'\s*[%!]', l) else l for l in source.splitlines()] # magics
+    counts = Counter()
+    for node in ast.walk(ast.parse('\n'.join(lines))):
+        if isinstance(node, COUNTED):
+            at = node.target if isinstance(node, ast.comprehension) else node
+            counts[at.lineno] += 1
+    return counts
+
+def long_lines(where, source):
+    "A line for each that is too wide, or does too much"
+    for i, line in enumerate(source.splitlines(), 1):
+        if len(line) > COLUMNS:
+            yield f'{where} line {i}: {len(line)} columns; {COLUMNS} is the limit'
+    for i, n in operations(source).items():
+        if n > OPERATIONS:
+            yield f'{where} line {i}: {n} operations; {OPERATIONS} is the limit'
+
+@rule
+def lines_carry_one_thought(root):
+    "At most 92 columns and ten operations per line; in the package 3.2 in the mean"
+    found = []
+    for path in chapters(root):
+        for cell in cells(path, 'code'):
+            found += long_lines(f'{path.name} cell {cell.number}', cell.source)
+    files = [p for folder in CODE_FOLDERS for p in sorted(Path(root, folder).glob('*.py'))]
+    for path in files + [Path(root, 'setup.py')]: found += long_lines(path.name, read(path))
+    modules = Path(root, 'transformer_nb').glob('[a-z]*.py')
+    counts = [n for path in modules for n in operations(read(path)).values()]
+    if mean(counts) > MEAN_OPERATIONS:
+        found.append(f'the package has {mean(counts):.2f} operations per line; '
+                     f'{MEAN_OPERATIONS} is the limit')
+    return found
+
+# What stands beside the notebooks
 
 @rule
 def links_exist(root):
     "Files that the chapters and the Markdown pages link to are there"
-    pages = [(p.name, p.parent, s) for p in chapters(root) for _, s in cells(p, 'markdown')]
-    pages += [(p.name, p.parent, p.read_text(encoding='utf8')) for p in sorted(Path(root).glob('*.md'))]
-    return [f'{name}: no file {target}' for name, folder, text in pages
-            for target in re.findall(r'\]\(([^)#\s]+)', text)
-            if not re.match(r'[a-z]+:', target) and not (folder/target).exists()]
+    pages = [(p, cell.source) for p in chapters(root) for cell in cells(p, 'markdown')]
+    texts = [*Path(root).glob('*.md'), *Path(root, 'nbs/results').glob('*.md')]
+    pages += [(p, read(p)) for p in sorted(texts)]
+    found = []
+    for path, text in pages:
+        for target in re.findall(r'\]\(([^)#\s]+)', text):
+            outside = re.match(r'[a-z]+:', target)
+            if not outside and not (path.parent/target).exists():
+                found.append(f'{path.name}: no file {target}')
+    return found
 
 @rule
 def readme_is_fresh(root):
     "README.md is made from nbs/index.ipynb"
-    from readme import readme
-    return [] if Path(root, 'README.md').read_text(encoding='utf8') == readme(Path(root)) else ['README.md is not what index.ipynb says; run `make export`']
+    if read(Path(root, 'README.md')) == readme(Path(root)): return []
+    return ['README.md is not what index.ipynb says; run `make export`']
 
 @rule
 def scripts_exist(root):
     "Every console script of settings.ini names a function of the package"
-    cfg = ConfigParser(delimiters=['='])
-    cfg.read(Path(root, 'settings.ini'), encoding='utf8')
+    config = ConfigParser(delimiters=['='])
+    config.read(Path(root, 'settings.ini'), encoding='utf8')
     found = []
-    for line in cfg['DEFAULT']['console_scripts'].split():
+    for line in config['DEFAULT']['console_scripts'].split():
         name, target = line.split('=')
-        mod, func = target.split(':')
-        path = Path(root, *mod.split('.')).with_suffix('.py')
-        names = [n.name for n in ast.parse(path.read_text(encoding='utf8')).body if isinstance(n, ast.FunctionDef)] if path.exists() else []
-        if func not in names: found.append(f'settings.ini: {name} names {target}, which is not there')
+        module_name, function = target.split(':')
+        path = Path(root, *module_name.split('.')).with_suffix('.py')
+        defined = defined_names(read(path)) if path.exists() else []
+        if function not in defined:
+            found.append(f'settings.ini: {name} names {target}, which is not there')
     return found
 
+@rule
+def every_chapter_is_on_the_map(root):
+    "index.ipynb lists each chapter once, in reading order"
+    first_page = cells(Path(root, 'nbs/index.ipynb'), 'markdown')
+    text = '\n'.join(cell.source for cell in first_page)
+    listed = re.findall(r'^\| \[[^\]]+\]\((\w+)\.ipynb\)', text, re.M)
+    there = [path.stem for path in chapters(root) if path.stem != 'index']
+    return [] if listed == there else [f'index.ipynb lists {listed}, there are {there}']
+
+def violations(root): return [f'{r.__name__}: {line}' for r in RULES for line in r(root)]
+
 if __name__ == '__main__':
-    root = Path(__file__).parent.parent
-    problems = [f'{r.__name__}: {line}' for r in RULES for line in r(root)]
+    problems = violations(ROOT)
     print(*problems, sep='\n')
     sys.exit(bool(problems))

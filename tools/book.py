@@ -1,0 +1,73 @@
+"""The chapters as the tools read them: their cells, and the directives that head a cell."""
+import json, re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+HEAVY = {'slow', 'cuda'} # cells that run for minutes, or need a GPU
+EXPORTS = {'export', 'exports', 'exporti'}
+
+@dataclass
+class Cell:
+    number: int                # place in the notebook, from 0
+    kind: str                  # 'code' or 'markdown'
+    source: str
+    outputs: list = field(default_factory=list)
+
+    @property
+    def directives(self)->dict[str,str]:
+        "What stands behind `#|` in the leading lines, by name; `claim` may come twice"
+        found = {}
+        for line in head(self.source):
+            name, _, rest = line.partition(' ')
+            name = name.rstrip(':')
+            found[name] = f'{found[name]} {rest}' if name in found else rest.strip()
+        return found
+
+    @property
+    def flags(self)->set[str]: return set(self.directives)
+    @property
+    def is_exported(self)->bool: return bool(self.flags & EXPORTS)
+    @property
+    def is_slow(self)->bool: return bool(self.flags & HEAVY)
+    @property
+    def is_run(self)->bool: # by the tests
+        return self.kind == 'code' and not self.flags & {*HEAVY, 'notest'}
+
+    @property
+    def text(self)->str:
+        "The source without its directives"
+        lines = self.source.splitlines()
+        return '\n'.join(lines[len(head(self.source)):]).strip()
+
+def head(source:str)->list[str]:
+    "The directives that lead a cell, without `#|`"
+    lines = []
+    for line in source.splitlines():
+        if not line.startswith('#|'): break
+        lines.append(line[2:].strip())
+    return lines
+
+def chapters(root)->list[Path]: # in reading order: 00a, 00b, 01, …; index comes last
+    return sorted(Path(root, 'nbs').glob('*.ipynb'))
+
+def read_notebook(path)->dict: return json.loads(Path(path).read_text(encoding='utf8'))
+
+def cells(path, kind=None)->list[Cell]: # all, or those of a kind
+    found = [Cell(i, c['cell_type'], ''.join(c['source']), c.get('outputs', []))
+             for i, c in enumerate(read_notebook(path)['cells'])]
+    return [c for c in found if kind in (None, c.kind)]
+
+def exported(path)->list[Cell]: return [c for c in cells(path, 'code') if c.is_exported]
+
+def number(stem:str)->str: return stem.partition('_')[0] # of a chapter: 07, 15a
+
+def module(path)->str|None:
+    "What `#| default_exp` names"
+    for cell in cells(path, 'code'):
+        if 'default_exp' in cell.directives: return cell.directives['default_exp']
+    return None
+
+def imported_modules(source:str)->list[str]:
+    "Modules of the package that a cell or file imports"
+    return re.findall(r'^\s*(?:from|import) transformer_nb\.(\w+)', source, re.M)
