@@ -12,24 +12,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 # %% ../nbs/01_attention.ipynb #63e405e0
-def scaled_dot_product_attention(query:Tensor,          # (..., t, d_k)
-                                 key:Tensor,            # (..., s, d_k)
-                                 value:Tensor,          # (..., s, d_v)
-                                 mask:Tensor|None=None, # True where allowed, broadcastable to (..., t, s)
-                                )->tuple[Tensor,Tensor]:# output (..., t, d_v), weights (..., t, s)
+def scaled_dot_product_attention(
+    query:Tensor,          # (..., t, d_k)
+    key:Tensor,            # (..., s, d_k)
+    value:Tensor,          # (..., s, d_v)
+    mask:Tensor|None=None, # True where allowed, broadcastable to (..., t, s)
+)->tuple[Tensor,Tensor]:   # output (..., t, d_v), weights (..., t, s)
     "Eq. (1), §3.2.1, as it is written; a query that may attend to nothing gets zeros"
-    q, k, v, d_k = query, key, value, query.shape[-1]
-    scores = q @ k.transpose(-2, -1) / sqrt(d_k) # (..., t, s)
+    d_k = query.shape[-1]
+    scores = query @ key.transpose(-2, -1) / sqrt(d_k) # (..., t, s)
     if mask is not None: scores = scores.masked_fill(~mask, float('-inf'))
     weights = scores.softmax(-1)
     if mask is not None: weights = weights.masked_fill(~mask, 0.)
-    return weights @ v, weights
+    output = weights @ value
+    return output, weights
 
 # %% ../nbs/01_attention.ipynb #553ecd09
 class AdditiveAttention(nn.Module):
-    "Scores by a feed-forward network with one hidden layer (§3.2.1), instead of a dot product"
-    def __init__(self, d_k:int,    # size of queries and keys
-                 d_hidden:int):    # size of the hidden layer
+    "Scores by a feed-forward network with one hidden layer (§3.2.1)"
+    def __init__(self, d_k:int, # size of queries and keys
+                 d_hidden:int): # size of the hidden layer
         super().__init__()
         self.query = nn.Linear(d_k, d_hidden, bias=False)
         self.key = nn.Linear(d_k, d_hidden, bias=False)
@@ -39,9 +41,11 @@ class AdditiveAttention(nn.Module):
                 key:Tensor,             # (..., s, d_k)
                 value:Tensor,           # (..., s, d_v)
                )->tuple[Tensor,Tensor]: # output (..., t, d_v), weights (..., t, s)
-        q, k = self.query(query).unsqueeze(-2), self.key(key).unsqueeze(-3)
-        hidden = torch.tanh(q + k) # (..., t, s, d_hidden)
-        weights = self.score(hidden).squeeze(-1).softmax(-1)
+        q = self.query(query).unsqueeze(-2)    # (..., t, 1, d_hidden)
+        k = self.key(key).unsqueeze(-3)        # (..., 1, s, d_hidden)
+        hidden = torch.tanh(q + k)             # (..., t, s, d_hidden)
+        scores = self.score(hidden).squeeze(-1)
+        weights = scores.softmax(-1)
         return weights @ value, weights
 
 # %% ../nbs/01_attention.ipynb #0f419197
@@ -50,5 +54,5 @@ def attention(query:Tensor,          # (b, h, t, d_k)
               value:Tensor,          # (b, h, s, d_v)
               mask:Tensor|None=None, # True where allowed, broadcastable to (b, h, t, s)
              )->Tensor:              # (b, h, t, d_v)
-    "Eq. (1) by PyTorch's fused kernel, which never stores the weights"
+    "Eq. (1) by PyTorch's fused kernel, which does not return the weights"
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)

@@ -9,23 +9,34 @@ __all__ = ['Embedding', 'positional_encoding', 'PositionalEncoding']
 from math import sqrt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 # %% ../nbs/04_embedding.ipynb #acce95d5
 class Embedding(nn.Module):
-    "One weight matrix, read in both directions (§3.4): ids to vectors, and vectors to scores of the vocabulary"
+    "One weight matrix, read in both directions (§3.4): ids to vectors, vectors to scores"
     def __init__(self, vocab_size:int, # number of tokens
                  d_model:int):         # size of a vector
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
-        nn.init.normal_(self.weight, std=d_model**-0.5)
+        self.d_model = d_model
+        weight = torch.empty(vocab_size, d_model)
+        nn.init.normal_(weight, std=d_model**-0.5)
+        self.weight = nn.Parameter(weight)
 
     def forward(self, ids:Tensor # token ids (b, t)
-               )->Tensor:        # (b, t, d), multiplied by √d_model
-        return nn.functional.embedding(ids, self.weight) * sqrt(self.weight.shape[1])
+               )->Tensor:        # vectors, multiplied by √d_model (b, t, d)
+        vectors = F.embedding(ids, self.weight)
+        return vectors * sqrt(self.d_model)
 
     def logits(self, x:Tensor # (b, t, d)
               )->Tensor:      # scores before the softmax (b, t, v)
-        return nn.functional.linear(x, self.weight)
+        return F.linear(x, self.weight)
+
+# %% ../nbs/04_embedding.ipynb #8354674c
+def _angles(n_positions:int, d_model:int)->Tensor: # (n_positions, d_model/2)
+    "pos / 10000^(2i/d_model): how far each hand has turned at each position"
+    pos = torch.arange(n_positions, dtype=torch.float64)
+    i = torch.arange(d_model // 2, dtype=torch.float64)
+    return pos[:, None] / 10000**(2*i / d_model)
 
 # %% ../nbs/04_embedding.ipynb #205d90aa
 def positional_encoding(n_positions:int, # number of positions, counted from 0
@@ -33,24 +44,31 @@ def positional_encoding(n_positions:int, # number of positions, counted from 0
                         dtype:torch.dtype=torch.float32,
                        )->Tensor:        # (n_positions, d_model)
     "The sinusoids of §3.5: sines in the even dimensions, cosines in the odd ones"
-    pos = torch.arange(n_positions, dtype=torch.float64)[:, None]
-    i = torch.arange(d_model // 2, dtype=torch.float64)
-    angle = pos / 10000**(2*i / d_model)
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1).to(dtype)
+    angle = _angles(n_positions, d_model)
+    table = torch.empty(n_positions, d_model, dtype=dtype)
+    table[:, 0::2] = angle.sin()
+    table[:, 1::2] = angle.cos()
+    return table
 
 # %% ../nbs/04_embedding.ipynb #ca6014df
 class PositionalEncoding(nn.Module):
-    "Adds to each embedding where it stands (§3.5), then drops elements of the sum (§5.4)"
-    def __init__(self, d_model:int,       # size of an embedding, even
-                 dropout:float,           # probability that an element of the sum is dropped
-                 max_len:int,             # the longest sequence
-                 kind:str='sinusoidal'):  # 'sinusoidal' as in the paper, or 'learned'
+    "Adds to each embedding its position (§3.5), then drops elements of the sum (§5.4)"
+    def __init__(self, d_model:int,      # size of an embedding, even
+                 dropout:float,          # probability that an element of the sum is dropped
+                 max_len:int,            # maximum length of a sequence
+                 kind:str='sinusoidal'): # 'sinusoidal' as in the paper, or 'learned'
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        if kind == 'learned': self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
-        else: self.register_buffer('table', positional_encoding(max_len, d_model), persistent=False)
+        if kind == 'learned':
+            table = torch.randn(max_len, d_model) * d_model**-0.5
+            self.table = nn.Parameter(table)
+        else:
+            table = positional_encoding(max_len, d_model)
+            self.register_buffer('table', table, persistent=False)
 
     def forward(self, x:Tensor,  # embeddings (b, t, d)
                 start:int=0,     # position of the first of them
                )->Tensor:        # (b, t, d)
-        return self.dropout(x + self.table[start:start + x.shape[1]])
+        b, t, d = x.shape
+        encodings = self.table[start:start + t]
+        return self.dropout(x + encodings)

@@ -60,7 +60,7 @@ def linear_map(x:Tensor,             # (..., n)
                weight:Tensor,        # (m, n)
                bias:Tensor|None=None,# (m,)
               )->Tensor:             # x·weightᵀ + bias (..., m)
-    "`F.linear`; for a large matrix of 32-bit numbers on a CPU that is not Intel's by oneDNN"
+    "`F.linear`; by oneDNN for a large float32 matrix on a CPU that is not Intel's"
     large = x.dim() > 1 and weight.numel() >= 2**17
     on_cpu = x.device.type == 'cpu' and not torch.compiler.is_compiling()
     float32 = x.dtype == weight.dtype == torch.float32
@@ -88,6 +88,7 @@ def _joint_linear(x:Tensor,              # (b, t, d)
 class FusedAttention(MultiHeadAttention):
     "`MultiHeadAttention` with one product for all projections of the same vectors"
     def project(self, x:Tensor, memory:Tensor)->tuple[Tensor,Tensor,Tensor]: # as there
+        if not torch.is_grad_enabled(): return super().project(x, memory)
         if memory is x:
             q, k, v = _joint_linear(x, [self.query, self.key, self.value])
         else:
@@ -97,14 +98,16 @@ class FusedAttention(MultiHeadAttention):
 
 # %% ../nbs/14a_fast.ipynb #e48cc5e0
 class FastDropout(nn.Dropout):
-    "`nn.Dropout` from 16 random bits per element on a CPU; P_drop is rounded to a multiple of 1/65,536"
+    "`nn.Dropout` with 16 random bits per element on a CPU: P_drop is rounded to 1/65,536"
     def forward(self, x:Tensor # of any shape
                )->Tensor:      # the same shape
         n_drop = round(self.p * 2**16) # of the 65,536 values of 16 bits, those that drop
         certain = n_drop in (0, 2**16)
         if not self.training or certain or x.device.type != 'cpu': return super().forward(x)
-        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-2**63, None)
-        bits = draws.view(torch.int16)[:x.numel()] # from -2¹⁵ to 2¹⁵ - 1
+        n = x.numel()
+        draws = torch.empty((n + 3) // 4, dtype=torch.int64) # four elements each
+        draws.random_(-2**63, None)                          # all 64 bits
+        bits = draws.view(torch.int16)[:n]                   # from -2¹⁵ to 2¹⁵ - 1
         keep = bits.view(x.shape) >= n_drop - 2**15
         scale = 2**16 / (2**16 - n_drop)
         return (x * keep).mul_(scale)

@@ -18,7 +18,7 @@ from .multihead import MultiHeadAttention
 
 # %% ../nbs/17_layer_types.ipynb #a27dfe32
 class Recurrent(nn.Module):
-    "One cell, carried from position to position; the output at a position is the state there"
+    "A cell carried along the sequence; the output at a position is its state there"
     def __init__(self, d:int,                      # size of inputs and states
                  cell:type[nn.Module]=nn.RNNCell): # or `nn.GRUCell`, `nn.LSTMCell`
         super().__init__()
@@ -26,97 +26,142 @@ class Recurrent(nn.Module):
 
     def forward(self, x:Tensor # (b, n, d)
                )->Tensor:      # (b, n, d)
-        state, outputs = None, []
+        state = None
+        outputs = []
         for x_t in x.unbind(1):
             state = self.cell(x_t, state)
-            outputs.append(state[0] if isinstance(state, tuple) else state) # the state of an LSTM is a pair
+            is_pair = isinstance(state, tuple) # of an LSTM
+            outputs.append(state[0] if is_pair else state)
         return torch.stack(outputs, 1)
 
 # %% ../nbs/17_layer_types.ipynb #91987fe8
 class Convolution(nn.Module):
-    "Mixes `width` positions, `dilation` apart, the last of them its own; before the sequence there are zeros"
+    "Mixes `width` positions, `dilation` apart, the last of them its own; zeros come before"
     def __init__(self, d:int,       # size of inputs and outputs
                  width:int,         # k
                  dilation:int=1):   # 1: contiguous
         super().__init__()
         self.starts = [tap*dilation for tap in range(width)]
-        self.taps = nn.Parameter(torch.empty(width, d, d).uniform_(-1, 1) / sqrt(width*d)) # a matrix for each place
+        numbers = torch.empty(width, d, d).uniform_(-1, 1)
+        self.taps = nn.Parameter(numbers / sqrt(width*d)) # a matrix for each place
         self.bias = nn.Parameter(torch.zeros(d))
 
     def forward(self, x:Tensor # (b, n, d)
                )->Tensor:      # (b, n, d)
-        n, padded = x.shape[1], F.pad(x, (0, 0, self.starts[-1], 0))
-        return sum(padded[:, i:i + n] @ W for i, W in zip(self.starts, self.taps)) + self.bias
+        b, n, d = x.shape
+        padded = F.pad(x, (0, 0, self.starts[-1], 0))
+        total = self.bias
+        for start, tap in zip(self.starts, self.taps):
+            total = total + padded[:, start:start + n] @ tap
+        return total
+
+# %% ../nbs/17_layer_types.ipynb #25d11bbe
+def _neighbours(x:Tensor,   # (..., n, d)
+                width:int,  # r, odd
+               )->Tensor:   # (..., n, d, r)
+    "The vectors around each position; beyond the ends there are zeros"
+    side = width // 2
+    padded = F.pad(x, (0, 0, side, side))
+    return padded.unfold(-2, width, 1)
+
+# %% ../nbs/17_layer_types.ipynb #cba21e5a
+def _is_outside(n:int, width:int, device:torch.device)->Tensor: # (n, r)
+    "Which neighbours of each position would lie outside the sequence"
+    first = torch.arange(n, device=device)[:, None] - width//2
+    position = first + torch.arange(width, device=device)
+    return (position < 0) | (position >= n)
 
 # %% ../nbs/17_layer_types.ipynb #708b7815
-def window_attention(query:Tensor, key:Tensor, value:Tensor, # (..., n, d_k), the value (..., n, d_v)
-                     width:int                               # r, odd
-                    )->Tensor:                               # (..., n, d_v)
+def window_attention(query:Tensor, # (..., n, d_k)
+                     key:Tensor,   # (..., n, d_k)
+                     value:Tensor, # (..., n, d_v)
+                     width:int,    # r, odd
+                    )->Tensor:     # (..., n, d_v)
     "Each position attends to the `width` positions around it; n² scores never exist"
-    n, d_k, side = *query.shape[-2:], width//2
-    k, v = (F.pad(x, (0, 0, side, side)).unfold(-2, width, 1) for x in (key, value)) # (..., n, d_k, r)
-    scores = (query[..., None, :] @ k).squeeze(-2) / sqrt(d_k)                       # (..., n, r)
-    position = torch.arange(n, device=query.device)[:, None] + torch.arange(-side, side + 1, device=query.device)
-    weights = scores.masked_fill((position < 0) | (position >= n), -inf).softmax(-1)
+    n, d_k = query.shape[-2:]
+    k = _neighbours(key, width)                                # (..., n, d_k, r)
+    v = _neighbours(value, width)                              # (..., n, d_v, r)
+    scores = (query[..., None, :] @ k).squeeze(-2) / sqrt(d_k) # (..., n, r)
+    outside = _is_outside(n, width, query.device)
+    weights = scores.masked_fill(outside, -inf).softmax(-1)
     return (v @ weights[..., None]).squeeze(-1)
 
 # %% ../nbs/17_layer_types.ipynb #3045389a
 class RestrictedAttention(MultiHeadAttention):
     "Multi-head attention in which every head sees `width` positions around its own"
-    def __init__(self, d_model:int, n_heads:int, d_k:int, d_v:int, # as in `MultiHeadAttention`
-                 width:int):                                       # r, odd
+    def __init__(self, d_model:int, n_heads:int, d_k:int, d_v:int,
+                 width:int): # r, odd; the others as in `MultiHeadAttention`
         super().__init__(d_model, n_heads, d_k, d_v)
         self.width = width
 
-    def attend(self, q:Tensor, k:Tensor, v:Tensor, mask:None=None)->Tensor: # (b, n, d)
+    def attend(self, q:Tensor, k:Tensor, v:Tensor, # as `project` makes them
+               mask:None=None,                     # there is none: the window is the mask
+              )->Tensor:                           # (b, n, d)
         heads = window_attention(q, k, v, self.width)
-        return self.output(heads.transpose(1, 2).flatten(2))
+        concatenated = heads.transpose(1, 2).flatten(2)
+        return self.output(concatenated)
+
+# %% ../nbs/17_layer_types.ipynb #16313727
+def _inputs(node)->list: # the recorded operations whose results an operation used
+    return [f for f, _ in node.next_functions if f is not None]
 
 # %% ../nbs/17_layer_types.ipynb #c86f4fd2
 def longest_chain(output:Tensor,       # result of a computation that recorded gradients
-                  only:str='MmBackward'# what to count: every operation whose recorded name holds this
+                  only:str='MmBackward'# counts operations whose recorded name has this
                  )->int:
-    "Of all chains of operations that led to `output`, each using the result of the last, the longest"
-    depth, todo = {}, [output.grad_fn]
+    "The longest chain of operations behind `output`, each using the result of the last"
+    depth = {}              # of each operation, the longest chain that ends with it
+    todo = [output.grad_fn]
     while todo:
         node = todo[-1]
-        before = [f for f, _ in node.next_functions if f is not None]
-        if waiting := [f for f in before if f not in depth]: todo += waiting
-        else: depth[todo.pop()] = max((depth[f] for f in before), default=0) + (only.lower() in node.name().lower())
+        waiting = [f for f in _inputs(node) if f not in depth]
+        if waiting:
+            todo += waiting
+            continue
+        counts = only.lower() in node.name().lower()
+        depth[node] = max((depth[f] for f in _inputs(node)), default=0) + counts
+        todo.pop()
     return depth[output.grad_fn]
 
 # %% ../nbs/17_layer_types.ipynb #ac85a581
-def path_length(edges:Callable, # edges(step): True at (i, j) where i reads j in that step; i reads itself (n, n)
-               )->int:          # length of the longest of all shortest paths
-    "Breadth-first search from all positions at once: the steps until nobody hears anything new"
+def path_length(edges:Callable[[int],Tensor] # of a step: True at (i, j) where i reads j
+               )->int:                       # length of the longest of all shortest paths
+    "Steps until nobody hears anything new; every position must read itself"
     seen = edges(0)
     for steps in range(1, len(seen) + 1):
-        wider = edges(steps).float() @ seen.float() > 0
+        reads = edges(steps).float()
+        wider = reads @ seen.float() > 0
         if torch.equal(wider, seen): return steps
         seen = wider
 
 # %% ../nbs/17_layer_types.ipynb #bb6db29d
 class PeakMemory(TorchDispatchMode):
-    "A context that counts the bytes of tensors made in it; `peak` is the most that were held at one time"
+    "Counts the bytes of tensors made inside it; `peak` is the maximum held at one time"
     def __init__(self):
         super().__init__()
-        self.held, self.peak, self.known = 0, 0, set()
+        self.held, self.peak = 0, 0 # bytes
+        self.known = set()          # storages that are alive, counted or not
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.meet((args, kwargs), counts=False) # existed before
-        result = func(*args, **kwargs or {})
-        self.meet(result, counts=True)
+        kwargs = kwargs or {}
+        self._meet((args, kwargs), counts=False) # existed before
+        result = func(*args, **kwargs)
+        self._meet(result, counts=True)
         return result
 
-    def meet(self, tensors, counts:bool):
-        for storage in (x.untyped_storage() for x in tree_leaves(tensors) if isinstance(x, Tensor)):
-            if storage._cdata in self.known: continue
-            size = storage.nbytes() if counts else 0
-            self.known.add(storage._cdata)
-            self.held += size
-            self.peak = max(self.peak, self.held)
-            finalize(storage, self.release, storage._cdata, size)
+    def _meet(self, tensors, counts:bool):
+        for x in tree_leaves(tensors):
+            if isinstance(x, Tensor): self._hold(x.untyped_storage(), counts)
 
-    def release(self, storage, size):
-        self.known.discard(storage)
+    def _hold(self, storage, counts:bool):
+        key = storage._cdata
+        if key in self.known: return
+        size = storage.nbytes() if counts else 0
+        self.known.add(key)
+        self.held += size
+        self.peak = max(self.peak, self.held)
+        finalize(storage, self._release, key, size)
+
+    def _release(self, key, size):
+        self.known.discard(key)
         self.held -= size

@@ -24,9 +24,9 @@ class FeedForward(nn.Module):
 
 # %% ../nbs/03_layers.ipynb #0ed0ebbd
 class ResidualNorm(nn.Module):
-    "The path around a sub-layer: LayerNorm(x + Dropout(Sublayer(x))), §3.1 and §5.4; 'pre' normalises the input instead"
+    "LayerNorm(x + Dropout(Sublayer(x))), §3.1 and §5.4; 'pre' normalizes the input instead"
     def __init__(self, d_model:int,
-                 dropout:float,    # probability that an element of the sub-layer's output is dropped
+                 dropout:float,    # probability that an element of the output is dropped
                  norm:str='post'): # 'post' as in the paper, or 'pre'
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
@@ -37,5 +37,8 @@ class ResidualNorm(nn.Module):
                 sublayer:Callable, # maps (b, t, d), and what follows, to (b, t, d)
                 *args, **kwargs    # what follows
                )->Tensor:          # (b, t, d)
-        if self.pre: return x + self.dropout(sublayer(self.norm(x), *args, **kwargs))
-        return self.norm(x + self.dropout(sublayer(x, *args, **kwargs)))
+        if self.pre:
+            added = sublayer(self.norm(x), *args, **kwargs)
+            return x + self.dropout(added)
+        added = sublayer(x, *args, **kwargs)
+        return self.norm(x + self.dropout(added))

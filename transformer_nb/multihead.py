@@ -21,7 +21,7 @@ class MultiHeadAttention(nn.Module):
                  d_v:int):          # size of a head's values
         super().__init__()
         self.n_heads = n_heads
-        self.query = nn.Linear(d_model, n_heads*d_k, bias=False)  # W_1^Q … W_h^Q side by side
+        self.query = nn.Linear(d_model, n_heads*d_k, bias=False)  # W_1^Q … W_h^Q
         self.key = nn.Linear(d_model, n_heads*d_k, bias=False)    # W_1^K … W_h^K
         self.value = nn.Linear(d_model, n_heads*d_v, bias=False)  # W_1^V … W_h^V
         self.output = nn.Linear(n_heads*d_v, d_model, bias=False) # W^O
@@ -31,43 +31,44 @@ class MultiHeadAttention(nn.Module):
         b, t, _ = x.shape
         return x.view(b, t, self.n_heads, -1).transpose(1, 2)
 
-    def project(self, x:Tensor,               # what the queries are made from (b, t, d)
-                memory:Tensor,                # what keys and values are made from (b, s, d)
-               )->tuple[Tensor,Tensor,Tensor]:# q (b, h, t, d_k), k (b, h, s, d_k), v (b, h, s, d_v)
-        q = self.split_heads(self.query(x))
-        k = self.split_heads(self.key(memory))
-        v = self.split_heads(self.value(memory))
+    def project(self, x:Tensor,                # makes the queries (b, t, d)
+                memory:Tensor,                 # makes the keys and values (b, s, d)
+               )->tuple[Tensor,Tensor,Tensor]: # q, k, v
+        q = self.split_heads(self.query(x))      # (b, h, t, d_k)
+        k = self.split_heads(self.key(memory))   # (b, h, s, d_k)
+        v = self.split_heads(self.value(memory)) # (b, h, s, d_v)
         return q, k, v
 
     def attend(self, q:Tensor, k:Tensor, v:Tensor, # as `project` makes them
                mask:Tensor|None=None,              # True where attention is allowed
               )->Tensor:                           # (b, t, d)
-        heads = attention(q, k, v, mask)           # (b, h, t, d_v)
-        concatenated = heads.transpose(1, 2).flatten(2)
+        heads = attention(q, k, v, mask)                # (b, h, t, d_v)
+        concatenated = heads.transpose(1, 2).flatten(2) # (b, t, h·d_v)
         return self.output(concatenated)
 
-    def forward(self, x:Tensor,          # what the queries are made from (b, t, d)
-                memory:Tensor|None=None, # what keys and values are made from (b, s, d); None: x
-                mask:Tensor|None=None,   # True where attention is allowed, as (b, h, t, s)
+    def forward(self, x:Tensor,          # makes the queries (b, t, d)
+                memory:Tensor|None=None, # makes the keys and values (b, s, d); by default x
+                mask:Tensor|None=None,   # True where allowed, broadcastable to (b, h, t, s)
                )->Tensor:                # (b, t, d)
-        q, k, v = self.project(x, x if memory is None else memory)
+        if memory is None: memory = x
+        q, k, v = self.project(x, memory)
         return self.attend(q, k, v, mask)
 
 # %% ../nbs/02_multihead.ipynb #74b9f1f5
 @patch(as_prop=True)
-def W_Q(self:MultiHeadAttention)->Tensor: # every W_i^Q, a view of `query.weight` (h, d, d_k)
+def W_Q(self:MultiHeadAttention)->Tensor: # every W_i^Q, a view of query.weight (h, d, d_k)
     return self.query.weight.unflatten(0, (self.n_heads, -1)).mT
 
 @patch(as_prop=True)
-def W_K(self:MultiHeadAttention)->Tensor: # every W_i^K, a view of `key.weight` (h, d, d_k)
+def W_K(self:MultiHeadAttention)->Tensor: # every W_i^K, a view of key.weight (h, d, d_k)
     return self.key.weight.unflatten(0, (self.n_heads, -1)).mT
 
 @patch(as_prop=True)
-def W_V(self:MultiHeadAttention)->Tensor: # every W_i^V, a view of `value.weight` (h, d, d_v)
+def W_V(self:MultiHeadAttention)->Tensor: # every W_i^V, a view of value.weight (h, d, d_v)
     return self.value.weight.unflatten(0, (self.n_heads, -1)).mT
 
 @patch(as_prop=True)
-def W_O(self:MultiHeadAttention)->Tensor: # a view of `output.weight` (h·d_v, d)
+def W_O(self:MultiHeadAttention)->Tensor: # a view of output.weight (h·d_v, d)
     return self.output.weight.T
 
 # %% ../nbs/02_multihead.ipynb #14f4387d

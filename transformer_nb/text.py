@@ -17,7 +17,8 @@ from .core import SPECIAL_TOKENS, UNK, InputError, write_atomically
 
 # %% ../nbs/08_text.ipynb #96c62ed0
 class Tokenizer:
-    "What every tokenizer can do: text to ids and back. Where no id is `<unk>`, `decode(encode(text)) == text`"
+    """What every tokenizer can do: text to ids and back. Where no id is `<unk>`,
+    `decode(encode(text)) == text`"""
     @property
     def vocab_size(self)->int: # special tokens included
         raise NotImplementedError
@@ -29,66 +30,82 @@ class Tokenizer:
     def encode_batch(self, texts:list[str])->list[list[int]]: # the ids of each text
         return [self.encode(text) for text in texts]
 
-    def decode(self, ids:Iterable[int] # as `encode` or a model gives them
-              )->str:                  # the text; `<pad>`, `<s>` and `</s>` say nothing
+    def decode(self, ids:Iterable[int] # from `encode` or from a model
+              )->str:                  # the text, without `<pad>`, `<s>` and `</s>`
         raise NotImplementedError
 
 # %% ../nbs/08_text.ipynb #f06fa846
 class WordTokenizer(Tokenizer):
-    "The words of one language, cut by spaCy's rules, each with the blank before it; a word out of vocabulary is `<unk>`"
-    def __init__(self, words:list[str], # the vocabulary, without special tokens
-                 lang:str):             # whose rules cut the text, such as 'de'
-        from spacy import blank # not at the top: it loads slowly, and only this class needs it
+    """Words of one language, split by spaCy's rules, each with the space before it; a word
+    out of vocabulary is `<unk>`"""
+    def __init__(self, words:list[str], # vocabulary, without special tokens
+                 lang:str):             # language whose rules split the text, such as 'de'
+        from spacy import blank # slow to load, and only this class needs it
         try: self.cut = blank(lang).tokenizer
         except ImportError as e: raise InputError(f'lang is {lang!r}: {e}') from None
-        self.words, self.lang = words, lang
+        self.words = words
+        self.lang = lang
         self.pieces = ['', '', '', SPECIAL_TOKENS[UNK], *words]
         self.ids = {word: i for i, word in enumerate(words, len(SPECIAL_TOKENS))}
 
     @property
     def vocab_size(self)->int: return len(self.pieces)
 
-    def split(self, text:str)->list[str]: # pieces, which joined are the text
-        tokens = self.cut(text)
-        blanks = ['', *(token.whitespace_ for token in tokens)]
-        return [blank + word for blank, word in zip(blanks, [*map(str, tokens), '']) if blank + word]
+    def split(self, text:str)->list[str]: # pieces; joined, they are the text
+        pieces = []
+        space = '' # what stands between the last word and the next
+        for token in self.cut(text):
+            pieces.append(space + token.text)
+            space = token.whitespace_
+        return [piece for piece in [*pieces, space] if piece]
 
-    def encode(self, text:str)->list[int]: return [self.ids.get(piece, UNK) for piece in self.split(text)]
+    def encode(self, text:str)->list[int]:
+        return [self.ids.get(piece, UNK) for piece in self.split(text)]
 
     def decode(self, ids:Iterable[int])->str: # an unknown word is shown as `<unk>`
         text = ''
-        for i in ids: text += (' ' if i == UNK and text else '') + self.pieces[i]
+        for i in ids:
+            if i == UNK and text: text += ' '
+            text += self.pieces[i]
         return text
 
 # %% ../nbs/08_text.ipynb #b5f4f035
 @patch(cls_method=True)
 def train(cls:WordTokenizer, texts:Iterable[str], # sentences of one language
-          lang:str, vocab_size:int                # four special tokens included
+          lang:str,
+          vocab_size:int                          # the four special tokens included
          )->WordTokenizer:
     "Keep the most frequent pieces; of equally frequent ones the first in the alphabet"
-    if vocab_size <= len(SPECIAL_TOKENS): raise InputError(f'vocab_size is {vocab_size}; words need at least 5')
+    n_words = vocab_size - len(SPECIAL_TOKENS)
+    if n_words < 1:
+        raise InputError(f'vocab_size is {vocab_size}; words need at least 5')
     split = cls([], lang).split
     counts = Counter(piece for text in texts for piece in split(text))
     words = sorted(counts, key=lambda piece: (-counts[piece], piece))
-    return cls(words[:vocab_size - len(SPECIAL_TOKENS)], lang)
+    return cls(words[:n_words], lang)
 
 # %% ../nbs/08_text.ipynb #1fba04f8
 class BPETokenizer(Tokenizer):
-    "Byte-pair encoding on the bytes of the text (§5.1): one vocabulary for both languages, any string comes back exactly"
-    def __init__(self, tokenizer:tokenizers.Tokenizer): # as the library holds it
+    """Byte-pair encoding on the bytes of the text (§5.1): one vocabulary for both
+    languages, any string comes back exactly"""
+    def __init__(self, tokenizer:tokenizers.Tokenizer): # the library's object
         self.tokenizer = tokenizer
-        tokenizer.encode_special_tokens = True # '</s>' in a text is four characters and never the end of a sentence
+        # '</s>' in a text is four characters and never the end of a sentence
+        tokenizer.encode_special_tokens = True
 
     @property
     def vocab_size(self)->int: return self.tokenizer.get_vocab_size()
 
-    def encode(self, text:str)->list[int]: return self.tokenizer.encode(text, add_special_tokens=False).ids
+    def encode(self, text:str)->list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts:list[str])->list[list[int]]: # in parallel
-        return [e.ids for e in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
+        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
-    def decode(self, ids:Iterable[int])->str: # special tokens say nothing, `<unk>` among them
-        return self.tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)], skip_special_tokens=False)
+    def decode(self, ids:Iterable[int])->str: # without special tokens, `<unk>` among them
+        pieces = [i for i in ids if i >= len(SPECIAL_TOKENS)]
+        return self.tokenizer.decode(pieces, skip_special_tokens=False)
 
 # %% ../nbs/08_text.ipynb #938fca55
 @patch(cls_method=True)
@@ -98,11 +115,17 @@ def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages t
     "Learn the joins; raises `InputError` where `vocab_size` has no room for the bytes"
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(SPECIAL_TOKENS) + len(alphabet)
-    if vocab_size < least: raise InputError(f'vocab_size is {vocab_size}; byte-pair encoding needs at least {least}')
+    if vocab_size < least:
+        raise InputError(f'vocab_size is {vocab_size}; '
+                         f'byte-pair encoding needs at least {least}')
     tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=SPECIAL_TOKENS, initial_alphabet=alphabet, show_progress=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size,
+                                  special_tokens=SPECIAL_TOKENS,
+                                  initial_alphabet=alphabet,
+                                  show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
     return cls(tokenizer)
 
 # %% ../nbs/08_text.ipynb #85583619
@@ -110,28 +133,54 @@ def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages t
 def to_json(self:BPETokenizer)->str: # everything that `from_json` needs
     return self.tokenizer.to_str(pretty=True)
 
+# %% ../nbs/08_text.ipynb #e0343dc7
+def _joins_bytes(tokenizer:tokenizers.Tokenizer)->bool:
+    is_bpe = isinstance(tokenizer.model, models.BPE)
+    return is_bpe and isinstance(tokenizer.decoder, decoders.ByteLevel)
+
+def _has_distinct_ids(tokenizer:tokenizers.Tokenizer)->bool:
+    ids = tokenizer.get_vocab().values()
+    return len(set(ids)) == len(ids)
+
+def _begins_with_special_tokens(tokenizer:tokenizers.Tokenizer)->bool:
+    first = [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))]
+    return first == SPECIAL_TOKENS
+
+# %% ../nbs/08_text.ipynb #bb28a34b
 @patch(cls_method=True)
 def from_json(cls:BPETokenizer, text:str)->BPETokenizer:
-    "The tokenizer that `to_json` wrote; raises `ValueError` where the text is none"
+    "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
     try: tokenizer = tokenizers.Tokenizer.from_str(text)
     except Exception as e: raise ValueError(f'not a tokenizer of pieces: {e}') from None
-    sound = isinstance(tokenizer.model, models.BPE), isinstance(tokenizer.decoder, decoders.ByteLevel), len({*tokenizer.get_vocab().values()}) == len(tokenizer.get_vocab())
-    if not all(sound) or [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))] != SPECIAL_TOKENS:
-        raise ValueError(f'not a tokenizer of pieces: it should join bytes, give each token an id of its own, and begin with {" ".join(SPECIAL_TOKENS)}')
+    problem = None
+    if not _joins_bytes(tokenizer): problem = 'it should join bytes'
+    elif not _has_distinct_ids(tokenizer): problem = 'each token needs an id of its own'
+    elif not _begins_with_special_tokens(tokenizer):
+        problem = f'its first tokens should be {" ".join(SPECIAL_TOKENS)}'
+    if problem: raise ValueError(f'not a tokenizer of pieces: {problem}')
     return cls(tokenizer)
 
 # %% ../nbs/08_text.ipynb #f73738e5
 @patch
 def to_json(self:WordTokenizer)->str: # everything that `from_json` needs
-    return json.dumps(dict(kind='words', lang=self.lang, words=self.words), ensure_ascii=False, indent=0)
+    content = dict(kind='words', lang=self.lang, words=self.words)
+    return json.dumps(content, ensure_ascii=False, indent=0)
+
+# %% ../nbs/08_text.ipynb #aba42bb4
+def _are_distinct_words(words)->bool:
+    if not isinstance(words, list): return False
+    return all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
 
 @patch(cls_method=True)
 def from_json(cls:WordTokenizer, text:str)->WordTokenizer:
-    "The tokenizer that `to_json` wrote; raises `ValueError` where the text is none"
-    try: kind, lang, words = (json.loads(text)[key] for key in ('kind', 'lang', 'words'))
-    except (ValueError, KeyError, TypeError) as e: raise ValueError(f'not a tokenizer of words: {e!r}') from None
-    if kind != 'words' or not isinstance(words, list) or not all(isinstance(w, str) for w in words) or len(set(words)) < len(words):
-        raise ValueError('not a tokenizer of words: a list of different words is asked for')
+    "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
+    try:
+        content = json.loads(text)
+        kind, lang, words = content['kind'], content['lang'], content['words']
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(f'not a tokenizer of words: {e!r}') from None
+    if kind != 'words' or not _are_distinct_words(words):
+        raise ValueError('not a tokenizer of words: it should list words, each once')
     return cls(words, lang)
 
 # %% ../nbs/08_text.ipynb #d3f21699
@@ -141,9 +190,11 @@ def save(self:Tokenizer, path:str|Path): # a file, replaced where it exists
 
 @patch(cls_method=True)
 def load(cls:Tokenizer, path:str|Path)->Tokenizer: # of the class on which it is called
-    "The tokenizer that `save` wrote; raises `InputError` where the file is damaged or of the other kind"
+    """The tokenizer that `save` wrote; raises `InputError` where the file is damaged or of
+    the other kind"""
     try: return cls.from_json(Path(path).read_text(encoding='utf8'))
     except ValueError as e: raise InputError(f'{path}: {e}') from None
 
+# %% ../nbs/08_text.ipynb #18d2dd10
 @patch
 def __reduce__(self:Tokenizer): return type(self).from_json, (self.to_json(),)

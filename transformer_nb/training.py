@@ -4,138 +4,198 @@
 
 # %% auto #0
 __all__ = ['MAY_CHANGE', 'token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'choose_precision', 'TrainingConfig',
-           'Progress', 'batch_groups', 'Trainer', 'wrap_model', 'deferred_signals', 'plot_training']
+           'Progress', 'batch_groups', 'training_steps', 'MetricsLog', 'ProgressBar', 'deferred_signals', 'wrap_model',
+           'TrainingRun', 'Trainer', 'plot_training']
 
 # %% ../nbs/12_training.ipynb #30bf3d93
 import json, math, os, signal, sys, time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-import matplotlib.pyplot as plt
 import torch
-from fastcore.basics import patch
-from matplotlib.axes import Axes
-from torch import Tensor, distributed as dist, nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from tqdm import tqdm
-from .checkpoint import Checkpoints, average, check_same_run, random_state, remove_half_written, set_training_state, training_state, cpu_state_dict
+from .checkpoint import Checkpoints, average, check_same_run, cpu_state_dict
+from .checkpoint import random_state, remove_half_written
+from .checkpoint import set_training_state, training_state
 from .core import InputError, set_seed, write_atomically
 from .data import Batch, TokenBatches
+from .distributed import all_gather, all_reduce_sum, rank, world_size
+from .notebook import new_axes
 from .optimizer import adam, inverse_sqrt_lr, set_lr, smoothed_loss
-from .distributed import all_reduce_sum, rank, world_size
 
 # %% ../nbs/12_training.ipynb #53ddc553
 def token_loss(model:nn.Module, batch:Batch,
                label_smoothing:float=0., # ε_ls
-               n_tokens:int|None=None,   # what the sum is divided by; by default the target tokens of the batch
-              )->Tensor:                 # nats a target token
-    return smoothed_loss(model(batch.src, batch.tgt), batch.labels, label_smoothing) / (n_tokens or batch.n_tokens)
+               n_tokens:int|None=None,   # divides the sum; by default the batch's tokens
+              )->Tensor:                 # nats per target token
+    logits = model(batch.src, batch.tgt)
+    total = smoothed_loss(logits, batch.labels, label_smoothing)
+    return total / (n_tokens or batch.n_tokens)
 
 # %% ../nbs/12_training.ipynb #05245267
 @torch.no_grad()
 def valid_loss(model:nn.Module,
-               batches:list[Batch], # sentences that are not trained on; of several processes, the share of this one
-              )->float:             # mean negative log-likelihood in nats a target token
+               batches:list[Batch], # held-out sentences; this process's share of them
+              )->float:             # mean negative log-likelihood in nats per target token
     "Puts the model back into the mode it was in"
     was_training = model.training
     model.eval()
-    total = sum(smoothed_loss(model(b.src, b.tgt), b.labels, 0.).item() for b in batches)
+    total = n_tokens = 0
+    for batch in batches:
+        logits = model(batch.src, batch.tgt)
+        total += smoothed_loss(logits, batch.labels, 0.).item()
+        n_tokens += batch.n_tokens
     model.train(was_training)
-    total, n_tokens = all_reduce_sum(total, sum(b.n_tokens for b in batches))
+    total, n_tokens = all_reduce_sum(total, n_tokens)
     return total / n_tokens
 
 # %% ../nbs/12_training.ipynb #23d7e6f0
 def accumulate_gradients(model:nn.Module,
-                  batches:list[Batch],      # the parts of one large batch
-                  label_smoothing:float=0.,
-                  n_tokens:int|None=None,   # target tokens of the whole; by default of these parts
-                  precision:str='fp32',     # or 'bf16'
-                 )->Tensor:                 # the loss, nats a target token
+                         batches:list[Batch],      # the parts of one large batch
+                         label_smoothing:float=0.,
+                         n_tokens:int|None=None,   # of the whole; by default of these parts
+                         precision:str='fp32',     # or 'bf16'
+                        )->Tensor:                 # the loss, nats per target token
     "Gradient of the mean loss over all target tokens, computed part by part"
-    n_tokens, total = n_tokens or sum(b.n_tokens for b in batches), 0.
+    n_tokens = n_tokens or sum(b.n_tokens for b in batches)
+    total = 0.
     for i, batch in enumerate(batches):
-        wait = i < len(batches) - 1 and world_size() > 1 # processes exchange gradients once, with the last part
-        with model.no_sync() if wait else nullcontext():
-            with torch.autocast(batch.src.device.type, torch.bfloat16, enabled=precision == 'bf16'):
+        device_type, bf16 = batch.src.device.type, precision == 'bf16'
+        is_last = i == len(batches) - 1 # only then do processes exchange gradients
+        with nullcontext() if is_last or world_size() == 1 else model.no_sync():
+            with torch.autocast(device_type, torch.bfloat16, enabled=bf16):
                 loss = token_loss(model, batch, label_smoothing, n_tokens)
-            (loss * world_size()).backward() # their mean is taken where the sum is meant
+            (loss * world_size()).backward() # processes take the mean; we want the sum
         total = total + loss.detach()
     return total
 
 # %% ../nbs/12_training.ipynb #55d078e9
 def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
-               batches:list[Batch],      # parts of one batch; of several processes, the share of this one
-               rate:float,               # learning rate of this step
+               batches:list[Batch],            # parts of one batch; this process's share
+               lr:float,                       # learning rate of this step
                label_smoothing:float=0.,
-               max_grad_norm:float|None=None,     # the longest that the gradient may be
-               n_tokens:int|None=None,   # target tokens of the whole batch
+               max_grad_norm:float|None=None,  # clip the gradient to this norm
+               n_tokens:int|None=None,         # target tokens of the whole batch
                precision:str='fp32',
-              )->tuple[float,bool]:      # loss in nats a target token; was the step taken?
-    "One update of all parameters, or none where loss or gradient are not finite"
-    set_lr(optimizer, rate)
-    loss = float(accumulate_gradients(model, batches, label_smoothing, n_tokens, precision))
+              )->tuple[float,bool]:            # nats per target token; was the step taken?
+    "One step of all parameters, or none where loss or gradient are not finite"
+    set_lr(optimizer, lr)
+    loss = accumulate_gradients(model, batches, label_smoothing, n_tokens, precision).item()
     norm = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-    loss, bad = all_reduce_sum(loss, not math.isfinite(loss + norm))
-    if not bad:
+    is_bad = not math.isfinite(loss + norm)
+    loss, n_bad = all_reduce_sum(loss, is_bad)
+    if not n_bad:
         if max_grad_norm: clip_grads_with_norm_(model.parameters(), max_grad_norm, norm)
         optimizer.step()
     optimizer.zero_grad()
-    return loss, not bad
+    return loss, not n_bad
 
 # %% ../nbs/12_training.ipynb #e04039d3
-def choose_precision(asked:str, device:torch.device)->str: # asked: 'auto', 'fp32' or 'bf16'; returned: one of the last two
-    if asked not in ('auto', 'fp32', 'bf16'): raise InputError(f'precision is {asked!r}; it must be auto, fp32 or bf16')
-    if asked == 'bf16' and device.type != 'cuda': raise InputError('precision bf16 needs a CUDA GPU; use fp32')
-    can = device.type == 'cuda' and torch.cuda.is_bf16_supported()
-    return ('bf16' if can else 'fp32') if asked == 'auto' else asked
+def choose_precision(precision:str,      # 'auto', 'fp32' or 'bf16'
+                     device:torch.device
+                    )->str:              # 'fp32' or 'bf16'
+    "Raises `InputError` where the device does not have it"
+    if precision not in ('auto', 'fp32', 'bf16'):
+        raise InputError(f'precision is {precision!r}; it must be auto, fp32 or bf16')
+    is_gpu = device.type == 'cuda'
+    if precision == 'bf16' and not is_gpu:
+        raise InputError('precision bf16 needs a CUDA GPU; use fp32')
+    if precision != 'auto': return precision
+    return 'bf16' if is_gpu and torch.cuda.is_bf16_supported() else 'fp32'
 
 # %% ../nbs/12_training.ipynb #cfea48af
 @dataclass(frozen=True)
 class TrainingConfig:
     "How a model is trained"
-    max_steps: int = 10_000        # updates
-    max_minutes: float|None = None # of wall-clock time; whichever comes first ends the training
-    patience: int|None = None      # validations without a better loss that end it, too
-    lr: float = 5e-3        # learning rate at the end of the warm-up
-    warmup_steps: int = 1000
-    label_smoothing: float = 0.1   # ε_ls
-    grad_accum_steps: int = 1            # batches of an update, on each process
-    max_grad_norm: float|None = None        # the longest that a gradient may be; by default any
-    precision: str = 'fp32'        # or 'bf16'
-    compile: bool = False          # let torch.compile build kernels for this model
-    valid_every: int = 100         # updates between validations
-    save_every: int = 100          # updates between checkpoints
-    average: int = 10              # how many of the last checkpoints are averaged
-    seed: int = 0
+    max_steps: int = 10_000          # end after this many steps
+    max_minutes: float|None = None   # end after this many minutes, if that comes first
+    patience: int|None = None        # end after this many validations without a better loss
+    lr: float = 5e-3                 # peak learning rate, reached at the end of the warm-up
+    warmup_steps: int = 1000         # steps over which the learning rate rises
+    label_smoothing: float = 0.1     # share of each target given to the whole vocabulary
+    grad_accum_steps: int = 1        # batches per step, in each process
+    max_grad_norm: float|None = None # clip gradients to this norm; by default no clipping
+    precision: str = 'auto'          # fp32, bf16, or auto: bf16 on GPUs that have it
+    compile: bool = False            # compile the model first, which takes about a minute
+    valid_every: int = 100           # steps between validations
+    valid_every_minutes: float|None = None # minutes between validations, in place of steps
+    save_every: int = 100            # steps between checkpoints
+    save_every_minutes: float|None = None  # minutes between checkpoints, in place of steps
+    average: int = 10                # the final model is the mean of this many checkpoints
+    seed: int = 0                    # of initial weights, order of batches, and dropout
+    device: str|None = None          # cpu, cuda, ...; by default the GPU if there is one
 
 # %% ../nbs/12_training.ipynb #3403ac81
 @dataclass
 class Progress:
     "How far a training has come"
-    step: int = 0            # updates
+    step: int = 0                 # taken or skipped
     epoch: int = 0
-    position: int = 0        # batches of the epoch that are used up
-    seconds: float = 0.      # of training
-    skipped: int = 0         # updates that were not taken, for want of a finite gradient
-    in_a_row: int = 0        # of them, since the last one taken
-    best: float|None = None  # lowest validation loss
-    stale: int = 0           # validations since
-    loss: float = 0.         # sum since the last report, in nats
-    n_tokens: int = 0        # target tokens since the last report
-    reported: float = 0.     # seconds at the last report
+    position: int = 0             # batches of this epoch that are used up
+    lr: float = 0.                # learning rate of the last step
+    seconds: float = 0.           # spent training
+    skipped: int = 0              # steps not taken, for want of a finite gradient
+    consecutive_skips: int = 0    # of these, since the last step taken
+    valid_loss: float|None = None # the latest
+    best_loss: float|None = None  # the lowest validation loss
+    evals_since_best: int = 0     # validations since then
+    loss_sum: float = 0.          # nats, since the last validation
+    n_tokens: int = 0             # target tokens, since the last validation
+    validated_at: float = 0.      # seconds at the last validation
+    saved_at: float = 0.          # seconds at the last checkpoint that was due
+    due_steps: list[int] = field(default_factory=list) # steps at which a checkpoint was due
 
-    def over(self, c:TrainingConfig)->bool: # is it at its end?
-        return bool(self.step >= c.max_steps or c.max_minutes and self.seconds >= 60*c.max_minutes
-                    or c.patience and self.stale >= c.patience)
+    def finished(self, c:TrainingConfig)->bool:
+        out_of_time = c.max_minutes is not None and self.seconds >= 60 * c.max_minutes
+        out_of_patience = c.patience is not None and self.evals_since_best >= c.patience
+        return self.step >= c.max_steps or out_of_time or out_of_patience
+
+    def record(self, loss:float, n_tokens:int):
+        self.loss_sum += loss * n_tokens
+        self.n_tokens += n_tokens
+        self.consecutive_skips = 0
+
+    def skip(self):
+        self.skipped += 1
+        self.consecutive_skips += 1
+        if self.consecutive_skips < 10: return
+        raise InputError(f'steps {self.step - 9} to {self.step} had no finite loss or '
+                         'gradient (the checkpoints before them are kept); '
+                         'try a lower lr, a longer warm-up, or max_grad_norm 1')
+
+    def improved(self, loss:float)->bool:
+        self.valid_loss = loss
+        is_best = self.best_loss is None or loss < self.best_loss
+        if is_best: self.best_loss = loss
+        self.evals_since_best = 0 if is_best else self.evals_since_best + 1
+        return is_best
+
+# %% ../nbs/12_training.ipynb #27e7f023
+def _is_due(p:Progress, every:int, # steps
+           minutes:float|None,    # in place of the steps
+           last:float,            # seconds when it was last done
+          )->bool:
+    "Is it time for what is done every so often?"
+    if minutes is not None: return p.seconds - last >= 60 * minutes
+    return p.step > 0 and p.step % every == 0
+
+# %% ../nbs/12_training.ipynb #55da785e
+def _validation_is_due(p:Progress, c:TrainingConfig)->bool:
+    return _is_due(p, c.valid_every, c.valid_every_minutes, p.validated_at)
+
+def _checkpoint_is_due(p:Progress, c:TrainingConfig)->bool:
+    return _is_due(p, c.save_every, c.save_every_minutes, p.saved_at)
 
 # %% ../nbs/12_training.ipynb #f1a14a29
 def batch_groups(batches:TokenBatches,
-            size:int,                  # batches of an update, over all processes
-            epoch:int=0, position:int=0, # where to begin
-           )->Iterator[tuple[int,int,list[list[int]]]]: # epoch and position after it; rows of each batch
-    "Groups of batches without end, epoch after epoch"
+                 size:int,    # batches of a step, over all processes
+                 epoch:int=0, position:int=0, # where to begin
+                )->Iterator[tuple[int,int,list[list[int]]]]:
+    "Epoch, position after the group, and rows of each batch, epoch after epoch without end"
     group = []
     while True:
         plan = batches.plan(epoch)
@@ -146,75 +206,88 @@ def batch_groups(batches:TokenBatches,
                 group = []
         epoch, position = epoch + 1, 0
 
-# %% ../nbs/12_training.ipynb #17a44e19
-class Trainer:
-    "A training that can be watched, stopped and continued; `run` does it"
-    def __init__(self, model:nn.Module,      # trained in place; ends as the mean of its last checkpoints
-                 batches:TokenBatches,       # to learn from
-                 valid:list[Batch],          # to be judged by
-                 config:TrainingConfig,
-                 folder:str|Path,            # gets `metrics.jsonl` and `checkpoints/`
-                 about:dict|None=None,       # what else must agree when the training is continued
-                 lines:list[dict]|None=None):# first lines of `metrics.jsonl`
-        self.model, self.batches, self.config, self.folder = model, batches, config, Path(folder)
-        self.device, self.lines = next(model.parameters()).device, lines or []
-        self.valid = [b.to(self.device) for b in valid[rank()::world_size()]]
-        self.progress, self.optimizer = Progress(), adam(model)
-        self.network = wrap_model(model, config)
-        self.checkpoints = Checkpoints(self.folder/'checkpoints', config.average)
-        self.groups = batch_groups(batches, config.grad_accum_steps * world_size())
-        settings = {k: v for k, v in asdict(config).items() if k not in MAY_CHANGE}
-        self.about = settings | dict(batches_an_update=config.grad_accum_steps * world_size()) | (about or {})
-        set_seed(config.seed + 1_000_003 * rank()) # processes drop out different units
+# %% ../nbs/12_training.ipynb #bf3c58ec
+def training_steps(batches:TokenBatches, c:TrainingConfig,
+                   p:Progress,       # gets the number of each step, its place, and its lr
+                   device:torch.device,
+                  )->Iterator[tuple[list[Batch],int]]:
+    "For each step, the batches of this process, and the target tokens of all"
+    group_size = c.grad_accum_steps * world_size()
+    for epoch, position, group in batch_groups(batches, group_size, p.epoch, p.position):
+        p.step, p.epoch, p.position = p.step + 1, epoch, position
+        p.lr = inverse_sqrt_lr(p.step, c.lr, c.warmup_steps)
+        targets = [batches.pairs[i][1] for rows in group for i in rows]
+        n_tokens = sum(len(ids) + 1 for ids in targets) # each ends with `</s>`
+        mine = [batches.batch(rows) for rows in group[rank()::world_size()]]
+        yield [batch.to(device) for batch in mine], n_tokens
 
-MAY_CHANGE = ('max_steps', 'max_minutes', 'patience', 'accumulate', 'compile') # from one part of a training to the next
+# %% ../nbs/12_training.ipynb #29c730cb
+def _train_loss(p:Progress)->float: return p.loss_sum / max(p.n_tokens, 1)
 
-# %% ../nbs/12_training.ipynb #b9d41335
-def wrap_model(model:nn.Module, config:TrainingConfig)->nn.Module: # the same parameters, run in another way
-    "Raises `InputError` where torch.compile cannot work"
-    if world_size() > 1: model = DistributedDataParallel(model)
-    if not config.compile: return model
-    if ' ' in sys.prefix: raise InputError(f'--compile cannot build in a path with a blank: {sys.prefix}')
-    return torch.compile(model, dynamic=True)
-
-# %% ../nbs/12_training.ipynb #f8a1451a
-@patch
-def update(self:Trainer):
-    "The next step; raises `InputError` after ten in a row that could not be taken"
-    p, c = self.progress, self.config
-    p.epoch, p.position, group = next(self.groups)
-    p.step += 1
-    n_tokens = sum(len(self.batches.pairs[i][1]) + 1 for rows in group for i in rows)
-    mine = [self.batches.batch(rows).to(self.device) for rows in group[rank()::world_size()]]
-    loss, taken = train_step(self.network, self.optimizer, mine, self.rate(), c.label_smoothing, c.max_grad_norm, n_tokens, c.precision)
-    if taken: p.loss, p.n_tokens, p.in_a_row = p.loss + loss * n_tokens, p.n_tokens + n_tokens, 0
-    else: p.skipped, p.in_a_row = p.skipped + 1, p.in_a_row + 1
-    if p.in_a_row == 10:
-        raise InputError(f'updates {p.step - 9} to {p.step} had no finite loss or gradient; the checkpoints before them are kept in '
-                         f'{self.checkpoints.folder}; try a lower peak_rate, a longer warm-up, or clip 1')
-
-# %% ../nbs/12_training.ipynb #ab0619cd
-@patch
-def rate(self:Trainer)->float: return inverse_sqrt_lr(self.progress.step, self.config.lr, self.config.warmup_steps)
+# %% ../nbs/12_training.ipynb #7e0ac6a5
+def _tokens_per_second(p:Progress)->float:
+    seconds = p.seconds - p.validated_at
+    return p.n_tokens / max(seconds, 1e-3)
 
 # %% ../nbs/12_training.ipynb #d6ec23d1
-@patch
-def validate(self:Trainer):
-    "Judge the model by the validation set, and write a line about it"
-    p, loss = self.progress, valid_loss(self.model, self.valid)
-    better = p.best is None or loss < p.best
-    p.best, p.stale = (loss, 0) if better else (p.best, p.stale + 1)
-    if better and rank() == 0: self.checkpoints.save_best(cpu_state_dict(self.model), dict(step=p.step, valid_loss=loss))
-    self.lines.append(dict(
-        step=p.step, epoch=p.epoch, rate=self.rate(), train_loss=round(p.loss / max(p.n_tokens, 1), 4), valid_loss=round(loss, 4),
-        tokens_per_second=round(p.n_tokens / (p.seconds - p.reported)), skipped=p.skipped, seconds=round(p.seconds, 1)))
-    p.loss, p.n_tokens, p.reported = 0., 0, p.seconds
-    self.write_lines()
+class MetricsLog(list):
+    "The lines of `metrics.jsonl`, a dictionary each; every change writes the file anew"
+    def __init__(self, path:Path, lines:list[dict]):
+        super().__init__(lines)
+        self.path = path
 
-# %% ../nbs/12_training.ipynb #2000dfe5
-@patch
-def write_lines(self:Trainer):
-    if rank() == 0: write_atomically(self.folder/'metrics.jsonl', ''.join(json.dumps(line) + '\n' for line in self.lines).encode())
+    def report(self, p:Progress):
+        "Add what happened since the last validation, which begins the next stretch"
+        line = dict(
+            step=p.step,
+            epoch=p.epoch,
+            lr=p.lr,
+            train_loss=round(_train_loss(p), 4),
+            valid_loss=round(p.valid_loss, 4),
+            tokens_per_second=round(_tokens_per_second(p)),
+            skipped=p.skipped,
+            seconds=round(p.seconds, 1))
+        p.loss_sum, p.n_tokens, p.validated_at = 0., 0, p.seconds
+        self.append(line)
+        self.write()
+
+    def amend(self, **numbers:float):
+        "Add to the last line"
+        rounded = {name: round(number, 4) for name, number in numbers.items()}
+        self[-1] = self[-1] | rounded
+        self.write()
+
+    def write(self):
+        if rank() > 0: return
+        text = ''.join(json.dumps(line) + '\n' for line in self)
+        write_atomically(self.path, text.encode())
+
+    def read(self, last_step:int): # lines of later steps are dropped
+        if not self.path.exists(): return
+        lines = [json.loads(line) for line in self.path.read_text().splitlines()]
+        self[:] = [line for line in lines if line.get('step', 0) <= last_step]
+
+# %% ../nbs/12_training.ipynb #043384eb
+class ProgressBar(tqdm):
+    "Shown by the first process, and never in tests"
+    def __init__(self, p:Progress, c:TrainingConfig):
+        hidden = bool(os.environ.get('IN_TEST')) or rank() > 0
+        super().__init__(total=c.max_steps, initial=p.step, unit='step', disable=hidden,
+                         mininterval=1, dynamic_ncols=True)
+        self.config = c
+
+    def show(self, p:Progress):
+        "One more step"
+        if self.disable: return
+        if self.config.max_minutes:
+            steps_in_time = round(p.step * 60 * self.config.max_minutes / p.seconds)
+            self.total = min(self.config.max_steps, max(p.step, steps_in_time))
+        seen = {'loss': f'{_train_loss(p):.3f}'}
+        if p.valid_loss is not None: seen['valid_ppl'] = f'{math.exp(p.valid_loss):.2f}'
+        seen['tok/s'] = f'{_tokens_per_second(p):.0f}'
+        seen['lr'] = f'{p.lr:.1e}'
+        self.set_postfix(seen, refresh=False)
+        self.update()
 
 # %% ../nbs/12_training.ipynb #6da591a9
 @contextmanager
@@ -222,94 +295,172 @@ def deferred_signals()->Iterator[list[int]]: # fills up with the signals that ca
     "Inside it, Ctrl-C and SIGTERM are noted and nothing else"
     came = []
     def note(number, frame):
-        if not came and rank() == 0: print('\nfinishing this update, then saving a checkpoint ...', file=sys.stderr)
+        message = '\nfinishing this step, then saving a checkpoint ...'
+        if not came and rank() == 0: print(message, file=sys.stderr)
         came.append(number)
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, note) for number in numbers}
     try: yield came
     finally:
         for number, handler in before.items(): signal.signal(number, handler)
 
+# %% ../nbs/12_training.ipynb #cf2e807e
+MAY_CHANGE = (
+    'max_steps', 'max_minutes', 'patience',    # when it ends
+    'valid_every', 'valid_every_minutes',      # how often it is judged
+    'save_every', 'save_every_minutes',        # how often it is saved
+    'average',                                 # how many checkpoints are kept from here on
+    'grad_accum_steps', 'compile', 'device')   # where and how a step is computed
+
+# %% ../nbs/12_training.ipynb #e9ece9f2
+def _fixed_settings(config:TrainingConfig)->dict: # what must be the same when it is resumed
+    settings = asdict(config)
+    fixed = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
+    fixed['batches_per_step'] = config.grad_accum_steps * world_size()
+    return fixed
+
 # %% ../nbs/12_training.ipynb #e9170800
-@patch
-def save(self:Trainer):
-    "Write a checkpoint"
-    p, c = self.progress, self.config
-    randoms = [random_state()] * world_size()
-    if world_size() > 1: dist.all_gather_object(randoms, random_state())
+def _save_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
+               p:Progress, run_settings:dict):
+    "Write all that the next step depends on"
+    randoms = all_gather(random_state())
     if rank() > 0: return
-    if p.step and (p.step % c.save_every == 0 or p.over(c)): self.checkpoints.save('weights', p.step, cpu_state_dict(self.model))
-    self.checkpoints.save('state', p.step, training_state(self.model, self.optimizer, randoms), dict(progress=asdict(p), about=self.about))
+    state = training_state(model, optimizer, randoms)
+    info = dict(progress=asdict(p), run_settings=run_settings)
+    checkpoints.save('state', p.step, state, info)
 
-# %% ../nbs/12_training.ipynb #e5cddbff
-@patch
-def resume(self:Trainer)->bool: # was there anything?
-    "Go back to the newest intact checkpoint; raises `InputError` where it belongs to another training"
-    if rank() == 0: remove_half_written(self.folder)
-    if (found := self.checkpoints.last_state()) is None: return False
-    tensors, info = found
-    check_same_run(info['about'], self.about, self.folder)
-    set_training_state(self.model, self.optimizer, tensors, rank())
-    self.progress = p = Progress(**info['progress'])
-    if (path := self.folder/'metrics.jsonl').exists():
-        self.lines = [line for line in map(json.loads, path.read_text().splitlines()) if line.get('step', 0) <= p.step]
-    if rank() == 0 and not p.over(self.config): self.checkpoints.go_back(p.step, self.config.save_every)
-    self.groups = batch_groups(self.batches, self.config.grad_accum_steps * world_size(), p.epoch, p.position)
-    return True
+# %% ../nbs/12_training.ipynb #00effd79
+def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
+               run_settings:dict,
+              )->Progress|None: # where the newest intact state stands; None: there is none
+    "Put it back; raises `InputError` where it belongs to another training"
+    found = checkpoints.last_state()
+    if found is None: return None
+    state, info = found
+    check_same_run(info.get('run_settings', {}), run_settings, checkpoints.folder)
+    set_training_state(model, optimizer, state, rank())
+    return Progress(**info['progress'])
 
-# %% ../nbs/12_training.ipynb #3179145c
-@patch
-def run(self:Trainer)->list[dict]: # the lines of `metrics.jsonl`
-    "Train until the steps, the minutes or the patience are over; `KeyboardInterrupt` after a signal, with a checkpoint"
-    p, c, start = self.progress, self.config, time.perf_counter() - self.progress.seconds
-    self.model.train()
-    if p.step == 0: self.save()
-    with deferred_signals() as signals, self.bar() as bar:
-        while not p.over(c):
-            self.update()
-            stop, p.seconds = all_reduce_sum(bool(signals), time.perf_counter() - start if rank() == 0 else 0.) # the clock of the first
-            self.show(bar)
-            if p.step % c.valid_every == 0 or p.over(c): self.validate()
-            if p.step % c.save_every == 0 or p.over(c) or stop: self.save()
-            if stop: raise KeyboardInterrupt(f'stopped after update {p.step}; go on with --resume')
-    self.finish()
-    return self.lines
+# %% ../nbs/12_training.ipynb #b9d41335
+def wrap_model(model:nn.Module, config:TrainingConfig
+              )->nn.Module: # the same parameters, run in another way
+    "Raises `InputError` where torch.compile cannot work"
+    if world_size() > 1: model = DistributedDataParallel(model)
+    if not config.compile: return model
+    if ' ' in sys.prefix:
+        raise InputError(f'--compile cannot build in a path with a space: {sys.prefix}')
+    return torch.compile(model, dynamic=True)
+
+# %% ../nbs/12_training.ipynb #26dcae88
+def _stopwatch(seconds:float # already on it
+             )->Callable[[],float]:
+    "A function that tells the seconds so far; in all processes but the first it tells 0"
+    start = time.perf_counter() - seconds
+    return lambda: time.perf_counter() - start if rank() == 0 else 0.
+
+# %% ../nbs/12_training.ipynb #0eeae1af
+class TrainingRun:
+    "What a training consists of, and how it is saved and resumed"
+    def __init__(self, model:nn.Module,     # ends as the mean of its last checkpoints
+                 batches:TokenBatches,      # to learn from
+                 valid:list[Batch],         # held out, to be judged by
+                 config:TrainingConfig,
+                 folder:str|Path,           # gets `metrics.jsonl` and `checkpoints/`
+                 run_settings:dict|None=None,   # what else must agree when it is resumed
+                 history:list[dict]|None=None): # first lines of `metrics.jsonl`
+        self.model, self.batches, self.folder = model, batches, Path(folder)
+        self.device = next(model.parameters()).device
+        precision = choose_precision(config.precision, self.device)
+        self.config = config = replace(config, precision=precision)
+        self.run_settings = _fixed_settings(config) | (run_settings or {})
+        self.valid = [batch.to(self.device) for batch in valid[rank()::world_size()]]
+        self.network = wrap_model(model, config)
+        self.optimizer = adam(model, fused=True) # all parameters in one pass
+        self.progress = Progress()
+        self.checkpoints = Checkpoints(self.folder/'checkpoints', config.average)
+        self.history = MetricsLog(self.folder/'metrics.jsonl', history or [])
+        set_seed(config.seed + 1_000_003 * rank()) # processes drop out different units
+
+    def save(self):
+        "Write the weights, where they count for the mean, and the state"
+        p, c = self.progress, self.config
+        is_due = _checkpoint_is_due(p, c)
+        if is_due: p.saved_at, p.due_steps = p.seconds, p.due_steps + [p.step]
+        if rank() == 0 and (is_due or p.finished(c)):
+            self.checkpoints.save('weights', p.step, cpu_state_dict(self.model))
+        _save_state(self.checkpoints, self.model, self.optimizer, p, self.run_settings)
+
+    def resume(self)->bool: # was there anything?
+        if rank() == 0: remove_half_written(self.folder)
+        p = _load_state(self.checkpoints, self.model, self.optimizer, self.run_settings)
+        if p is None: return False
+        self.progress = p
+        self.history.read(p.step)
+        goes_on = not p.finished(self.config)
+        if goes_on and rank() == 0: self.checkpoints.keep_only(p.due_steps)
+        return True
 
 # %% ../nbs/12_training.ipynb #db98e545
-@patch
-def finish(self:Trainer):
-    "The mean of the last checkpoints becomes the model (§6.1)"
-    all_reduce_sum(0) # wait for the first process, which writes
-    if paths := self.checkpoints.intact(): self.model.load_state_dict(average(paths))
-    self.lines[-1] |= dict(average_loss=round(valid_loss(self.model, self.valid), 4), best_loss=round(self.progress.best, 4))
-    self.write_lines()
+def _load_mean(model:nn.Module, checkpoints:Checkpoints):
+    "Put the mean of the checkpoints into the model (§6.1)"
+    all_reduce_sum(0) # wait for the first process
+    paths = checkpoints.intact()
+    if paths: model.load_state_dict(average(paths))
 
-# %% ../nbs/12_training.ipynb #043384eb
-@patch
-def bar(self:Trainer)->tqdm:
-    hidden = bool(os.environ.get('IN_TEST')) or rank() > 0
-    return tqdm(total=self.config.max_steps, initial=self.progress.step, unit='update', disable=hidden, mininterval=1, dynamic_ncols=True)
+# %% ../nbs/12_training.ipynb #3179145c
+class Trainer(TrainingRun):
+    "A training that can be watched, stopped and resumed"
+    def run(self)->list[dict]: # the lines of `metrics.jsonl`
+        "Train to the end; after a signal, save and raise `KeyboardInterrupt`"
+        p, c = self.progress, self.config
+        self.model.train()
+        if p.step == 0: self.save()
+        steps = training_steps(self.batches, c, p, self.device)
+        clock, stopped = _stopwatch(p.seconds), False
+        with deferred_signals() as signals, ProgressBar(p, c) as bar:
+            while not (p.finished(c) or stopped):
+                self.train_one_step(*next(steps))
+                stopped, p.seconds = all_reduce_sum(bool(signals), clock())
+                bar.show(p)
+                if p.finished(c) or _validation_is_due(p, c): self.validate()
+                if p.finished(c) or _checkpoint_is_due(p, c) or stopped: self.save()
+        if stopped:
+            raise KeyboardInterrupt(f'stopped after step {p.step}; go on with --resume')
+        self.finish()
+        return self.history
 
-@patch
-def show(self:Trainer, bar:tqdm):
-    "One more update on the bar"
-    p, c = self.progress, self.config
-    if bar.disable: return
-    if c.max_minutes: bar.total = min(c.max_steps, max(p.step, round(p.step * 60*c.max_minutes / p.seconds)))
-    seen = dict(loss=f'{p.loss / max(p.n_tokens, 1):.3f}')
-    if 'valid_loss' in (self.lines or [{}])[-1]: seen['valid_ppl'] = f'{math.exp(self.lines[-1]["valid_loss"]):.2f}'
-    speed = p.n_tokens / max(p.seconds - p.reported, 1e-3)
-    bar.set_postfix(seen | {'tok/s': f'{speed:.0f}', 'rate': f'{self.rate():.1e}'}, refresh=False)
-    bar.update()
+    def train_one_step(self, batches:list[Batch], n_tokens:int):
+        p, c = self.progress, self.config
+        loss, taken = train_step(self.network, self.optimizer, batches, p.lr,
+                                 c.label_smoothing, c.max_grad_norm, n_tokens, c.precision)
+        if taken: p.record(loss, n_tokens)
+        else: p.skip()
+
+    def validate(self):
+        "Judge the model by the validation set, and keep the best weights"
+        p, loss = self.progress, valid_loss(self.model, self.valid)
+        if p.improved(loss) and rank() == 0:
+            info = dict(step=p.step, valid_loss=loss)
+            self.checkpoints.save_best(cpu_state_dict(self.model), info)
+        self.history.report(p)
+
+    def finish(self):
+        p = self.progress
+        if p.validated_at < p.seconds: self.validate() # was stopped just before
+        _load_mean(self.model, self.checkpoints)
+        mean_loss = valid_loss(self.model, self.valid)
+        self.history.amend(average_loss=mean_loss, best_loss=p.best_loss)
 
 # %% ../nbs/12_training.ipynb #8e261a40
-def plot_training(lines:list[dict],  # of `metrics.jsonl`
-                  ax:Axes|None=None, # by default a new figure
-                 )->Axes:
-    "Learning curves: training and validation loss over the updates"
-    if ax is None: _, ax = plt.subplots()
+def plot_training(lines:list[dict], # of `metrics.jsonl`
+                  ax=None,          # axes to draw on; by default a new figure
+                 ):                 # the axes
+    "Learning curves: training and validation loss by step"
+    if ax is None: ax = new_axes()
     lines = [line for line in lines if 'step' in line]
+    steps = [line['step'] for line in lines]
     for name, label in (('train_loss', 'training'), ('valid_loss', 'validation')):
-        ax.plot([line['step'] for line in lines], [line[name] for line in lines], label=label)
-    ax.set(xlabel='update', ylabel='loss (nats a target token)', ylim=(0, None))
+        ax.plot(steps, [line[name] for line in lines], label=label)
+    ax.set(xlabel='step', ylabel='loss (nats per target token)', ylim=(0, None))
     ax.legend()
     return ax
