@@ -58,7 +58,7 @@ def _stop(name:str, message:str, status:int):
     sys.exit(status)
 
 def _close_quietly():
-    "Exit; Python would complain, since it flushes stdout into the pipe that is gone"
+    "Exit without the error that Python reports when it flushes stdout into a closed pipe"
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     sys.exit(0)

@@ -67,7 +67,7 @@ def make_batch(pairs:list[Ids])->Batch:
 def split_by_budget(sizes:list[int], # lengths of sentences, in their order
                     budget:int,      # maximum of longest × number, in tokens
                    )->list[range]:   # consecutive pieces, by index
-    "Split a list into batches by a token budget; a sentence longer than it stands alone"
+    "Split a list into batches by a token budget; a sentence over budget stands alone"
     if not sizes: return []
     pieces = []
     start = longest = 0

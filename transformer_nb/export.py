@@ -68,7 +68,7 @@ def _fill_spec(spec, model:Transformer):
 @call_parse
 @command
 def tnb_export(folder:Param('model folder', str),
-               out:Param('folder for CTranslate2 to write; must be new', str)):
+               out:Param('folder to write, for CTranslate2; must be new', str)):
     "Write a model for CTranslate2 (pip install ctranslate2)"
     try: from ctranslate2.specs import TransformerSpec
     except ImportError:

@@ -21,7 +21,7 @@ def _find_onednn()->bool: # does this PyTorch have oneDNN's linear map?
     backends = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     return backends and hasattr(torch.ops.mkldnn, '_linear_pointwise')
 
-def _is_intel()->bool: # is the processor Intel's? Where nothing says so: yes
+def _is_intel()->bool: # is the processor Intel's? Without /proc/cpuinfo: yes
     info = Path('/proc/cpuinfo')
     return not info.exists() or 'GenuineIntel' in info.read_text()
 
@@ -87,7 +87,7 @@ def _joint_linear(x:Tensor,              # (b, t, d)
 
 class FusedAttention(MultiHeadAttention):
     "`MultiHeadAttention` with one product for all projections of the same vectors"
-    def project(self, x:Tensor, memory:Tensor)->tuple[Tensor,Tensor,Tensor]: # as there
+    def project(self, x:Tensor, memory:Tensor)->tuple[Tensor,Tensor,Tensor]: # q, k, v
         if not torch.is_grad_enabled(): return super().project(x, memory)
         if memory is x:
             q, k, v = _joint_linear(x, [self.query, self.key, self.value])
@@ -138,5 +138,5 @@ def accelerate(model:nn.Module # changed in place
 
 def plain(model:nn.Module # changed in place
          )->nn.Module:    # the same model
-    "Undo `accelerate`, but for the memory that the process keeps"
+    "Undo `accelerate`, except that the process still keeps freed memory"
     return _exchange(model, _PLAIN)

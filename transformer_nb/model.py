@@ -222,7 +222,7 @@ def attention_weights(model:Transformer, # in training mode, dropout acts as in 
                       src:Tensor,        # token ids (b, s), padded at the end
                       tgt:Tensor,        # token ids (b, t), the first `<s>`, padded too
                      )->dict[str,Tensor]:# by kind (N, b, h, queries, keys)
-    "The weights of every layer and head in one run of the model, which they do not change"
+    "Attention weights of every layer and head in one run, whose output stays as it was"
     weights = {} # by module (b, h, queries, keys)
     def record(module, args, kwargs, output):
         x = args[0]
