@@ -35,7 +35,7 @@ check: .venv/ready
 # Two workers with one thread each: what is tested is too small for more.
 test: docs
 	@$(BIN)/python tools/chapters.py
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests nbs/solutions
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests nbs/solutions
 
 lab: .venv/ready
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/index.ipynb

@@ -1,6 +1,5 @@
 "The checkout keeps the house rules, and each rule catches a violation planted in a copy."
 import json, shutil
-from functools import partial
 from pathlib import Path
 import nbformat
 import pytest

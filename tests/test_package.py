@@ -1,6 +1,6 @@
 """What is installed is the package and nothing else; importing it needs no notebook or
 development tool, nor what loads slowly."""
-import os, platform, shutil, subprocess, sys, zipfile
+import platform, shutil, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 

@@ -228,6 +228,7 @@ def test_bench_without_peers(tmp_path):
     done = bench('--out', tmp_path/'out', '--parts', 'training', *SHORT, PYTHONPATH=path)
     check_refusal(done.returncode, done.stderr, 'transformers', 'bench')
 
+@pytest.mark.slow
 def test_bench(tmp_path):
     pytest.importorskip('transformers')
     out = tmp_path/'out'
@@ -240,6 +241,7 @@ def test_bench(tmp_path):
     assert row['flops'] > row['bytes'] > 0
     assert min(row[x] for x in ('step', 'products', 'square_rate', 'bandwidth')) > 0
 
+@pytest.mark.slow
 def test_two_processes():
     pytest.importorskip('transformers')
     from bench import in_own_process

@@ -1,6 +1,5 @@
 "Every command and every snippet of README.md is run; only times are cut short."
 import os, re, subprocess, sys
-from pathlib import Path
 import pytest
 from test_commands import BIN, ROOT, run, write
 from transformer_nb.grammar import mini_corpus
@@ -23,6 +22,7 @@ def write_small_corpus(folder):
             write(folder/f'{name}.{lang}', [pair[side] for pair in part])
     write(folder/'sentences.de', ['Das ist gut.', '', pairs[0][0]])
 
+@pytest.mark.slow
 def test_own_text(tmp_path):
     pytest.importorskip('ctranslate2')
     write_small_corpus(tmp_path)
@@ -48,6 +48,7 @@ def test_make():
     for target in targets: dry_run(target)
     assert 'tnb_demo --out demo' in dry_run('demo')
 
+@pytest.mark.slow
 def test_demo(tmp_path):
     done = run('tnb_demo', '--out', 'demo', '--max_minutes', 0.1, cwd=tmp_path)
     printed = done.stdout.decode()

@@ -3,12 +3,14 @@
 Measured, seed 0: chrF 45. The same training with its source sentences shuffled, so that it
 learns German but not to translate, comes to chrF 19.
 """
+import pytest
 from transformer_nb.corpora import load_corpus
 from transformer_nb.evaluation import score
 from transformer_nb.translation import Translator, preset, train_translator
 
 def short_pairs(pairs): return [pair for pair in pairs if len(pair[0].split()) <= 9]
 
+@pytest.mark.slow
 def test_short_captions(multi30k_dir, tmp_path):
     multi30k = load_corpus('multi30k', 'en', 'de', multi30k_dir)
     corpus = {split: short_pairs(pairs) for split, pairs in multi30k.items()}

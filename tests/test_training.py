@@ -313,6 +313,7 @@ def test_resume_of_nothing_begins_anew_and_says_so(texts, tmp_path):
     assert done.returncode == 0
     assert b'holds no checkpoint; starting from the beginning' in done.stderr
 
+@pytest.mark.slow
 def test_resume_refuses_another_corpus_or_vocabulary(texts, tmp_path):
     done = run('tnb_train', *options(texts, tmp_path/'m', '--max_steps', 1))
     assert done.returncode == 0, done.stderr.decode()

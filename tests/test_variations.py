@@ -269,6 +269,7 @@ def test_command_names_a_damaged_line(text, tmp_path):
     assert b'x:2: not a JSON object' in done.stderr
     assert done.stderr.count(b'\n') == 1, done.stderr
 
+@pytest.mark.slow
 def test_command(tmp_path):
     out = tmp_path/'x.jsonl'
     options = ['--corpus', 'mini', '--rows', 'C-N1', '--seeds', 1, '--processes', 1]
