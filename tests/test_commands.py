@@ -318,7 +318,7 @@ def test_translate_file_gzip_and_n_best(model, tmp_path):
 
 # a line before the damage may still be translated
 @pytest.mark.parametrize('data, whole', [
-    (b'no gzip', 0), (gzip.compress(b'Ja.\n')[:-9], 1)])
+    (b'no gzip', 0), (gzip.compress(b'Ja.\n')[:-9], 1)], ids=['no gzip', 'half of one'])
 def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     (tmp_path/'cut.gz').write_bytes(data)
     done = run('tnb_translate', model, tmp_path/'cut.gz')

@@ -454,7 +454,7 @@ class Trainer(TrainingRun):
 # %% ../nbs/12_training.ipynb #8e261a40
 def plot_training(history:list[dict], # lines of `metrics.jsonl`
                   ax=None,            # axes to draw on; by default a new figure
-                 ):                 # the axes
+                 ):                   # the axes
     "Learning curves: training and validation loss by step"
     if ax is None: ax = new_axes()
     lines = [line for line in history if 'step' in line]
