@@ -355,7 +355,7 @@ def spread(values):
 
 def results(book):
     yield ('# Results\n\nAs the measurements wrote them, from `nbs/results` and '
-           '`nbs/models`; no number on this page was typed.')
+           '`nbs/models`. Only `sweep.jsonl` was put together by hand.')
     for path in sorted((book.root/'nbs/results').glob('*.jsonl')):
         yield from result_file(book, path)
     for path in sorted((book.root/'nbs/models').glob('*/README.md')):
