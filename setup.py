@@ -1,4 +1,5 @@
 "Packaging: everything that can change stands in settings.ini"
+import re
 from configparser import ConfigParser
 from pathlib import Path
 from setuptools import find_packages, setup
@@ -10,16 +11,22 @@ cfg = parser['DEFAULT']
 
 extras = {extra: cfg[f'{extra}_requirements'].split() for extra in ('dev', 'bench')}
 
+# A package index shows README.md away from its folder: figures, and links into the
+# repository, would lead nowhere.
+text = (here/'README.md').read_text(encoding='utf8')
+text = re.sub(r'!\[[^]]*\]\([^)]*\)\n\n\*Figure:[^\n]*\n\n', '', text)
+text = re.sub(r'\[([^]]*)\]\((?!https?:)[^)]*\)', r'\1', text)
+
 setup(
     name=cfg['lib_name'],
     version=cfg['version'],
     description=cfg['description'],
     keywords=cfg['keywords'],
     author=cfg['author'],
-    author_email=cfg['author_email'],
-    license='Apache-2.0',
+    license_expression='Apache-2.0',
     license_files=['LICENSE'],
-    long_description=(here/'README.md').read_text(encoding='utf8'),
+    classifiers=cfg['classifiers'].strip().splitlines(),
+    long_description=text,
     long_description_content_type='text/markdown',
     packages=find_packages(include=['transformer_nb*']),
     python_requires='>=' + cfg['min_python'],

@@ -1,19 +1,26 @@
 "The commands, run as a user runs them: what they write, and how they refuse bad input."
-import gzip, json, os, random, shlex, shutil, subprocess, sys
+import errno, gzip, json, math, multiprocessing, os, random, select, shlex, shutil
+import subprocess, sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
-from io import StringIO
+from functools import cache
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
 import pytest, torch, yaml
-from transformer_nb.checkpoint import load_verified, save_model, save_verified
+from fastcore.script import anno_parser
+from transformer_nb import __version__, translation
+from transformer_nb.checkpoint import (
+    load_model, load_verified, save_model, save_verified, training_lock)
 from transformer_nb.commands import (
-    _SECTIONS, _build_run, _train_parser, tnb_evaluate, tnb_train, tnb_translate)
-from transformer_nb.core import BOS, EOS
+    _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate, tnb_train,
+    tnb_translate)
+from transformer_nb.core import BOS, EOS, InputError
+from transformer_nb.export import tnb_export
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import Translator, preset
+from transformer_nb.translation import Translator, preset, train_translator
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parent.parent
@@ -24,14 +31,19 @@ def run(*args, stdin=b'', cwd=None, **env):
     return subprocess.run([BIN/name, *map(str, rest)], input=stdin, capture_output=True,
                           cwd=cwd, timeout=300, env=env)
 
-def call(command, *args, **options):
-    "The same without a process of its own, where a start of two seconds shows nothing"
-    out, error, status = StringIO(), StringIO(), 0
+def call(command, *args, stdin=b'', **options):
+    "The same without a process of its own, which takes seconds to start"
+    streams = [TextIOWrapper(BytesIO(data), 'utf8', newline='', write_through=True)
+               for data in (stdin, b'', b'')]
+    new_stdin, out, error = streams
+    status, old_stdin = 0, sys.stdin
     with redirect_stdout(out), redirect_stderr(error):
+        sys.stdin = new_stdin
         try: command(*args, **options)
         except SystemExit as end: status = end.code
-    return SimpleNamespace(returncode=status, stdout=out.getvalue().encode(),
-                           stderr=error.getvalue().encode())
+        finally: sys.stdin = old_stdin
+    return SimpleNamespace(returncode=status, stdout=out.buffer.getvalue(),
+                           stderr=error.buffer.getvalue())
 
 def write(path, lines):
     text = ''.join(line + '\n' for line in lines)
@@ -52,19 +64,24 @@ def texts(tmp_path_factory):
     (folder/'latin1').write_bytes('gut\nnicht gut: ü\n'.encode('latin1'))
     return folder
 
+TINY = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1, '--n_decoder_layers', 1]
+
 def train(texts, out, *more):
     files = ['--src', texts/'train.de', '--tgt', texts/'train.en',
              '--valid_src', texts/'valid.de', '--valid_tgt', texts/'valid.en']
-    return run('tnb_train', '--out', out, *files, '--vocab_size', 400, '--max_steps', 6,
-               '--save_every', 3, '--valid_every', 3, *more)
+    options = ['--vocab_size', 400, '--max_steps', 6, '--save_every', 3, '--valid_every', 3]
+    return call_train('--out', out, *files, *TINY, *options, *more)
+
+def call_train(*arguments): return call(tnb_train, [str(a) for a in arguments])
 
 @pytest.fixture(scope='session')
 def model(texts, tmp_path_factory):
     out = tmp_path_factory.mktemp('run')/'model'
     done = train(texts, out)
     assert done.returncode == 0, done.stderr.decode()
-    assert b'6 steps' in done.stdout
-    assert f'tnb_translate {out}' in done.stdout.decode()
+    printed = done.stdout.decode()
+    assert '6 steps' in printed and f'tnb_translate {out}' in printed
+    assert f'{out}/data' in printed
     return out
 
 def refuses(done, *words):
@@ -82,8 +99,8 @@ def check_message(error, words):
 
 def test_model_folder(model):
     assert sorted(path.name for path in model.iterdir()) == [
-        'checkpoints', 'config.json', 'metrics.jsonl', 'model.safetensors', 'run.yaml',
-        'tokenizer.json']
+        'checkpoints', 'config.json', 'data', 'metrics.jsonl', 'model.safetensors',
+        'run.yaml', 'tokenizer.json']
     data, *lines = map(json.loads, read_lines(model/'metrics.jsonl'))
     assert data['pairs'] == 300 and data['valid_pairs'] == 100
     assert [line['step'] for line in lines] == [3, 6] and 'average_loss' in lines[-1]
@@ -96,13 +113,13 @@ def test_model_folder(model):
 
 def test_its_run_file_repeats_the_training(model, tmp_path):
     out = tmp_path/'again'
-    done = run('tnb_train', '--out', out, '--config', model/'run.yaml')
+    done = call_train('--out', out, '--config', model/'run.yaml')
     assert done.returncode == 0, done.stderr.decode()
     for name in ('run.yaml', 'model.safetensors'):
         assert (out/name).read_bytes() == (model/name).read_bytes(), name
 
 def test_help_has_every_field():
-    text = run('tnb_train', '--help').stdout.decode()
+    text = _train_parser().format_help()
     names = [field.name for config in _SECTIONS.values() for field in fields(config)]
     assert len(set(names)) == len(names) - 1 # vocab_size: the model's is not an option
     for name in names: assert f'--{name}' in text, name
@@ -123,6 +140,7 @@ def test_preset_base_is_the_papers_recipe():
     assert (training.label_smoothing, training.average) == (0.1, 5)
     assert training.save_every_minutes == 10 and training.grad_accum_steps == 1
     assert training.max_grad_norm is None and training.patience is None
+    assert training.weights == 'mean'
 
 def test_preset_big_is_the_papers_recipe():
     run = build('--preset', 'big')
@@ -242,6 +260,14 @@ MINI = ['--out', 'm', '--corpus', 'mini']
     ([*MINI, '--lr'], ['--lr', 'expected one argument']),
     ([*MINI, '--device', 'abacus'], ['--device abacus']),
     ([*MINI, '--precision', 'fp64'], ["'fp64'", 'auto, fp32 or bf16']),
+    ([*MINI, '--seed', '9' * 23], ['seed', '9' * 23]),
+    ([*MINI, '--max_minutes', 'inf'], ['--max_minutes', 'inf']),
+    ([*MINI, '--workers', '-1'], ['--workers is -1']),
+    ([*MINI, '--weights', 'worst'], ["'worst'", 'mean, best, last']),
+    ([*MINI, '--init', 'none'], ['none is not a model folder']),
+    ([*MINI, '--tokenizer', 'none'], ['none', 'No such file']),
+    ([*MINI, '--tokenizer', 'none', '--vocab_size', '300'], ['exclude each other']),
+    ([*MINI, '--init', 'none', '--normalize', 'nfc'], ['exclude each other']),
 ], ids=lambda x: ' '.join(x) or 'none')
 def test_train_refuses(options, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -250,20 +276,24 @@ def test_train_refuses(options, words, tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize('change, words', [
     ({'--src': 'missing'}, ['missing', 'No such file']),
-    ({'--src': '.'}, ['directory']),
+    ({'--src': '.'}, ['not a file']),
     ({'--tgt': 'short.en'}, ['300 lines', '1;']),
     ({'--src': 'latin1'}, ['latin1:2', 'UTF-8']),
-    ({'--src': 'empty', '--tgt': 'empty'}, ['empty'])], ids=str)
-def test_train_refuses_files(change, words, texts, tmp_path):
+    ({'--src': 'empty', '--tgt': 'empty'}, ['empty']),
+    ({'--valid_src': 'latin1', '--valid_tgt': 'latin1'}, ['latin1:2', 'UTF-8']),
+    ({'--max_len': '2'}, ['no sentence pair is left', '300 too long', 'at most 2 tokens']),
+], ids=str)
+def test_train_refuses_files(change, words, texts, tmp_path, monkeypatch):
     files = {'--src': 'train.de', '--tgt': 'train.en', '--valid_src': 'valid.de',
              '--valid_tgt': 'valid.en'} | change
     options = [word for option in files.items() for word in option]
-    refuses(run('tnb_train', '--out', tmp_path/'m', *options, cwd=texts), *words)
+    monkeypatch.chdir(texts)
+    refuses(call_train('--out', tmp_path/'m', *options), *words)
     assert list(tmp_path.iterdir()) == []
 
-def test_multi30k_offline_says_where_to_put_it(tmp_path):
-    done = run('tnb_train', '--out', tmp_path/'m', '--corpus', 'multi30k',
-               '--data_dir', tmp_path, https_proxy='http://127.0.0.1:9')
+def test_multi30k_offline_says_where_to_put_it(tmp_path, monkeypatch):
+    monkeypatch.setenv('https_proxy', 'http://127.0.0.1:9')
+    done = call_train('--out', tmp_path/'m', '--corpus', 'multi30k', '--data_dir', tmp_path)
     refuses(done, 'train.de.gz', '--data_dir', 'TRANSFORMER_NB_DATA')
 
 def test_no_overwriting(texts, model):
@@ -272,30 +302,139 @@ def test_no_overwriting(texts, model):
     refuses(train(texts, model), 'not empty', '--resume')
     assert files() == before
 
+def hold_lock(folder, held, done):
+    with training_lock(folder):
+        held.set()
+        done.wait(60)
+
+def test_one_training_per_folder(texts, tmp_path):
+    "Another process trains there, and has not written anything yet"
+    fork = multiprocessing.get_context('fork')
+    held, done = fork.Event(), fork.Event()
+    other = fork.Process(target=hold_lock, args=(tmp_path/'m', held, done))
+    other.start()
+    assert held.wait(60)
+    refuses(train(texts, tmp_path/'m'), 'another training is running')
+    done.set()
+    other.join()
+    assert train(texts, tmp_path/'m').returncode == 0
+
+def test_the_most_minutes_there_are(texts, tmp_path):
+    "A limit that is a number and never comes"
+    assert train(texts, tmp_path/'m', '--max_minutes', '1e308').returncode == 0
+
+def test_a_training_of_another_validation_set_is_not_continued(texts, model, tmp_path):
+    out = shutil.copytree(model, tmp_path/'m')
+    swapped = ['--valid_src', texts/'valid.en', '--valid_tgt', texts/'valid.de']
+    refuses(train(texts, out, *swapped, '--resume'), 'another training', 'corpus was')
+    assert train(texts, out, '--resume', '--max_steps', 7).returncode == 0
+
+def small_run(**options):
+    small = dict(vocab_size=300, d_model=16, d_ff=16, n_encoder_layers=1,
+                 n_decoder_layers=1, max_steps=2, valid_every=1)
+    return preset('tiny').override(**small | options)
+
+@cache
+def few_pairs():
+    pairs = mini_corpus()['train'][:40]
+    return dict(train=pairs[:30], valid=pairs[30:])
+
+def test_the_seed_orders_the_batches_and_lines_are_watched(tmp_path, monkeypatch):
+    seeds, seen = [], []
+    class Batches(translation.TokenBatches):
+        def __init__(self, *args):
+            super().__init__(*args)
+            seeds.append(self.seed)
+    monkeypatch.setattr(translation, 'TokenBatches', Batches)
+    history = train_translator(tmp_path/'m', small_run(seed=7), corpus=few_pairs(),
+                               on_validate=seen.append)
+    assert seeds[0] == 7
+    assert [line['step'] for line in seen] == [1, 2] == [l['step'] for l in history[1:]]
+
+def test_from_a_model(texts, model, tmp_path):
+    "Its weights, architecture, dropout and tokenizer; only dropout may change"
+    files = ['--src', texts/'train.de', '--tgt', texts/'train.en',
+             '--valid_src', texts/'valid.de', '--valid_tgt', texts/'valid.en']
+    begin = ['--init', model, *files, '--max_steps', 1, '--lr', 1e-12, '--dropout', 0]
+    done = call_train('--out', tmp_path/'m', *begin)
+    assert done.returncode == 0, done.stderr
+    old, new = load_model(model)[0], load_model(tmp_path/'m')[0]
+    for name, weight in old.state_dict().items():
+        torch.testing.assert_close(new.state_dict()[name], weight)
+    assert new.config.dropout == 0 and new.config.d_model == 32
+    run = yaml.safe_load((tmp_path/'m'/'run.yaml').read_text())
+    assert run['data']['vocab_size'] == 400 and run['model']['d_model'] == 32
+    old, new = (folder/'tokenizer.json' for folder in (model, tmp_path/'m'))
+    assert old.read_bytes() == new.read_bytes()
+    other = call_train('--out', tmp_path/'n', *begin, '--d_ff', 32)
+    refuses(other, '--init keeps the architecture', f'd_ff is 32 and that of {model} is 64')
+    assert not (tmp_path/'n').exists()
+    again = ['--config', tmp_path/'m'/'run.yaml', '--max_steps', 2]
+    assert call_train('--out', tmp_path/'m', *again, '--resume').returncode == 0
+
+@pytest.mark.parametrize('options, words', [
+    (dict(vocab_size=10**9), 'vocab_size is 1000000000'),
+    (dict(vocab_size=10**20), 'vocab_size is 1000'),
+    (dict(normalize='nfd'), "'nfd'.*none, nfc, punctuation")])
+def test_no_such_tokenizer(options, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        train_translator(tmp_path/'m', small_run(**options), corpus=few_pairs())
+    assert list(tmp_path.iterdir()) == []
+
+def test_with_a_tokenizer(texts, model, tmp_path):
+    path = tmp_path/'tokenizer.json'
+    BPETokenizer.train(['ein Haus am See'], 270).save(path)
+    train_translator(tmp_path/'m', small_run(), corpus=few_pairs(), tokenizer=path)
+    assert (tmp_path/'m'/'tokenizer.json').read_bytes() == path.read_bytes()
+    assert load_model(tmp_path/'m')[0].config.vocab_size == 270
+    for origin in (dict(init=model, tokenizer=path), dict(init=model)):
+        with pytest.raises(InputError, match='exclude each other|keeps the architecture'):
+            train_translator(tmp_path/'n', small_run(), corpus=few_pairs(), **origin)
+
+def test_normalized_as_trained(tmp_path):
+    train_translator(tmp_path/'m', small_run(normalize='punctuation'), corpus=few_pairs())
+    bpe = Translator(tmp_path/'m').tokenizer
+    assert bpe.encode('„gut“ …') == bpe.encode('"gut" ...')
+
 # tnb_translate
 
 def test_translate_one_line_for_each(model):
     lines = ['Der Hund schläft.', '', '  \r', 'Ein\u2028Satz\x85 mit </s> und 🙂',
              'sehr ' * 600, 'kein Ende']
-    done = run('tnb_translate', model, stdin='\n'.join(lines).encode())
+    done = call(tnb_translate, model, stdin='\n'.join(lines).encode())
     *out, rest = done.stdout.decode().split('\n')
     assert done.returncode == 0 and len(out) == 6 and rest == '' # each line has its end
     assert out[1] == out[2] == ''
     [message] = done.stderr.decode().splitlines()
     assert 'line 5' in message
 
-def test_translate_nothing(model): assert run('tnb_translate', model).stdout == b''
+def test_translate_nothing(model): assert call(tnb_translate, model).stdout == b''
+
+def test_translate_drops_a_byte_order_mark(model):
+    text = 'Der Hund schläft.\n'.encode()
+    plain, marked = call(tnb_translate, model, stdin=text), call(
+        tnb_translate, model, stdin=b'\xef\xbb\xbf' + text)
+    assert plain.stdout == marked.stdout
 
 def test_translate_streams(model):
-    "The first translation is there before the second line is"
+    "A program that sends a line and waits gets each answer"
     command = [BIN/'tnb_translate', model, '--beam_size', '1']
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               env={**os.environ, 'IN_TEST': '1'})
-    process.stdin.write('Der Hund schläft.\n'.encode())
-    process.stdin.flush()
-    assert process.stdout.readline().endswith(b'\n')
-    rest, _ = process.communicate(b'Das Kind.\n\n', timeout=60)
+                               bufsize=0, env={**os.environ, 'IN_TEST': '1'})
+    for line in ('Der Hund schläft.', 'Das Kind.', '', 'Ein Haus.'):
+        process.stdin.write((line + '\n').encode())
+        answered, _, _ = select.select([process.stdout], [], [], 60)
+        if not answered: process.kill()
+        assert answered and process.stdout.readline().endswith(b'\n'), line
+    rest, _ = process.communicate('zwei\nauf einmal'.encode(), timeout=60)
     assert rest.count(b'\n') == 2 and process.returncode == 0
+
+def test_translate_a_closed_input(model, monkeypatch):
+    def with_none():
+        sys.stdin = None
+        tnb_translate(model)
+    with_none.__name__ = 'tnb_translate'
+    refuses(call(with_none), 'standard input is closed')
 
 def test_a_closed_pipe_ends_quietly(model, texts):
     paths = [BIN/'tnb_translate', model, texts/'train.de']
@@ -307,13 +446,13 @@ def test_a_closed_pipe_ends_quietly(model, texts):
 def test_translate_file_gzip_and_n_best(model, tmp_path):
     path = tmp_path/'x.gz'
     path.write_bytes(gzip.compress('Der Hund schläft.\n\nDas Kind.\n'.encode()))
-    plain = run('tnb_translate', model, path).stdout.decode().splitlines()
-    two = run('tnb_translate', model, path, '--n_best', 2).stdout.decode().splitlines()
+    plain = call(tnb_translate, model, path).stdout.decode().splitlines()
+    two = call(tnb_translate, model, path, n_best=2).stdout.decode().splitlines()
     best = [line.split(' ||| ') for line in two]
     assert len(plain) == 3 and {row[0] for row in best} == {'0', '2'}
     assert all(len(row) == 3 for row in best)
     assert next(text for n, text, _ in best if n == '0') == plain[0]
-    many = run('tnb_translate', model, path, '--n_best', 5)
+    many = call(tnb_translate, model, path, n_best=5)
     refuses(many, '--n_best is 5', '--beam_size, 4')
 
 # a line before the damage may still be translated
@@ -321,24 +460,84 @@ def test_translate_file_gzip_and_n_best(model, tmp_path):
     (b'no gzip', 0), (gzip.compress(b'Ja.\n')[:-9], 1)], ids=['no gzip', 'half of one'])
 def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     (tmp_path/'cut.gz').write_bytes(data)
-    done = run('tnb_translate', model, tmp_path/'cut.gz')
+    done = call(tnb_translate, model, tmp_path/'cut.gz')
     assert done.returncode == 2 and done.stdout.count(b'\n') <= whole
     assert done.stdout == b'' or done.stdout.endswith(b'\n')
     check_message(done.stderr.decode(), ['cut.gz: not a whole gzip file'])
 
 @pytest.mark.parametrize('options, words', [
-    (['none'], ['none', 'No such file']),
-    (['--device', 'abacus'], ['--device abacus']),
-    (['--alpha', -1], ['--alpha is -1'])], ids=str)
+    (dict(file='none'), ['none', 'No such file']),
+    (dict(device='abacus'), ['--device abacus']),
+    (dict(alpha=-1), ['--alpha is -1']),
+    (dict(alpha=math.nan), ['--alpha is nan']),
+    (dict(alpha=math.inf), ['--alpha is inf']),
+    (dict(beam_size=0), ['--beam_size is 0']),
+    (dict(beam_size=100_000), ['beam_size is 100000', '256']),
+    (dict(min_len=-1), ['--min_len is -1']),
+    (dict(seed=3), ['--seed needs --sample']),
+    (dict(sample=True, seed=10**23), ['--seed', '1' + '0' * 23]),
+    (dict(sample=True, temperature=0.), ['temperature is 0']),
+    (dict(sample=True, temperature=math.nan), ['temperature is nan']),
+    (dict(sample=True, top_p=1.5), ['top_p is 1.5']),
+    (dict(sample=True, n_best=2), ['--n_best and --sample exclude'])], ids=str)
 def test_translate_refuses(options, words, model):
-    refuses(run('tnb_translate', model, *options), *words)
+    refuses(call(tnb_translate, model, stdin=b'Ja.\n', **options), *words)
+
+def test_translate_refuses_weights_that_are_not_numbers(model, tmp_path):
+    network, bpe = load_model(model)
+    network.output.weight.data[5, 5] = math.nan
+    save_model(tmp_path/'m', network, bpe)
+    refuses(call(tnb_translate, tmp_path/'m', stdin=b'Ja.\n'), 'NaN')
 
 def test_translate_refuses_other_bytes(model):
-    bad_first = run('tnb_translate', model, stdin=b'\xff\ngut\n')
+    bad_first = call(tnb_translate, model, stdin=b'\xff\ngut\n')
     refuses(bad_first, 'standard input:1', 'UTF-8')
-    done = run('tnb_translate', model, stdin=b'gut\n\xff\n')
+    done = call(tnb_translate, model, stdin=b'gut\n\xff\n')
     assert done.returncode == 2 and b'standard input:2' in done.stderr
     assert done.stdout.count(b'\n') == 1 # line 1 was translated before line 2 was read
+
+def test_translate_draws(model):
+    lines = 'Der Hund.\n\nDas Kind.\n'.encode() * 3
+    def drawn(**options):
+        done = call(tnb_translate, model, stdin=lines, sample=True, **options)
+        assert done.returncode == 0 and done.stdout.count(b'\n') == 9, done.stderr
+        return done.stdout
+    assert drawn() == drawn(seed=0) != drawn(seed=1)
+    greedy = call(tnb_translate, model, stdin=lines, beam_size=1).stdout
+    assert drawn(top_k=1) == greedy != drawn(temperature=2.)
+
+def test_options_reach_search_and_sampling(model, monkeypatch):
+    "The model of the tests hardly ever ends a sentence, so its output cannot show it"
+    seen = []
+    def record(translator, texts, **options):
+        seen.append((translator.options, options))
+        return [[] for _ in texts]
+    for method in ('search', 'sample'): monkeypatch.setattr(Translator, method, record)
+    searching = dict(beam_size=3, alpha=1., n_best=2, min_len=4, batch_tokens=50)
+    call(tnb_translate, model, stdin=b'Ja.\n', **searching)
+    drawing = dict(min_len=4, batch_tokens=50, temperature=2., top_k=5, top_p=0.5)
+    call(tnb_translate, model, stdin=b'Ja.\n', sample=True, **drawing)
+    (found, _), (_, drawn) = seen
+    assert searching.items() <= found.items() and found['precision'] == 'fp32'
+    assert drawn == drawing
+
+def test_a_string_is_not_a_list_of_sentences(model):
+    translator = Translator(model)
+    for method in (translator.translate, translator.search, translator.candidates):
+        with pytest.raises(InputError, match='list of sentences'): method('ein Hund')
+
+def test_candidates(model):
+    translator = Translator(model, beam_size=2)
+    long = 'sehr ' * 600
+    few, many, nothing = translator.candidates([long, 'Der Hund.', ' '], 3, alignments=True)
+    assert len(few) == len(many) == 3 and nothing == []
+    for candidate in few + many:
+        t, s = len(candidate.pieces), len(candidate.source_pieces)
+        assert candidate.alignment.shape == (t, s) and s <= 512
+    assert [c.score for c in many] == sorted((c.score for c in many), reverse=True)
+    [[plain]] = translator.candidates(['Der Hund.'])
+    assert plain.alignment is None
+    assert plain.text == translator.translate(['Der Hund.'])[0]
 
 def odd_lines(n):
     rng = random.Random(0)
@@ -365,8 +564,8 @@ def odd_lines(n):
 @pytest.mark.slow
 def test_three_thousand_odd_lines(model):
     lines = odd_lines(3000)
-    done = run('tnb_translate', model, '--beam_size', 1, '--batch_tokens', 8192,
-               stdin='\n'.join(lines).encode())
+    done = call(tnb_translate, model, beam_size=1, batch_tokens=8192,
+                stdin='\n'.join(lines).encode())
     error = done.stderr.decode()
     *out, rest = done.stdout.decode().split('\n')
     assert done.returncode == 0 and len(out) == len(lines) and rest == '', error[-500:]
@@ -377,19 +576,49 @@ def test_three_thousand_odd_lines(model):
 
 # tnb_evaluate
 
-@pytest.mark.slow
-def test_evaluate_is_one_json_object(model, texts):
-    files = ['--src', texts/'valid.de', '--ref', texts/'valid.en']
-    def evaluate(*options): return run('tnb_evaluate', model, *files, *options)
-    scores = json.loads(evaluate('--lang', 'en', '--beam_size', 2).stdout)
+def evaluate(*args, **options):
+    done = call(tnb_evaluate, *args, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+def test_evaluate_is_one_json_object(model, texts, tmp_path):
+    files = dict(src=texts/'valid.de', ref=texts/'valid.en')
+    scores = evaluate(model, lang='en', beam_size=2, out=tmp_path/'out', **files)
     assert set(scores) == {'bleu', 'bleu_lc', 'bleu_moses_lc', 'chrf', 'ci', 'signatures',
-                           'ppl', 'sentences', 'tokens_per_second', 'seconds'}
+                           'ppl', 'left_out', 'cut', 'sentences', 'tokens_per_second',
+                           'seconds'}
     low, high = scores['ci']
     assert scores['sentences'] == 100 and scores['ppl'] > 1
     assert low <= scores['bleu'] <= high
-    averaged = json.loads(evaluate('--average', 1, '--beam_size', 1).stdout)
-    assert averaged['ppl'] != scores['ppl'] and 'bleu_moses_lc' not in averaged
-    refuses(evaluate('--average', 9), '2 checkpoints', 'asks for 9')
+    assert scores['left_out'] == {} and scores['cut'] == []
+    written = evaluate(hyp=tmp_path/'out', ref=texts/'valid.en', lang='en')
+    for name in written: assert written[name] == scores[name], name
+    assert 'ppl' not in written
+    averaged = evaluate(model, average=1, beam_size=1, **files)
+    assert averaged['ppl'] > 1 and 'bleu_moses_lc' not in averaged
+    refuses(call(tnb_evaluate, model, average=9, **files), '2 checkpoints', 'asks for 9')
+
+def test_evaluate_reports_what_does_not_count(model, tmp_path):
+    write(tmp_path/'src', ['Hund', '', 'sehr ' * 600, *['']*12])
+    write(tmp_path/'ref', ['The dog ' * 20, 'Nothing.', 'very ' * 600, *['x']*12])
+    done = call(tnb_evaluate, model, src=tmp_path/'src', ref=tmp_path/'ref', beam_size=1)
+    scores = json.loads(done.stdout)
+    assert scores['left_out'] == {'empty': [2, *range(4, 16)], 'too long': [3]}
+    assert scores['cut'] == [3] and scores['sentences'] == 15 and scores['ppl'] > 1
+    empty, too_long, cut = done.stderr.decode().splitlines()
+    assert empty.endswith('empty: lines 2, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more')
+    assert too_long.endswith('too long: line 3') and cut.endswith('only: line 3')
+
+def test_evaluate_compares(model, texts):
+    files = dict(hyp=texts/'valid.en', ref=texts/'valid.en')
+    same = evaluate(baseline=texts/'valid.en', **files)['comparison']
+    other = evaluate(baseline=texts/'valid.de', **files)['comparison']
+    for name in ('randomization', 'bootstrap'):
+        assert same[name]['difference'] == 0 and same[name]['p'] == 1
+        assert other[name]['difference'] > 50 and other[name]['p'] < 0.01
+    ours = evaluate(model, src=texts/'valid.de', ref=texts/'valid.en', beam_size=1,
+                    baseline=texts/'valid.en')['comparison']
+    assert ours['randomization']['baseline'] == 100
 
 PROJECTIONS = ('query', 'key', 'value')
 
@@ -416,18 +645,29 @@ def test_evaluate_averages_checkpoints_of_format_1(model, texts, tmp_path):
     assert perplexity(old) == perplexity(model)
 
 def test_evaluate_refuses(model, texts):
+    ref = texts/'valid.en'
     refuses(call(tnb_evaluate, model, src=texts/'valid.de'), '--ref')
     done = call(tnb_evaluate, model, src=texts/'valid.de', ref=texts/'short.en')
     refuses(done, '100 lines')
+    refuses(call(tnb_evaluate, ref=ref), '--src are needed, or --hyp')
+    refuses(call(tnb_evaluate, model, ref=ref), '--src are needed, or --hyp')
+    refuses(call(tnb_evaluate, model, hyp=ref, ref=ref), 'model folder and --hyp exclude')
+    refuses(call(tnb_evaluate, hyp=ref, ref=ref, src=ref), '--src and --hyp exclude')
+    refuses(call(tnb_evaluate, hyp=texts/'short.en', ref=ref), '100')
+    refuses(call(tnb_evaluate, hyp=ref, ref=ref, baseline=texts/'short.en'), '100')
 
 # tnb_export
 
 def test_export_runs_in_ctranslate2(model, texts, tmp_path):
     ctranslate2 = pytest.importorskip('ctranslate2')
     folder = tmp_path/'ct2'
-    done = run('tnb_export', model, folder)
+    folder.mkdir() # an empty one will do
+    done = call(tnb_export, model, folder)
     assert done.returncode == 0, done.stderr.decode()
-    refuses(run('tnb_export', model, folder), 'not empty')
+    assert [path.name for path in tmp_path.iterdir()] == ['ct2']
+    again = call(tnb_export, model, folder)
+    refuses(again, 'not empty; choose another folder')
+    assert b'resume' not in again.stderr
     ours = Translator(model)
     theirs = ctranslate2.Translator(str(folder), compute_type='float32')
     encode = ours.tokenizer.encode
@@ -442,10 +682,22 @@ def test_export_runs_in_ctranslate2(model, texts, tmp_path):
         expected = logits.log_softmax(-1)[range(len(labels)), labels].detach()
         torch.testing.assert_close(torch.tensor(row.log_probs), expected, rtol=0, atol=1e-4)
 
+def test_export_on_a_full_disk_leaves_nothing(model, tmp_path, monkeypatch):
+    specs = pytest.importorskip('ctranslate2.specs')
+    def fill_disk(self, folder):
+        Path(folder, 'model.bin').write_bytes(b'half')
+        raise OSError(errno.ENOSPC, 'No space left on device')
+    with monkeypatch.context() as full:
+        full.setattr(specs.TransformerSpec, 'save', fill_disk)
+        refuses(call(tnb_export, model, tmp_path/'ct2'), 'ct2: No space left on device')
+    assert list(tmp_path.iterdir()) == []
+    assert call(tnb_export, model, tmp_path/'ct2').returncode == 0
+    assert (tmp_path/'ct2'/'model.bin').exists()
+
 def test_export_refuses_what_ctranslate2_cannot(tmp_path):
     bpe = BPETokenizer.train(['a'], 260)
     save_model(tmp_path/'odd', Transformer(TransformerConfig.tiny(260, d_k=8)), bpe)
-    done = run('tnb_export', tmp_path/'odd', tmp_path/'ct2')
+    done = call(tnb_export, tmp_path/'odd', tmp_path/'ct2')
     refuses(done, 'd_k = d_v = d_model / n_heads', '8')
 
 # damaged models
@@ -468,7 +720,7 @@ def test_damaged_models_are_refused(name, data, model, tmp_path):
     refuses(call(tnb_translate, folder), name)
 
 def test_folders_without_a_model_are_refused(tmp_path):
-    refuses(run('tnb_translate', tmp_path, stdin=b'x\n'), 'no config.json')
+    refuses(call(tnb_translate, tmp_path, stdin=b'x\n'), 'no config.json')
 
 @pytest.mark.slow
 def test_files_of_another_model_are_refused(model, texts, tmp_path):
@@ -491,10 +743,34 @@ def test_files_of_another_model_are_refused(model, texts, tmp_path):
 
 # the others
 
-def test_copy_task_refuses(): refuses(run('tnb_copy_task', '--steps', 0), '--steps is 0')
+@pytest.mark.parametrize('options, words', [
+    (dict(steps=0), ['--steps is 0']), (dict(seed=10**23), ['--seed', '1' + '0' * 23])])
+def test_copy_task_refuses(options, words): refuses(call(tnb_copy_task, **options), *words)
 
-@pytest.mark.parametrize('name', ['translate', 'evaluate', 'copy_task', 'demo', 'export'])
-def test_help(name): assert run(f'tnb_{name}', '--help').returncode == 0
+@pytest.mark.parametrize('minutes', [0., -1., math.nan, math.inf])
+def test_demo_refuses(minutes, tmp_path):
+    done = call(tnb_demo, out=tmp_path/'demo', max_minutes=minutes)
+    refuses(done, f'--max_minutes is {minutes}')
+    assert list(tmp_path.iterdir()) == []
+
+def test_demo_wants_a_new_folder(tmp_path):
+    (tmp_path/'kept').write_text('important')
+    done = call(tnb_demo, out=tmp_path)
+    refuses(done, 'not empty; choose another folder')
+    assert b'resume' not in done.stderr
+
+COMMANDS = [tnb_copy_task, tnb_demo, tnb_evaluate, tnb_export, tnb_translate]
+
+@pytest.mark.parametrize('command', COMMANDS, ids=lambda command: command.__name__)
+def test_help_and_version(command, capsys):
+    for option in ('--help', '--version'):
+        with pytest.raises(SystemExit) as e:
+            anno_parser(command.__wrapped__, command.__name__).parse_args([option])
+        assert e.value.code == 0
+    assert capsys.readouterr().out.endswith(f'\n{command.__name__} {__version__}\n')
+
+def test_version_of_a_process():
+    assert run('tnb_train', '--version').stdout.decode() == f'tnb_train {__version__}\n'
 
 def test_translate_imports_nothing_that_draws_or_scores():
     code = ('import sys; from transformer_nb.commands import tnb_translate; '

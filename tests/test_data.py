@@ -1,115 +1,12 @@
-"Corpora and batches: strict reading, downloads, splits, budgets."
-import gzip, hashlib, io, random, zipfile
+"Encoded pairs, in memory and on disk; splits, budgets, batches."
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from transformer_nb.core import EOS, InputError, PAD
-from transformer_nb.corpora import (_split_of_sentence, data_file, decode_lines,
-                                    load_corpus, read_lines, read_pairs, tatoeba)
-from transformer_nb.data import TokenBatches, by_length, split_by_budget
-
-def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
-
-letters = st.characters(blacklist_characters='\n\r', blacklist_categories=['Cs'])
-texts = st.lists(st.text(letters), min_size=1)
-
-@given(texts)
-def test_lines_come_back(lines):
-    if lines == ['']: return # one empty line without an end is an empty file
-    if lines[-1]: assert split_lines('\n'.join(lines).encode(), 'x') == lines
-    for end in ('\n', '\r\n'):
-        text = ''.join(line + end for line in lines)
-        assert split_lines(text.encode(), 'x') == lines
-
-@given(st.binary())
-def test_any_bytes_are_read_or_refused_with_their_line(raw):
-    try: lines = split_lines(raw, 'file')
-    except InputError as e: assert str(e).startswith('file:') and 'UTF-8' in str(e)
-    else:
-        n_lines = raw.removesuffix(b'\n').count(b'\n') + 1 if raw else 0
-        assert len(lines) == n_lines
-
-def test_gzip(tmp_path):
-    (tmp_path/'a.gz').write_bytes(gzip.compress('ä\nb\n'.encode()))
-    assert read_lines(tmp_path/'a.gz') == ['ä', 'b']
-    whole = gzip.compress(random.randbytes(5000).hex().encode())
-    (tmp_path/'b.gz').write_bytes(whole[:-20])
-    (tmp_path/'c.gz').write_bytes(b'no gzip')
-    for name in ('b.gz', 'c.gz'):
-        with pytest.raises(InputError, match=f'{name}: not a whole gzip file'):
-            read_lines(tmp_path/name)
-
-def test_both_counts_are_named(tmp_path):
-    for name, n in (('a', 3), ('b', 2)): (tmp_path/name).write_text('x\n' * n)
-    with pytest.raises(InputError, match='a has 3 lines and .*b has 2'):
-        read_pairs(tmp_path/'a', tmp_path/'b')
-
-def test_a_download_is_checked_kept_and_read_again(tmp_path):
-    source = tmp_path/'source'
-    source.write_bytes(b'some data')
-    sha = hashlib.sha256(b'some data').hexdigest()
-    path = data_file('x.gz', source.as_uri(), tmp_path/'cache', sha)
-    assert path.parent.name == 'cache'
-    source.unlink() # from now on there is no network
-    again = data_file('x.gz', source.as_uri(), tmp_path/'cache', sha)
-    assert again.read_bytes() == b'some data'
-    path.write_bytes(b'some dato')
-    with pytest.raises(InputError, match='SHA-256 is .* remove it'):
-        data_file('x.gz', '', tmp_path/'cache', sha)
-
-def test_a_corrupt_download_leaves_nothing(tmp_path):
-    source = tmp_path/'source'
-    source.write_bytes(b'half')
-    with pytest.raises(InputError, match='SHA-256'):
-        data_file('x', source.as_uri(), tmp_path/'cache', '0'*64)
-    assert not (tmp_path/'cache').exists()
-
-def test_offline_says_where_to_put_it(tmp_path):
-    missing = (tmp_path/'missing').as_uri()
-    with pytest.raises(InputError, match='get .* elsewhere and put it there'):
-        data_file('x', missing, tmp_path, None)
-
-def zipped(folder, **members):
-    with zipfile.ZipFile(folder/'deu-eng.zip', 'w') as archive:
-        for name, text in members.items():
-            path = name.replace('__', '../').replace('_', '.')
-            archive.writestr(path, text)
-    return folder
-
-def test_tatoeba(tmp_path):
-    rows = [('Hi.', 'Hallo!', 'CC-BY 2.0'),
-            ('Hi.', 'Grüß Gott!', ''),
-            ('Cheers!', 'Prost!', ''),
-            ('I did it.', 'Ich habe es getan.', '')]
-    text = ''.join('\t'.join(row) + '\n' for row in rows)
-    zipped(tmp_path, deu_txt=text, __escape_txt='out')
-    corpus = load_corpus('tatoeba', 'en', 'de', tmp_path)
-    assert corpus == dict(train=[('Hi.', 'Hallo!'), ('Hi.', 'Grüß Gott!')],
-                          valid=[('Cheers!', 'Prost!')],
-                          test=[('I did it.', 'Ich habe es getan.')])
-    assert [path.name for path in tmp_path.iterdir()] == ['deu-eng.zip']
-    assert not (tmp_path.parent/'escape.txt').exists()
-
-@pytest.mark.parametrize('content', [b'no archive', b''])
-def test_tatoeba_refuses_a_damaged_archive(content, tmp_path):
-    (tmp_path/'deu-eng.zip').write_bytes(content)
-    with pytest.raises(InputError, match='deu-eng.zip is damaged'): tatoeba(tmp_path)
-
-def test_tatoeba_refuses_another_archive(tmp_path):
-    with pytest.raises(InputError, match='damaged'): tatoeba(zipped(tmp_path, readme='x'))
-    zipped(tmp_path, deu_txt='a\tb\nnothing\n')
-    with pytest.raises(InputError, match='deu.txt:2: no tab'): tatoeba(tmp_path)
-
-def test_tatoeba_itself(multi30k_dir):
-    if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')
-    corpus = load_corpus('tatoeba', 'de', 'en', multi30k_dir)
-    sizes = {split: len(pairs) for split, pairs in corpus.items()}
-    assert sizes == dict(train=166_408, valid=1671, test=1734)
-    trained = {en for _, en in corpus['train']}
-    assert not trained & {en for _, en in corpus['test'] + corpus['valid']}
-
-def test_splits_are_about_a_hundredth():
-    splits = [_split_of_sentence(f'sentence {i}') for i in range(20_000)]
-    for split in ('valid', 'test'): assert 150 < splits.count(split) < 250
+from transformer_nb import data
+from transformer_nb.core import EOS, PAD
+from transformer_nb.data import (TokenBatches, by_length, encode_pairs, encode_to_disk,
+                                 open_encoded, split_by_budget)
+from transformer_nb.text import BPETokenizer
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 80))
 def test_a_split_is_complete_and_keeps_the_budget(sizes, budget):
@@ -132,7 +29,9 @@ def test_batches_are_complete_shared_and_within_the_budget(sizes, budget, epoch,
     shares = [plan[rank::processes] for rank in range(processes)]
     shared = [i for share in shares for rows in share for i in rows]
     assert sorted(shared) == list(range(len(sizes)))
-    assert plan == batches.plan(epoch)
+    assert list(map(list, plan)) == list(map(list, batches.plan(epoch)))
+    counts = [batches.count_targets(rows) for rows in plan]
+    assert counts == [b.n_tokens for b in batches.epoch(epoch)]
     for b in batches.epoch(epoch):
         assert max(b.src.numel(), b.labels.numel()) <= budget
         assert b.n_tokens == (b.labels != PAD).sum()
@@ -140,6 +39,88 @@ def test_batches_are_complete_shared_and_within_the_budget(sizes, budget, epoch,
 
 @given(lengths)
 def test_by_length_is_an_order(sizes):
-    order = by_length(pairs_of(sizes), random.Random(0))
+    order = by_length(np.array(sizes), np.random.default_rng(0)).tolist()
     assert sorted(order) == list(range(len(sizes)))
     assert [max(sizes[i]) for i in order] == sorted(map(max, sizes))
+
+def test_pairs_of_equal_lengths_are_shuffled():
+    batches = TokenBatches(pairs_of([(3, 3)] * 50), 60)
+    first, second = [np.concatenate(batches.plan(n)).tolist() for n in (0, 1)]
+    assert first != second and sorted(first) != first
+    other = TokenBatches(pairs_of([(3, 3)] * 50), 60, seed=1)
+    assert np.concatenate(other.plan(0)).tolist() != first
+
+def test_the_ratio_counts_the_end_of_the_sentence():
+    bpe = BPETokenizer.train(['a'], 260) # bytes only
+    at_limit, over = ('a', 'a'*17), ('a', 'a'*18) # 2 tokens against 18 and 19
+    kept, dropped = encode_pairs([at_limit, over], bpe, 512)
+    assert len(kept) == 1 and dropped['out of proportion'] == 1
+
+@pytest.fixture
+def encoded(tmp_path):
+    "A small corpus on disk: a function that encodes it, and what it was encoded from"
+    bpe = BPETokenizer.train(['ab ba', 'abba'], 262)
+    pairs = [('ab', 'ba'), ('', 'b'), ('abba', 'a b'), ('a'*40, 'b'*40)]
+    def encode(pairs=pairs, bpe=bpe, max_len=30):
+        return encode_to_disk(tmp_path/'data'/'train', pairs, bpe, max_len)
+    return encode, pairs, bpe, tmp_path/'data'
+
+def test_what_is_on_disk_is_what_is_in_memory(encoded):
+    encode, pairs, bpe, folder = encoded
+    info = encode()
+    kept, dropped = encode_pairs(pairs, bpe, 30)
+    assert list(open_encoded(folder/'train')) == kept
+    assert info['pairs'] == len(kept) == 2 and info['dropped'] == dropped
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ['train.ids', 'train.json', 'train.lengths']
+
+def count_encodings(monkeypatch):
+    calls = []
+    def counted(*args, **options):
+        calls.append(args)
+        return encode_pairs(*args, **options)
+    monkeypatch.setattr(data, 'encode_pairs', counted)
+    return calls
+
+def test_a_corpus_is_encoded_once(encoded, monkeypatch):
+    encode, pairs, bpe, folder = encoded
+    calls = count_encodings(monkeypatch)
+    first = encode()
+    assert encode() == first and len(calls) == 1
+    assert encode(max_len=50)['pairs'] == 3 # other limits, other pairs
+    assert encode(pairs=pairs[:1])['fingerprint'] != first['fingerprint']
+    other = BPETokenizer.train(['ab ba', 'abba'], 261)
+    assert encode(bpe=other)['tokenizer'] != first['tokenizer']
+    assert len(calls) == 4
+
+@pytest.mark.parametrize('name', ['ids', 'lengths', 'json'])
+def test_damaged_files_are_written_again(encoded, name):
+    encode, _, _, folder = encoded
+    encode()
+    path = folder/f'train.{name}'
+    whole = path.read_bytes()
+    altered = whole[:5] + b'x' + whole[6:]
+    for damaged in (whole[:-3], altered, b'', None):
+        path.unlink()
+        if damaged is not None: path.write_bytes(damaged)
+        encode()
+        assert path.read_bytes() == whole
+
+def test_a_failure_leaves_no_half_written_arrays(encoded):
+    encode, pairs, bpe, folder = encoded
+    encode()
+    class Failing(list):
+        def __iter__(self):
+            yield from pairs
+            self.n_read = getattr(self, 'n_read', 0) + 1
+            if self.n_read == 2: raise KeyboardInterrupt # while it is encoded
+            yield 'one', 'more'
+    with pytest.raises(KeyboardInterrupt): encode(pairs=Failing())
+    assert list(folder.iterdir()) == []
+
+def test_two_texts_that_differ_at_the_end(encoded):
+    encode = encoded[0]
+    texts = [[('a'*3000, 'b'), ('c', end)] for end in ('d', 'e')]
+    found = [encode(pairs=text)['fingerprint'] for text in texts]
+    assert found[0] != found[1]
+    assert encode(pairs=[('ab', 'c')]) != encode(pairs=[('a', 'bc')])

@@ -6,11 +6,13 @@ from itertools import product
 from random import Random
 from unittest import mock
 import pytest, torch
-from transformer_nb.core import BOS, EOS
+from transformer_nb import decoding
+from transformer_nb.core import BOS, EOS, InputError
 from transformer_nb.data import pad
-from transformer_nb.decoding import (Cache, alignment, beam_search, greedy, length_penalty,
-                                     next_logits, output_limits, power_penalty, search)
-from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.decoding import (Cache, alignment, beam_search, draw_tokens, greedy,
+                                     length_penalty, next_logits, output_limits,
+                                     power_penalty, sample, search)
+from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 
 def best_ids(model, sentences, beam_size=1, **options):
     found = search(model, sentences, beam_size=beam_size, **options)
@@ -50,7 +52,7 @@ def log_probs_of(model, sentence, prefix):
 
 def token_ids(ids): return [t for t in ids if t != EOS]
 
-def plain_beam(model, sentence, k, alpha, n_best, penalty):
+def plain_beam(model, sentence, k, alpha, n_best, penalty, min_len=0):
     """The definition, one hypothesis at a time, without a cache and without an early stop
 
     Returns (score, ids, log-probabilities) of the `n_best`.
@@ -61,6 +63,7 @@ def plain_beam(model, sentence, k, alpha, n_best, penalty):
         candidates = []
         for ids, log_probs in live:
             for token, p in enumerate(log_probs_of(model, sentence, ids).tolist()):
+                if token == EOS and n <= min_len: continue
                 candidates.append((ids + [token], log_probs + [p]))
         kept = sorted(candidates, key=lambda c: -sum(c[1]))[:k]
         ended += [c for c in kept if c[0][-1] == EOS]
@@ -89,6 +92,18 @@ def test_equals_the_plain_search(norm, beam_size):
             for s, hypotheses in zip(sentences, found):
                 check(hypotheses, plain_beam(model, s, beam_size, **options))
 
+@pytest.mark.parametrize('beam_size, min_len', [(1, 3), (3, 1), (3, 6), (13, 9)])
+def test_minimum_length_equals_the_plain_search(beam_size, min_len):
+    for end in (1., 5.):
+        model = random_model(1, end=end, max_len=10)
+        sentences = random_sentences(1, 3)
+        options = dict(alpha=0.6, n_best=min(beam_size, 3), min_len=min_len)
+        found = search(model, sentences, 20, beam_size=beam_size, **options)
+        for s, hypotheses in zip(sentences, found):
+            assert min(len(h.ids) for h in hypotheses) >= min_len
+            check(hypotheses, plain_beam(model, s, beam_size, **options,
+                                         penalty=length_penalty))
+
 def exhaustive(model, sentence, alpha, penalty):
     v, limit = model.config.vocab_size, model.config.max_len
     words = token_ids(range(v))
@@ -111,7 +126,8 @@ def test_as_wide_as_the_space_is_exhaustive(norm, vocab_size, limit):
         wide = vocab_size * (vocab_size - 1)**(limit - 1) # continuations in the last step
         for alpha, penalty in product((0., 0.6, 2.), (length_penalty, power_penalty)):
             options = dict(alpha=alpha, penalty=penalty)
-            found = search(model, sentences, beam_size=wide, n_best=4, **options)
+            src = pad([s + [EOS] for s in sentences])
+            found = beam_search(model, src, wide, n_best=4, **options)
             for s, hypotheses in zip(sentences, found):
                 check(hypotheses, exhaustive(model, s, **options)[:4])
 
@@ -181,6 +197,157 @@ def test_arguments():
     [few] = search(model, [[5]], beam_size=20, n_best=20)
     check(few, plain_beam(model, [5], 20, 0.6, 20, length_penalty))
 
+@pytest.mark.parametrize('options, message', [
+    (dict(beam_size=0), 'beam_size is 0; it must be from 1 to 256'),
+    (dict(beam_size=257), 'beam_size is 257'),
+    (dict(beam_size=6000), 'beam_size is 6000'),
+    (dict(beam_size=99999999999999999999), 'beam_size is 99999999999999999999'),
+    (dict(alpha=-0.5), 'alpha is -0.5; it must be from 0 to 10'),
+    (dict(alpha=float('nan')), 'alpha is nan'),
+    (dict(alpha=float('inf')), 'alpha is inf'),
+    (dict(min_len=-1), 'min_len is -1; it must be from 0 to 11'),
+    (dict(min_len=12), 'min_len is 12'),
+    (dict(precision='fp16'), "precision is 'fp16'; it must be fp32 or bf16")])
+def test_search_refuses(options, message):
+    with pytest.raises(InputError, match=message): search(random_model(8), [[5]], **options)
+
+@pytest.mark.parametrize('options, message', [
+    (dict(temperature=0.), 'temperature is 0.0; it must be from 1e-6 to 1e6'),
+    (dict(temperature=float('nan')), 'temperature is nan'),
+    (dict(temperature=float('inf')), 'temperature is inf'),
+    (dict(top_k=0), 'top_k is 0; it must be at least 1'),
+    (dict(top_p=0.), 'top_p is 0.0; it must be above 0 and at most 1'),
+    (dict(top_p=1.5), 'top_p is 1.5'),
+    (dict(top_p=float('nan')), 'top_p is nan'),
+    (dict(min_len=12), 'min_len is 12'),
+    (dict(precision='half'), "precision is 'half'")])
+def test_sample_refuses(options, message):
+    with pytest.raises(InputError, match=message): sample(random_model(8), [[5]], **options)
+
+@pytest.mark.parametrize('how', [search, sample])
+def test_a_sentence_beyond_the_positions_is_named(how):
+    model = random_model(8) # 12 positions
+    assert len(how(model, [[5], [6] * 11])) == 2
+    with pytest.raises(InputError, match='sentence 2 has 12 tokens; the model .* most 11'):
+        how(model, [[5], [6] * 12, [7]])
+
+@pytest.mark.parametrize('wrong', [float('nan'), float('inf'), -float('inf')])
+@pytest.mark.parametrize('vocab_size', [12, 100]) # `top_tokens` has a way for each
+@pytest.mark.parametrize('how', [search, sample])
+def test_nan_is_an_error(how, vocab_size, wrong):
+    model = random_model(8, vocab_size=vocab_size)
+    model.decoder.layers[0].feed_forward.outer.weight[0, 0] = wrong
+    with pytest.raises(InputError, match='NaN'): how(model, [[5], [6, 7]])
+
+def test_nan_in_a_single_sentence_is_an_error():
+    model = random_model(8)
+    model.src_embedding.weight[7] = torch.nan
+    assert len(search(model, [[5], [6]])) == 2
+    with pytest.raises(InputError, match='NaN'): search(model, [[5], [6, 7], [6]])
+
+@pytest.mark.parametrize('beam_size', [1, 4, 40])
+@pytest.mark.parametrize('batch_tokens', [1, 100, 1000])
+def test_memory_is_bounded(beam_size, batch_tokens):
+    "By the positions of the hypotheses, too; but for a sentence alone"
+    model = random_model(8, max_len=90, end=9.)
+    sentences = random_sentences(8, 120, longest=60) + [[5]] * 60
+    assert max(len(s) for s in sentences) + 50 > 90
+    batches = list(decoding._batches(model, sentences, batch_tokens, beam_size))
+    for rows, src in batches:
+        n, s = src.shape
+        t = int(output_limits(model, src).max())
+        assert n == len(rows) and t == min(s + 49, 90)
+        small = n * s <= batch_tokens and n * beam_size * t <= 16 * batch_tokens
+        assert small or n == 1
+    assert sorted(i for rows, _ in batches for i in rows) == list(range(180))
+    assert len(batches) == 180 or batch_tokens > 1
+
+def test_the_budget_is_used():
+    "As many sentences per batch as the two bounds allow"
+    model = random_model(8, max_len=200)
+    def n_rows(n_tokens, beam_size):
+        sentences = [[5] * (n_tokens - 1)] * 2000
+        rows, _ = next(decoding._batches(model, sentences, 4096, beam_size))
+        return len(rows)
+    assert n_rows(40, 4) == 4096 // 40
+    assert 0 <= 16 * 4096 // (4*51) - n_rows(2, 4) < 10
+    assert 0 <= 16 * 4096 // (64*51) - n_rows(2, 64) < 10
+
+def test_bf16_is_close():
+    torch.manual_seed(4)
+    model = Transformer(TransformerConfig.tiny(12)).eval()
+    sentences = random_sentences(4, 20)
+    exact = search(model, sentences)
+    rounded = search(model, sentences, precision='bf16')
+    assert [h.score for [h] in exact] != [h.score for [h] in rounded]
+    for [a], [b] in zip(exact, rounded): assert abs(a.score - b.score) < 0.3
+    for h in sample(model, sentences, precision='bf16'): assert h.score <= 0
+
+def drawn(model, sentences, seed=0, **options):
+    generator = torch.Generator().manual_seed(seed)
+    return sample(model, sentences, generator=generator, **options)
+
+@pytest.mark.parametrize('options', [
+    {}, dict(temperature=3., top_k=7), dict(top_p=0.5, min_len=6)])
+def test_samples(options):
+    model, sentences = random_model(3, max_len=40), random_sentences(3, 30)
+    found = drawn(model, sentences, **options)
+    for batch_tokens in (1, 60): # company does not matter
+        others = drawn(model, sentences, batch_tokens=batch_tokens, **options)
+        assert [h.ids for h in others] == [h.ids for h in found]
+    for s, h in zip(sentences, found):
+        n = len(h.log_probs)
+        read, labels = ([BOS] + h.ids)[:n], (h.ids + [EOS])[:n]
+        logits = model(torch.tensor([s + [EOS]]), torch.tensor([read]))
+        log_p = logits[0].log_softmax(-1)
+        wanted = log_p[range(n), labels].tolist()
+        check([h], [(sum(wanted), h.ids, wanted)])
+        assert len(h.ids) >= options.get('min_len', 0)
+        for row, token in zip(log_p.tolist(), labels):
+            likelier = sum(p > row[token] for p in row)
+            assert likelier < options.get('top_k', 12)
+
+def test_samples_are_drawn_anew():
+    model, sentences = random_model(3, max_len=40), [[5, 6, 7]] * 20
+    def ids(found): return [h.ids for h in found]
+    first = ids(drawn(model, sentences))
+    assert len(set(map(tuple, first))) > 5
+    assert first == ids(drawn(model, sentences)) != ids(drawn(model, sentences, seed=1))
+    generator = torch.Generator().manual_seed(0)
+    in_turn = [ids(sample(model, sentences, generator=generator)) for _ in range(2)]
+    assert in_turn[0] == first != in_turn[1]
+    generator.manual_seed(0) # the sentences may come in several calls
+    in_parts = [ids(sample(model, sentences[:n], generator=generator)) for n in (3, 16, 1)]
+    assert sum(in_parts, []) == first
+    torch.manual_seed(5) # without a generator: the global one
+    globally = ids(sample(model, sentences))
+    torch.manual_seed(5)
+    assert ids(sample(model, sentences)) == globally
+    assert sample(model, []) == []
+
+@pytest.mark.parametrize('tame', [dict(top_k=1), dict(top_p=1e-9), dict(temperature=1e-6)])
+def test_tame_samples_are_greedy(tame):
+    model, sentences = random_model(7, max_len=30), random_sentences(7, 20)
+    for min_len in (0, 8):
+        [*wanted] = best_ids(model, sentences, min_len=min_len)
+        assert [h.ids for h in drawn(model, sentences, min_len=min_len, **tame)] == wanted
+
+def test_samples_stop_at_the_limit():
+    model, sentences = random_model(5, end=-60., max_len=70), random_sentences(5, 5)
+    for s, h in zip(sentences, drawn(model, sentences)):
+        assert len(h.ids) == len(h.log_probs) == min(len(s) + 50, 70)
+
+def test_draw_tokens_at_the_edges():
+    logits = torch.tensor([[0., 3., 3., -torch.inf, 1.]] * 3)
+    numbers = torch.tensor([0., 0.5, 1 - 2**-24])
+    assert draw_tokens(logits, numbers).tolist()[2] == 0 # never the impossible one
+    assert set(draw_tokens(logits, numbers, top_p=0.1).tolist()) <= {1, 2}
+    assert draw_tokens(logits, numbers, top_k=100).tolist() == \
+        draw_tokens(logits, numbers, top_p=1.).tolist()
+    exact = torch.tensor([[0.5, 0.25, 0.25]] * 3).log()
+    # the first alone has at least 0.5, and no more is taken
+    assert draw_tokens(exact, numbers, top_p=0.5).tolist() == [0, 0, 0]
+
 def test_the_source_is_not_copied_per_hypothesis():
     model, src = random_model(9), pad([[5, 6, EOS], [7, EOS]])
     one, four = Cache(model, src, 8), Cache(model, src, 8, beam_size=4)
@@ -197,3 +364,7 @@ def test_alignment():
     weights = alignment(model, sentence, ids)
     assert weights.shape == (len(ids) + 1, 4)
     assert torch.allclose(weights.sum(1), torch.ones(len(ids) + 1).double())
+    src, tgt = torch.tensor([sentence + [EOS]]), torch.tensor([[BOS] + ids])
+    layers = attention_weights(model, src, tgt)['cross'] # of two layers
+    assert torch.equal(weights, layers[-1, 0].mean(0))
+    assert torch.equal(alignment(model, sentence, ids, layer=0), layers[0, 0].mean(0))

@@ -1,48 +1,98 @@
 """What is installed is the package and nothing else; importing it needs no notebook or
 development tool, nor what loads slowly."""
-import platform, shutil, subprocess, sys, zipfile
+import os, platform, shutil, subprocess, sys, tarfile, zipfile
+from email import message_from_bytes
 from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(p.stem for p in (ROOT/'transformer_nb').glob('[a-z]*.py'))
+BUILD = 'import sys, setuptools.build_meta as s; s.build_sdist(sys.argv[1])'
 
-def python(code, **options):
+def python(code, *arguments, **options):
     "What a Python of its own prints"
-    run = subprocess.run([sys.executable, '-W', 'error', '-c', code], check=True,
-                         capture_output=True, text=True, **options)
+    run = subprocess.run([sys.executable, '-W', 'error', '-c', code, *arguments],
+                         check=True, capture_output=True, text=True, **options)
     return run.stdout
 
-def test_wheel_has_what_belongs(tmp_path):
-    source = tmp_path/'source'
-    source.mkdir()
-    left_out = shutil.ignore_patterns('__pycache__', '.*')
-    for name in ('setup.py', 'settings.ini', 'README.md', 'LICENSE'):
-        shutil.copy(ROOT/name, source)
-    for name in ('transformer_nb', 'tests', 'nbs'):
-        shutil.copytree(ROOT/name, source/name, ignore=left_out)
-    options = ['-qq', '--no-deps', '--no-build-isolation', '-w', tmp_path]
-    build = [sys.executable, '-m', 'pip', 'wheel', *options, '.']
-    subprocess.run(build, cwd=source, check=True)
-    [wheel] = tmp_path.glob('*.whl')
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {f'transformer_nb/{m}.py' for m in MODULES} <= set(names)
-    for name in names:
-        is_module = name.startswith('transformer_nb/') and name.endswith('.py')
-        assert is_module or '.dist-info/' in name, name
+@pytest.fixture(scope='module')
+def sdist(tmp_path_factory):
+    "The package as a source archive, built from a copy of the checkout"
+    folder = tmp_path_factory.mktemp('package')
+    checkout = folder/'checkout'
+    checkout.mkdir()
+    files = [path for path in ROOT.iterdir() if path.is_file()]
+    for path in files: shutil.copy(path, checkout)
+    for name in ('transformer_nb', 'tests', 'tools', 'benchmarks'):
+        shutil.copytree(ROOT/name, checkout/name,
+                        ignore=shutil.ignore_patterns('__pycache__'))
+    python(BUILD, folder, cwd=checkout)
+    [archive] = folder.glob('*.tar.gz')
+    return archive
 
-def imports(modules): return '\n'.join(f'import transformer_nb.{m}' for m in modules)
+@pytest.fixture(scope='module')
+def wheel(sdist):
+    "The wheel that pip builds from the source archive"
+    options = ['-qq', '--no-deps', '--no-index', '--no-build-isolation', '--use-pep517']
+    build = [sys.executable, '-m', 'pip', 'wheel', *options, '-w', sdist.parent, sdist]
+    subprocess.run(build, check=True)
+    [built] = sdist.parent.glob('*.whl')
+    return zipfile.ZipFile(built)
 
-def test_no_development_tool_is_imported():
-    tools = ['IPython', 'nbdev', 'jupyterlab', 'nbclient', 'pytest', 'hypothesis', 'spacy',
-             'transformers', 'matplotlib_inline']
-    hide = f'import sys\nfor m in {tools}: sys.modules[m] = None\n'
-    python(hide + imports(MODULES), cwd='/')
+def test_sdist_has_what_belongs(sdist):
+    with tarfile.open(sdist) as archive: names = archive.getnames()
+    folders = {name.split('/')[1] for name in names if name.count('/') > 1}
+    assert folders == {'transformer_nb', 'transformer_nb.egg-info'}
 
-def test_nothing_is_drawn_before_it_is_drawn():
-    "pyplot is slow to import"
-    loaded = python(f'{imports(MODULES)}\nimport sys\nprint("matplotlib" in sys.modules)')
-    assert loaded.strip() == 'False'
+def test_wheel_has_what_belongs(wheel):
+    names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}
+    modules = {f'transformer_nb/{m}.py' for m in [*MODULES, '__init__', '_modidx']}
+    assert names == modules | {'transformer_nb/py.typed'}
+    assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
+
+def test_description_stands_alone(wheel):
+    "A package index has neither the figures nor the files that README.md links to"
+    [name] = [n for n in wheel.namelist() if n.endswith('.dist-info/METADATA')]
+    metadata = message_from_bytes(wheel.read(name))
+    assert metadata['License-Expression'] == 'Apache-2.0'
+    assert 'Typing :: Typed' in metadata.get_all('Classifier')
+    text = metadata.get_payload()
+    assert text.lstrip().startswith('# transformer_nb')
+    assert '.ipynb)' not in text and '![' not in text and '*Figure' not in text
+
+# What does not belong to the package, and what is slow and needed by a few functions only
+HIDDEN = ['IPython', 'nbdev', 'jupyterlab', 'nbclient', 'pytest', 'hypothesis', 'spacy',
+          'transformers', 'matplotlib_inline', 'matplotlib']
+
+def test_nothing_needless_is_imported():
+    hide = f'import sys\nfor m in {HIDDEN}: sys.modules[m] = None\n'
+    imports = '\n'.join(f'import transformer_nb.{m}' for m in MODULES)
+    python(hide + imports, cwd='/')
+
+def test_help_loads_nothing_slow():
+    script = Path(sys.executable).with_name('tnb_translate')
+    command = [sys.executable, '-X', 'importtime', script, '--help']
+    run = subprocess.run(command, check=True, capture_output=True, text=True)
+    imported = {line.split('|')[-1].strip() for line in run.stderr.splitlines()}
+    assert 'transformer_nb.commands' in imported
+    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython'}
+    assert not slow & imported
+
+def test_hooks_of_nbdev_change_no_file(tmp_path):
+    checkout = tmp_path/'checkout'
+    checkout.mkdir()
+    for name in ('.gitattributes', '.gitignore', 'settings.ini'):
+        shutil.copy(ROOT/name, checkout)
+    env = {**os.environ, 'HOME': str(tmp_path)} # it also writes there, for Jupyter
+    def run(*command):
+        done = subprocess.run(command, cwd=checkout, env=env, check=True,
+                              capture_output=True, text=True)
+        return done.stdout
+    run('git', 'init', '-q')
+    run('git', 'add', '.')
+    run(Path(sys.executable).with_name('nbdev_install_hooks'))
+    assert run('git', 'status', '--porcelain').splitlines() == [
+        'A  .gitattributes', 'A  .gitignore', 'A  settings.ini']
 
 ASK_AGAIN = '''
 import resource, torch

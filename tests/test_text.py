@@ -1,5 +1,5 @@
 "Tokenizers: every string, every learned join, and files damaged on purpose."
-import copy, json, pickle
+import copy, json, os, pickle, unicodedata
 from collections import Counter
 import pytest, tokenizers
 from hypothesis import example, given, settings, strategies as st
@@ -107,10 +107,32 @@ def test_the_library_joins_as_the_book_says(texts): # with many ties
     merges = json.loads(bpe.to_json())['model']['merges']
     assert list(map(tuple, merges)) == learn(words, 40)
 
+NFC = BPETokenizer.train(SENTENCES, 320, 'nfc')
+PLAIN = BPETokenizer.train(SENTENCES, 320, 'punctuation')
+
+EUROPEAN = st.characters(max_codepoint=0x36f) # where all versions of Unicode agree
+
+@quick
+@given(st.one_of(st.text(EUROPEAN), st.lists(SPELLED).map(''.join)))
+@example('a\u0308 «…»\u00a0—\u202f’')
+def test_normalised_as_unicode_says(text):
+    composed = unicodedata.normalize('NFC', text)
+    assert NFC.decode(NFC.encode(text)) == composed
+    assert NFC.encode(text) == NFC.encode(composed) == BPE.encode(composed)
+    plain = PLAIN.decode(PLAIN.encode(text))
+    assert plain == PLAIN.decode(PLAIN.encode(plain)) # once is enough
+    assert not set(plain) & set('“”„‟«»‘’‚‛‹›‐‑‒–—―−…\u00a0\u202f')
+    if text.isascii(): assert plain == text
+
+def test_normalisation_applies_to_the_training_texts():
+    texts = ['«Ma\u0308use»']*3
+    assert len(BPETokenizer.train(texts, 300, 'punctuation').encode('"Mäuse"')) == 3
+    assert len(BPETokenizer.train(texts, 300).encode('"Mäuse"')) > 3
+
 STRANGE = WordTokenizer.train(['</s> \r\n', '\u2028 "\\', ' <unk>'], 'xx', 50)
 
-@pytest.mark.parametrize('tokenizer', [BPE, WORDS, STRANGE],
-                         ids=['pieces', 'words', 'strange'])
+@pytest.mark.parametrize('tokenizer', [BPE, NFC, PLAIN, WORDS, STRANGE],
+                         ids=['pieces', 'nfc', 'punctuation', 'words', 'strange'])
 def test_saved_and_copied(tokenizer, tmp_path):
     path = tmp_path/'new folder'/'tokenizer.json'
     tokenizer.save(path)
@@ -120,7 +142,7 @@ def test_saved_and_copied(tokenizer, tmp_path):
         assert isinstance(again, Tokenizer)
         assert again.vocab_size == tokenizer.vocab_size
         assert again.to_json() == tokenizer.to_json()
-        for text in ['</s>', 'x <pad>\r\n', 'Das Haus am See', '\u2028 "\\']:
+        for text in ['</s>', 'x <pad>\r\n', 'Das Haus am See', '\u2028 "\\', 'a\u0308 »…«']:
             assert again.encode(text) == tokenizer.encode(text)
 
 @settings(max_examples=200, deadline=None)
@@ -137,15 +159,74 @@ def test_a_damaged_file_is_refused_or_still_works(tokenizer, tmp_path_factory, d
     else: # a changed letter: chapter 11's checksums find it
         assert all(i >= UNK for i in again.encode('</s>'))
 
-def test_two_tokens_of_one_id(tmp_path):
-    text, other = BPE.to_json(), BPE.tokenizer.token_to_id('/')
-    assert f'"/": {other},' in text
-    path = tmp_path/'t.json'
-    path.write_text(text.replace(f'"/": {other},', '"/": 1,')) # as if `</s>` were text
-    with pytest.raises(InputError, match='t.json.*id of its own'): BPETokenizer.load(path)
+def refused(content): # why a tokenizer.json is
+    with pytest.raises(ValueError) as caught: BPETokenizer.from_json(json.dumps(content))
+    return str(caught.value).removeprefix('not a tokenizer of pieces: ')
+
+@pytest.mark.parametrize('token, i', [
+    ('/', 1), # a character as if it were `<s>`
+    ('/', BPE.vocab_size), ('/', 10**12), ('/', -1), ('/', None), ('/', '5'), ('/', 4.5)])
+def test_ids_are_those_of_the_rows(token, i):
+    content = json.loads(BPE.to_json())
+    content['model']['vocab'][token] = i
+    assert 'ids should be 0, 1, 2' in refused(content) or 'TypeError' in refused(content)
+
+def test_all_bytes_and_all_joined_tokens_are_there():
+    def renamed(token):
+        content = json.loads(BPE.to_json())
+        vocab = content['model']['vocab']
+        vocab['other'] = vocab.pop(token)
+        return content
+
+    last = BPE.tokenizer.id_to_token(BPE.vocab_size - 1)
+    assert refused(renamed('ÿ')) == 'it should hold all 256 bytes'
+    assert refused(renamed(last)).startswith('it joins ')
+    content = json.loads(BPE.to_json())
+    for joins in ([['a', 'none such']], [['a']], ['a b'], [[1, 2]], 5, None):
+        content['model']['merges'] = joins
+        assert refused(content)
+
+def fixed_padding(n): # the tokens of every text, however short
+    return dict(strategy=dict(Fixed=n), direction='Right', pad_to_multiple_of=None,
+                pad_id=0, pad_type_id=0, pad_token='<pad>')
+
+ENDLESS = dict(Regex='(a+)+b') # on a long row of `a`
+SPLIT = dict(type='Split', pattern=ENDLESS, behavior='Isolated', invert=False)
+REPLACE = dict(type='Replace', pattern=ENDLESS, content='')
+TRUNCATION = dict(direction='Right', max_length=3, strategy='LongestFirst', stride=0)
+BOS_FIRST = dict(type='TemplateProcessing', single=[], pair=[], special_tokens={})
+
+@pytest.mark.parametrize('name, value', [
+    ('padding', fixed_padding(3 * 10**8)),
+    ('truncation', TRUNCATION),
+    ('pre_tokenizer', SPLIT),
+    ('pre_tokenizer', None),
+    ('pre_tokenizer', dict(type='Whitespace')),
+    ('normalizer', REPLACE),
+    ('normalizer', dict(type='Lowercase')),
+    ('decoder', None),
+    ('post_processor', BOS_FIRST),
+    ('added_tokens', []),
+    ('version', '9.9')])
+def test_a_strangers_settings_are_refused(name, value):
+    assert refused(json.loads(BPE.to_json()) | {name: value}).startswith(f'its {name} is ')
+
+@pytest.mark.parametrize('name, value', [
+    ('type', 'WordPiece'), ('dropout', 0.5), ('unk_token', '<unk>'), ('fuse_unk', True),
+    ('continuing_subword_prefix', '##'), ('end_of_word_suffix', '</w>'),
+    ('byte_fallback', True), ('ignore_merges', True), ('new in 2030', 1)])
+def test_a_strangers_model_is_refused(name, value):
+    content = json.loads(BPE.to_json())
+    content['model'][name] = value
+    assert refused(content).startswith(f'its {name} is ')
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path/'t.json')
+    with pytest.raises(InputError, match='t.json is not a file'):
+        BPETokenizer.load(tmp_path/'t.json')
 
 @pytest.mark.parametrize('text', [
-    '', '{}', 'null', '[]',
+    '', '{}', 'null', '[]', '['*10**5,
     '{"kind": "words"}',
     '{"kind": "words", "lang": "de", "words": "abc"}',
     '{"kind": "words", "lang": 5, "words": []}',
@@ -165,13 +246,12 @@ def test_other_kinds_are_refused(tmp_path):
         BPETokenizer.load(tmp_path/'words.json')
     with pytest.raises(FileNotFoundError): BPETokenizer.load(tmp_path/'missing.json')
 
-@pytest.mark.parametrize('decoder, special, problem', [
-    (tokenizers.decoders.ByteLevel(), ['[PAD]', '[UNK]'], 'its first tokens should be'),
-    (None, SPECIAL_TOKENS, 'it should join bytes')])
-def test_other_programs_tokenizers_are_refused(decoder, special, problem, tmp_path):
+@pytest.mark.parametrize('special, problem', [
+    (['[PAD]', '[UNK]'], 'its first tokens should be'),
+    (SPECIAL_TOKENS, 'it should hold all 256 bytes')])
+def test_other_programs_tokenizers_are_refused(special, problem, tmp_path):
     path = tmp_path/'foreign.json'
     foreign = tokenizers.Tokenizer(tokenizers.models.BPE())
-    if decoder: foreign.decoder = decoder
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=special,
                                              show_progress=False)
     foreign.train_from_iterator(SENTENCES, trainer)
@@ -181,7 +261,11 @@ def test_other_programs_tokenizers_are_refused(decoder, special, problem, tmp_pa
         BPETokenizer.load(path)
 
 def test_sizes_and_languages_that_cannot_be():
-    with pytest.raises(InputError, match='at least 260'): BPETokenizer.train(SENTENCES, 259)
+    for size in (259, -1, 10**6 + 1, 10**9, 10**20):
+        with pytest.raises(InputError, match='at least 260 and at most 1000000'):
+            BPETokenizer.train(SENTENCES, size)
+    with pytest.raises(InputError, match="normalize is 'nfkc'; it must be one of: none,"):
+        BPETokenizer.train(SENTENCES, 300, normalize='nfkc')
     with pytest.raises(InputError, match='at least 5'):
         WordTokenizer.train(SENTENCES, 'de', 4)
     with pytest.raises(InputError, match="lang is 'zz'"):

@@ -1,17 +1,22 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
 import json, os, re, signal, subprocess, sys, time
 from itertools import count
+from multiprocessing import active_children
 from pathlib import Path
 import pytest, torch
 from safetensors.torch import load_file
 from transformer_nb import training
-from transformer_nb.checkpoint import Checkpoints, load_model, cpu_state_dict
+from transformer_nb.checkpoint import (
+    Checkpoints, average, cpu_state_dict, load_model, load_verified)
+from transformer_nb.commands import tnb_train
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.training import Progress, Trainer, TrainingConfig, accumulate_gradients
-from transformer_nb.training import batch_groups, plot_training, wrap_model
-from test_commands import BIN, refuses, run, texts, write # noqa: F401 (texts is a fixture)
+from transformer_nb.training import (
+    Progress, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
+    choose_precision, plot_training, valid_loss, wrap_model)
+from test_commands import ( # noqa: F401 (texts is a fixture)
+    BIN, call, refuses, run, texts, write)
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,13 +32,14 @@ def small(dropout=0.):
                                n_decoder_layers=1, dropout=dropout)
     return Transformer(config)
 
-def trainer(folder, **settings):
+def trainer(folder, on_validate=None, **settings):
     torch.manual_seed(0)
     batches = TokenBatches(pairs(150), 100)
     defaults = dict(max_steps=12, warmup_steps=5, valid_every=3, save_every=2, average=3)
     config = TrainingConfig(**defaults | settings)
     valid = list(batches.epoch(0))[:2]
-    return Trainer(small(0.2), batches, valid, config, folder, dict(corpus='random'))
+    return Trainer(small(0.2), batches, valid, config, folder, dict(corpus='random'),
+                   on_validate=on_validate)
 
 def run_to_end(folder, **settings):
     t = trainer(folder, **settings)
@@ -83,7 +89,31 @@ def test_steps_share_every_batch_once():
     for _ in range(len(plan) // 4):
         _, _, group = next(groups)
         seen += group
-    assert seen == plan[:len(seen)]
+    assert [rows.tolist() for rows in seen] == [rows.tolist() for rows in plan[:len(seen)]]
+
+def test_processes_share_the_batches_of_a_step(monkeypatch):
+    batches, config = TokenBatches(pairs(150), 100), TrainingConfig(grad_accum_steps=2)
+    monkeypatch.setattr(training, 'world_size', lambda: 2)
+    shares = []
+    for n in range(2):
+        monkeypatch.setattr(training, 'rank', lambda: n)
+        steps = training._training_steps(batches, config, Progress(), torch.device('cpu'))
+        shares.append(next(steps))
+    (first, n_tokens), (second, known_by_both) = shares
+    assert n_tokens == known_by_both == sum(batch.n_tokens for batch in first + second)
+    for rows, batch in zip(batches.plan(0), [first[0], second[0], first[1], second[1]]):
+        assert torch.equal(batch.src, batches.batch(rows).src)
+
+def test_processes_differ_in_their_dropout(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, 'rank', lambda: 1)
+    trainer(tmp_path, seed=5)
+    assert torch.initial_seed() == 1_000_008
+
+def test_buffers_are_not_sent_around(monkeypatch):
+    "They are the position tables, which no process changes"
+    monkeypatch.setattr(training, 'world_size', lambda: 2)
+    monkeypatch.setattr(training, 'DistributedDataParallel', lambda model, **kwargs: kwargs)
+    assert wrap_model(small(), TrainingConfig()) == dict(broadcast_buffers=False)
 
 def test_one_bad_batch_is_skipped(tmp_path):
     t = trainer(tmp_path)
@@ -93,12 +123,51 @@ def test_one_bad_batch_is_skipped(tmp_path):
     assert all(w.isfinite().all() for w in cpu_state_dict(t.model).values())
 
 def test_ten_bad_batches_stop_the_run(tmp_path):
-    t = trainer(tmp_path, max_steps=40)
+    t = trainer(tmp_path, max_steps=40, valid_every=6)
     on_training_batch(t.model, lambda n, x: x * float('inf') if n >= 6 else x)
-    with pytest.raises(InputError, match='steps 7 to 16'): t.run()
-    again = resumed(tmp_path, max_steps=40) # from the last checkpoint before it stopped
+    with pytest.raises(InputError, match='steps 7 to 16') as error: t.run()
+    _, info = load_verified(tmp_path/'checkpoints'/'best.safetensors')
+    kept = f"best.safetensors keeps the weights of validation loss {info['valid_loss']:.4f}"
+    assert kept in str(error.value)
+    again = resumed(tmp_path, max_steps=40, valid_every=6) # from the checkpoint before
     assert again.progress.step == 14 and again.progress.skipped == 8
     assert all(w.isfinite().all() for w in cpu_state_dict(again.model).values())
+
+@pytest.mark.parametrize('settings', [
+    dict(lr=1e308), dict(lr=1e38, max_steps=1), dict(lr=1e38, save_every=1, valid_every=9),
+    dict(lr=1e30, save_every=1), dict(lr=1e10, max_steps=2)])
+def test_what_diverged_is_not_written(settings, tmp_path):
+    "No weights that are NaN or infinite, no losses either, and no promise about the rest"
+    t = trainer(tmp_path, warmup_steps=1, **settings)
+    with pytest.raises(InputError, match='diverged: .*nothing had been validated before'):
+        t.run()
+    for path in t.checkpoints.folder.iterdir():
+        tensors, _ = load_verified(path)
+        assert all(x.isfinite().all() for x in tensors.values()), path
+    assert not (tmp_path/'metrics.jsonl').exists()
+
+def test_nan_in_a_weight_that_no_sentence_needs(tmp_path):
+    t = trainer(tmp_path)
+    t.model.spare = torch.nn.Parameter(torch.tensor([float('nan')]))
+    with pytest.raises(InputError, match='spare has weights that are not finite'):
+        t.validate()
+    assert not t.checkpoints.folder.exists()
+
+def test_a_diverged_training_is_bad_input(texts, tmp_path):
+    more = ['--max_steps', 1, '--lr', 1e38, '--warmup_steps', 1]
+    done = train(*options(texts, tmp_path/'m', *more))
+    assert done.returncode == 2 and done.stdout == b''
+    assert b'the training has diverged: after step 1' in done.stderr
+    assert not (tmp_path/'m'/'model.safetensors').exists()
+
+@pytest.mark.parametrize('name, value, wanted', [
+    ('lr', float('inf'), 'a finite number'), ('lr', float('nan'), 'a finite number'),
+    ('max_minutes', float('inf'), 'a finite number'),
+    ('seed', 99999999999999999999999, 'from 0 to 4294967295'), ('seed', -1, 'from 0'),
+    ('weights', 'first', 'one of: auto, mean, best, last')])
+def test_settings_out_of_range_are_refused(name, value, wanted):
+    with pytest.raises(InputError, match=f'^{name} is .*; it must be {wanted}'):
+        TrainingConfig(**{name: value})
 
 def test_clipping_limits_the_step(tmp_path):
     t = trainer(tmp_path, max_grad_norm=1e-3, max_steps=2)
@@ -118,7 +187,45 @@ def test_patience(tmp_path):
     lines = trainer(tmp_path, **settings).run()
     losses = [line['valid_loss'] for line in lines]
     assert len(losses) < 500
-    assert min(losses) == losses[-3] == lines[-1]['best_loss']
+    last = lines[-1]
+    assert min(losses) == losses[-3] == last['best_loss']
+    assert last['weights'] == 'mean' # of three, each thrown about by such steps
+    assert last['final_loss'] == last['average_loss'] < last['best_loss']
+
+PATIENT = dict(max_steps=500, lr=0.1, patience=3, valid_every=1)
+
+@pytest.fixture(scope='module')
+def ended(tmp_path_factory):
+    "A training whose best weights are neither its last nor its mean"
+    folder = tmp_path_factory.mktemp('ended')
+    t = run_to_end(folder, **PATIENT)
+    last = t.history[-1]
+    assert last['best_loss'] < min(last['valid_loss'], last['average_loss'])
+    return t
+
+def weights_of(path): return load_verified(path)[0]
+
+@pytest.mark.parametrize('asked', ['auto', 'mean', 'best', 'last'])
+def test_the_model_ends_with_the_weights_asked_for(asked, ended):
+    t = resumed(ended.folder, weights=asked, **PATIENT)
+    last = t.run()[-1]
+    paths = t.checkpoints.paths()
+    best = t.checkpoints.folder/'best.safetensors'
+    files = dict(mean=paths, best=[best], last=paths[-1:])
+    losses = dict(mean='average_loss', best='best_loss', last='valid_loss')
+    chosen = last['weights']
+    assert chosen == ('best' if asked == 'auto' else asked)
+    assert last['final_loss'] == last[losses[chosen]]
+    weights = average(files[chosen])
+    for name, w in cpu_state_dict(t.model).items(): assert torch.equal(w, weights[name])
+
+def test_damaged_best_weights(ended):
+    path = ended.checkpoints.folder/'best.safetensors'
+    data = path.read_bytes()
+    path.write_bytes(data[:-7])
+    with pytest.raises(InputError, match='best.safetensors is damaged'):
+        resumed(ended.folder, **PATIENT).run()
+    path.write_bytes(data)
 
 def test_progress_is_finished():
     c = TrainingConfig(max_steps=10, max_minutes=1, patience=2)
@@ -132,6 +239,20 @@ def test_precision_is_chosen_at_the_start(tmp_path):
     assert TrainingConfig().precision == 'auto'
     expected = 'bf16' if t.device.type == 'cuda' else 'fp32'
     assert t.config.precision == t.run_settings['precision'] == expected
+
+def test_emulated_bf16_is_not_chosen(monkeypatch):
+    "As on a T4, which PyTorch lets compute in bf16, slowly"
+    def has_bf16(including_emulation=True): return including_emulation
+    monkeypatch.setattr(torch.cuda, 'is_bf16_supported', has_bf16)
+    assert choose_precision('auto', torch.device('cuda')) == 'fp32'
+
+def test_validation_has_the_precision_of_the_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, 'choose_precision', lambda *_: 'bf16')
+    t = trainer(tmp_path, max_steps=1, weights='last')
+    t.run()
+    exact, rounded = (valid_loss(t.model, t.valid, name) for name in ('fp32', 'bf16'))
+    assert t.progress.valid_loss == rounded != exact
+    assert abs(rounded - exact) < 0.1
 
 def test_compiled_path_with_a_space_is_refused(monkeypatch):
     monkeypatch.setattr(sys, 'prefix', '/a path')
@@ -174,6 +295,17 @@ def test_damaged_weights_are_left_out_of_the_mean(tmp_path, capsys):
     again.run()
     assert 'left out' in capsys.readouterr().err
     assert len(again.checkpoints.intact()) == 2
+
+def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
+    t, other = run_to_end(tmp_path/'ours'), run_to_end(tmp_path/'other', seed=1)
+    weights = 'weights-00000008.safetensors'
+    data = (other.checkpoints.folder/weights).read_bytes()
+    (t.checkpoints.folder/weights).write_bytes(data)
+    again = resumed(tmp_path/'ours', weights='mean')
+    again.run()
+    assert f'{weights} belongs to another training' in capsys.readouterr().err
+    weights = average(t.checkpoints.paths()[1:])
+    for name, w in cpu_state_dict(again.model).items(): assert torch.equal(w, weights[name])
 
 @pytest.mark.parametrize('change, message', [
     (dict(lr=1e-3), 'lr was 0.005 and is 0.001'),
@@ -241,17 +373,88 @@ def test_longer_after_the_end_is_the_same_training(cadence, tmp_path, half_minut
     assert saved_steps(tmp_path/'parts') == saved_steps(tmp_path/'straight') == [4, 6, 7]
     assert_same_weights(straight, more)
 
-def test_signal_in_the_last_step(tmp_path, capsys):
-    "Stopped at step 4; resumed with 4 as the last, it only validates and takes the mean"
-    t = trainer(tmp_path, valid_every=100)
+@pytest.mark.parametrize('number, limit', [
+    (signal.SIGINT, dict(max_steps=4)), (signal.SIGTERM, dict(max_steps=1)),
+    (signal.SIGTERM, dict(max_minutes=1e-9))])
+def test_signal_then_no_step_left(number, limit, tmp_path, capsys):
+    "Stopped at step 4; resumed at or past its limit, it only validates and ends"
+    t = trainer(tmp_path, valid_every=100, save_every=100)
     def interrupt(n, logits):
-        if n == 3: os.kill(os.getpid(), signal.SIGINT)
+        if n == 3: os.kill(os.getpid(), number)
     on_training_batch(t.model, interrupt)
     message = 'stopped after step 4; go on with --resume'
     with pytest.raises(KeyboardInterrupt, match=message): t.run()
     assert 'finishing this step, then saving a checkpoint' in capsys.readouterr().err
-    lines = resumed(tmp_path, valid_every=100, max_steps=4).run()
-    assert [line['step'] for line in lines] == [4] and 'average_loss' in lines[0]
+    again = resumed(tmp_path, valid_every=100, save_every=100, **limit)
+    [line] = again.run()
+    assert line['step'] == 4
+    assert line['valid_loss'] == line['average_loss'] == line['best_loss']
+    assert_same_weights(t, again)
+
+# Batches made ahead
+
+def test_workers_change_no_bit(tmp_path):
+    "Two make batches, the training is broken off, and it ends without them"
+    straight = run_to_end(tmp_path/'straight', workers=0, grad_accum_steps=2)
+    broken = trainer(tmp_path/'broken', workers=2, grad_accum_steps=2)
+    def crash(n, logits):
+        if n == 13: raise MemoryError # in step 7, after checkpoint 6
+    on_training_batch(broken.model, crash)
+    with pytest.raises(MemoryError): broken.run()
+    more = dict(grad_accum_steps=2, max_steps=9)
+    resumed(tmp_path/'broken', workers=2, **more).run()
+    again = resumed(tmp_path/'broken', workers=0, grad_accum_steps=2)
+    again.run()
+    losses = [[line['train_loss'] for line in t.history] for t in (straight, again)]
+    assert losses[0] == losses[1]
+    assert_same_weights(straight, again)
+    assert not active_children()
+
+def test_workers_leave_signals_to_the_training(tmp_path):
+    "Ctrl-C reaches every process of a terminal; whether to end is decided by the loop"
+    t = trainer(tmp_path, workers=1)
+    def interrupt_worker(n, logits):
+        if n != 3: return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(active_children()[0].pid, number)
+    on_training_batch(t.model, interrupt_worker)
+    assert t.run()[-1]['step'] == 12
+    assert not active_children()
+
+# The lines of metrics.jsonl
+
+def untimed(history):
+    timed = ('tokens_per_second', 'seconds')
+    return [{k: v for k, v in line.items() if k not in timed} for line in history]
+
+@pytest.mark.parametrize('max_steps', [6, 12]) # ended before, and at the end
+def test_lost_metrics_are_written_anew(max_steps, tmp_path):
+    straight, folder = run_to_end(tmp_path/'straight'), tmp_path/'parts'
+    run_to_end(folder, max_steps=max_steps)
+    for harm in (None, b'', b'\xff\0', b'[1, 2]\n', b'{"step": 3'):
+        if harm is None: (folder/'metrics.jsonl').unlink()
+        else: (folder/'metrics.jsonl').write_bytes(harm)
+        again = resumed(folder)
+        steps = [line['step'] for line in read_metrics(folder)]
+        assert steps == [*range(3, max_steps + 1, 3)]
+    again.run()
+    assert untimed(read_metrics(folder)) == untimed(straight.history)
+
+def test_on_validate_gets_each_new_line(tmp_path):
+    first, more = [], []
+    trainer(tmp_path, first.append, max_steps=6).run()
+    again = trainer(tmp_path, more.append)
+    assert again.resume()
+    history = again.run()
+    assert [line['step'] for line in first + more] == [3, 6, 9, 12]
+    assert [line | history[-1] for line in more[-1:]] == history[-1:]
+
+def test_on_validate_is_for_the_first_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, 'rank', lambda: 1)
+    lines = []
+    history = training.MetricsLog(tmp_path, [], lines.append)
+    history.report(Progress(valid_loss=1.))
+    assert lines == [] and len(history) == 1 and not history.path.exists()
 
 # The command
 
@@ -263,6 +466,8 @@ def options(texts, out, *more):
     settings = ['--vocab_size', 400, '--save_every', 2, '--valid_every', 2, '--average', 3,
                 '--batch_tokens', 512, '--warmup_steps', 5]
     return ['--out', out, *files, *settings, *more]
+
+def train(*arguments): return call(tnb_train, [str(x) for x in arguments])
 
 def two_processes(*arguments):
     torchrun = ['torchrun', '--standalone', '--nproc_per_node=2', '--no-python', '--']
@@ -303,36 +508,35 @@ def test_ctrl_c_ends_with_a_checkpoint_and_resumes(texts, tmp_path):
     assert process.returncode == 130 and 'Traceback' not in err, err
     stopped = re.search(r'tnb_train: stopped after step (\d+); go on with --resume', err)
     step = int(stopped[1])
-    more = run('tnb_train', *arguments('--max_steps', step + 2, '--resume'))
+    more = train(*arguments('--max_steps', step + 2, '--resume'))
     assert more.returncode == 0, more.stderr.decode()
     assert f'continued after step {step}' in more.stderr.decode()
     load_model(tmp_path/'m')
 
 def test_resume_of_nothing_begins_anew_and_says_so(texts, tmp_path):
-    done = run('tnb_train', *options(texts, tmp_path/'m', '--max_steps', 1, '--resume'))
+    done = train(*options(texts, tmp_path/'m', '--max_steps', 1, '--resume'))
     assert done.returncode == 0
     assert b'holds no checkpoint; starting from the beginning' in done.stderr
 
-@pytest.mark.slow
 def test_resume_refuses_another_corpus_or_vocabulary(texts, tmp_path):
-    done = run('tnb_train', *options(texts, tmp_path/'m', '--max_steps', 1))
+    done = train(*options(texts, tmp_path/'m', '--max_steps', 1))
     assert done.returncode == 0, done.stderr.decode()
     other_way = {'--src': '--tgt', '--tgt': '--src'}
     arguments = options(texts, tmp_path/'m', '--max_steps', 2, '--resume')
     swapped = [other_way.get(x, x) for x in arguments]
-    refuses(run('tnb_train', *swapped), 'another training', 'corpus was')
+    refuses(train(*swapped), 'another training', 'corpus was')
     smaller = options(texts, tmp_path/'m', '--resume', '--vocab_size', 350)
-    refuses(run('tnb_train', *smaller), 'vocab_size_asked was 400 and is 350')
+    refuses(train(*smaller), 'vocab_size_asked was 400 and is 350')
 
 def test_a_folder_with_something_else_is_refused(texts, tmp_path):
     write(tmp_path/'notes.txt', ['mine'])
     for more in ([], ['--resume']):
-        refuses(run('tnb_train', *options(texts, tmp_path, *more)), 'not empty')
+        refuses(train(*options(texts, tmp_path, *more)), 'not empty')
     assert (tmp_path/'notes.txt').read_text() == 'mine\n'
 
 def test_vocabulary_larger_than_the_data_gives(texts, tmp_path):
     more = ['--max_steps', 1, '--vocab_size', 50_000]
-    done = run('tnb_train', *options(texts, tmp_path/'m', *more))
+    done = train(*options(texts, tmp_path/'m', *more))
     assert done.returncode == 0, done.stderr.decode()
     message = r'vocabulary of \d+ tokens \(the texts give no more; 50000 were asked for\)'
     assert re.search(message, done.stderr.decode())
@@ -344,12 +548,12 @@ def all_from(path): # training and validation, both sides
 def test_only_long_lines(texts, tmp_path):
     write(tmp_path/'long', ['sehr ' * 3000] * 3)
     arguments = ['--out', tmp_path/'m', *all_from(tmp_path/'long'), '--vocab_size', 300]
-    done = run('tnb_train', *arguments)
+    done = train(*arguments)
     refuses(done, 'no sentence pair is left to train on', '3 too long')
     assert not (tmp_path/'m').exists()
 
 def test_budget_smaller_than_any_sentence(texts, tmp_path):
-    done = run('tnb_train', *options(texts, tmp_path/'m', '--batch_tokens', 3))
+    done = train(*options(texts, tmp_path/'m', '--batch_tokens', 3))
     refuses(done, 'no sentence pair is left', 'at most 3 tokens')
 
 def test_dropped_pairs_are_counted(texts, tmp_path):
@@ -360,7 +564,7 @@ def test_dropped_pairs_are_counted(texts, tmp_path):
     de, en = tmp_path/'de', tmp_path/'en'
     arguments = ['--out', tmp_path/'m', '--src', de, '--tgt', en, '--valid_src', de,
                  '--valid_tgt', en, '--vocab_size', 300, '--max_steps', 1]
-    done = run('tnb_train', *arguments)
+    done = train(*arguments)
     message = b'100 pairs to train on, left out: 1 empty, 1 too long, 1 out of proportion'
     assert message in done.stderr
     first = read_metrics(tmp_path/'m')[0]
@@ -379,7 +583,7 @@ def full_disk(tmp_path):
     subprocess.run(['umount', folder])
 
 def test_full_disk(texts, full_disk):
-    done = run('tnb_train', *options(texts, full_disk/'m', '--max_steps', 1))
+    done = train(*options(texts, full_disk/'m', '--max_steps', 1))
     refuses(done, 'state-00000000.safetensors', 'No space left on device')
     assert not list(full_disk.rglob('.*.tmp'))
 
@@ -392,12 +596,12 @@ def test_full_disk_keeps_the_checkpoint_before(full_disk):
 
 def test_unwritable_folder(texts, tmp_path):
     write(tmp_path/'file', ['x'])
-    refuses(run('tnb_train', *options(texts, tmp_path/'file'/'m')), 'file')
+    refuses(train(*options(texts, tmp_path/'file'/'m')), 'file')
 
 def test_bf16_needs_a_gpu(texts, tmp_path):
     if torch.cuda.is_available(): pytest.skip('there is a GPU here')
     def with_precision(name):
-        return run('tnb_train', *options(texts, tmp_path/'m', '--precision', name))
+        return train(*options(texts, tmp_path/'m', '--precision', name))
     refuses(with_precision('bf16'), 'needs a CUDA GPU')
     refuses(with_precision('fp64'), "'fp64'", 'auto, fp32 or bf16')
 
@@ -408,6 +612,14 @@ def test_the_bar_shows_what_matters(tmp_path, monkeypatch, capsys):
     trainer(tmp_path, max_minutes=5).run()
     err = capsys.readouterr().err
     for word in ('loss=', 'valid_ppl=', 'tok/s=', 'lr=', '12/12'): assert word in err
+
+def test_the_bar_bears_large_numbers(monkeypatch, capsys):
+    monkeypatch.delenv('IN_TEST')
+    p, c = Progress(step=1, seconds=1., valid_loss=5000.), TrainingConfig(max_minutes=1e308)
+    with ProgressBar(p, c) as bar:
+        bar.show(p)
+        bar.refresh()
+    assert 'valid_ppl=inf' in capsys.readouterr().err
 
 def test_learning_curve(tmp_path):
     ax = plot_training([dict(pairs=3)] + trainer(tmp_path).run())

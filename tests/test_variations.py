@@ -259,15 +259,19 @@ def test_command_refuses(options, words, tmp_path):
     assert not out.exists()
     for word in words: assert word in error
 
-@pytest.mark.parametrize('text', [
-    '{"row": "base", "seed": 0, "settings": "x"}\nhalf a li',
-    '{"row": "base", "seed": 0}\n7'])
-def test_command_names_a_damaged_line(text, tmp_path):
-    (tmp_path/'x').write_text(text)
-    done = run('--corpus', 'mini', '--out', tmp_path/'x')
-    assert done.returncode == 2, done.stderr
-    assert b'x:2: not a JSON object' in done.stderr
-    assert done.stderr.count(b'\n') == 1, done.stderr
+WHOLE = b'{"row": "base", "seed": 0, "settings": "x"}\n'
+
+@pytest.mark.parametrize('line', [
+    b'half a li', b'7', b'{}', b'[1]', b'{"row": ["base"], "seed": 0}',
+    b'{"row": "base", "seed": {}}'])
+def test_a_damaged_line_is_named(line, tmp_path):
+    (tmp_path/'x').write_bytes(WHOLE + line)
+    with pytest.raises(InputError, match='x:2: not a result'): read_results(tmp_path/'x')
+
+def test_a_file_that_is_not_text(tmp_path):
+    (tmp_path/'x').write_bytes(WHOLE + b'\xff\x00')
+    with pytest.raises(InputError, match='x:2: byte 0xff is not UTF-8'):
+        read_results(tmp_path/'x')
 
 @pytest.mark.slow
 def test_command(tmp_path):

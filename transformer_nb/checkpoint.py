@@ -5,16 +5,18 @@
 # %% auto #0
 __all__ = ['cpu_state_dict', 'save_model', 'load_model', 'load_weights', 'save_verified', 'load_verified', 'random_state',
            'set_random_state', 'training_state', 'set_training_state', 'fingerprint', 'check_same_run', 'average',
-           'Checkpoints', 'last_weights', 'remove_half_written', 'check_output_folder']
+           'Checkpoints', 'last_weights', 'remove_half_written', 'check_output_folder', 'training_lock']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
-import hashlib, json, random, sys
-from collections.abc import Callable, Collection, Iterable
+import hashlib, json, math, os, random, re, sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 import numpy as np
 import tokenizers
 import torch
+from fastcore.basics import patch
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -66,11 +68,16 @@ def load_model(folder:str|Path,                  # what `save_model` wrote
     if not (folder/'config.json').is_file():
         raise InputError(f'{folder} is not a model folder: it has no config.json')
     config, checksums = _load_part(folder/'config.json', _read_config)
+    weights_path = folder/'model.safetensors'
+    _load_part(weights_path, partial(_check_header, config))
     for name, sha256 in checksums.items():
         _load_part(folder/name, partial(_verify_sha256, sha256=sha256))
     tokenizer = BPETokenizer.load(folder/'tokenizer.json')
+    if tokenizer.vocab_size != config.vocab_size:
+        raise InputError(f'{folder}: tokenizer.json has {tokenizer.vocab_size} tokens; '
+                         f'vocab_size in config.json is {config.vocab_size}')
     model = Transformer(config)
-    _load_part(folder/'model.safetensors', partial(_read_weights, model))
+    _load_part(weights_path, partial(_read_weights, model))
     return model.to(device).eval(), tokenizer
 
 # %% ../nbs/11_checkpoint.ipynb #f0824d48
@@ -78,6 +85,7 @@ def _load_part(path:Path,     # a file of a model folder
                read:Callable, # what reads it
               ):              # what `read` returns
     "Raise `InputError` that names the file where it cannot be read"
+    _check_file(path)
     try: return read(path)
     except OSError: raise
     except KeyError as e: reason = f'it has no {e}'
@@ -90,16 +98,53 @@ def _read_config(path:Path
     config = json.loads(path.read_text(encoding='utf8'))
     version = config['format']
     if version not in (1, 2):
-        raise ValueError(f'its format is {version}; this program reads formats 1 and 2')
+        raise ValueError(f'its format is {version!r}; this program reads formats 1 and 2')
     names = ('tokenizer.json', 'model.safetensors')
     checksums = {name: config['sha256'][name] for name in names}
     return TransformerConfig.from_json(json.dumps(config['model'])), checksums
 
+# %% ../nbs/11_checkpoint.ipynb #0c4f86c7
+_MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
+
+def _check_file(path:Path):
+    "A pipe or a device in place of a file could be read for ever"
+    if not path.is_file(): raise InputError(f'{path} is missing, or not a plain file')
+    if path.suffix == '.json' and path.stat().st_size > _MAX_JSON:
+        raise InputError(f'{path} is damaged: it has more than {_MAX_JSON:,} bytes')
+
 # %% ../nbs/11_checkpoint.ipynb #d0dab6b1
 def _verify_sha256(path:Path, sha256:str):
     "Raise `ValueError` where the file has another checksum"
-    if _sha256(path.read_bytes()) != sha256:
+    with open(path, 'rb') as file: digest = hashlib.file_digest(file, 'sha256')
+    if digest.hexdigest() != sha256:
         raise ValueError('it is not the file that was saved with config.json')
+
+# %% ../nbs/11_checkpoint.ipynb #acda7af8
+def _check_header(config:TransformerConfig, path:Path):
+    "Raise `ValueError` where model and weights differ in size, before memory is taken"
+    with safe_open(path, 'pt') as file:
+        shapes = [file.get_slice(name).get_shape() for name in file.keys()]
+    n_found = sum(math.prod(shape) for shape in shapes)
+    n_wanted = _n_parameters(config)
+    n_layers = config.n_encoder_layers + config.n_decoder_layers
+    if n_found != n_wanted or n_layers > len(shapes):
+        raise ValueError(f'it has {n_found:,} parameters in {len(shapes)} tensors; '
+                         f'config.json asks for {n_wanted:,} in {n_layers:,} layers')
+    if config.max_len * config.d_model > 2**26:
+        raise ValueError(f'max_len in config.json is {config.max_len:,}; '
+                         'the table of positions would take more than 256 MiB')
+
+# %% ../nbs/11_checkpoint.ipynb #dfb13ec6
+def _n_parameters(c:TransformerConfig)->int:
+    attention = c.d_model * c.n_heads * (2*c.d_k + 2*c.d_v)
+    feed_forward = 2*c.d_model*c.d_ff + c.d_ff + c.d_model
+    norm = 2*c.d_model
+    encoder = c.n_encoder_layers * (attention + feed_forward + 2*norm)
+    decoder = c.n_decoder_layers * (2*attention + feed_forward + 3*norm)
+    embeddings = (1 if c.tie_embeddings else 3) * c.vocab_size*c.d_model
+    positions = 2*c.max_len*c.d_model if c.positions == 'learned' else 0
+    final_norms = 2*norm if c.norm == 'pre' else 0
+    return embeddings + positions + encoder + decoder + final_norms
 
 # %% ../nbs/11_checkpoint.ipynb #8a4bd690
 def _read_weights(model:Transformer, path:Path):
@@ -112,7 +157,7 @@ def _split_qkv(weights:dict[str,Tensor], # of format 1 or 2, by name
     split = {}
     for name, weight in weights.items():
         module, _, last = name.rpartition('.')
-        if last != 'qkv':
+        if last != 'qkv' or weight.shape[0] != sum(sizes):
             split[name] = weight
             continue
         parts = weight.split(sizes)
@@ -120,20 +165,45 @@ def _split_qkv(weights:dict[str,Tensor], # of format 1 or 2, by name
             split[f'{module}.{part}.weight'] = rows
     return split
 
+def _check_weights(weights:dict[str,Tensor], wanted:dict[str,Tensor]):
+    "Raise `InputError` where names or shapes differ, or a weight is NaN or infinite"
+    for name in weights | wanted:
+        shapes = [tuple(part[name].shape) if name in part else 'not there'
+                  for part in (weights, wanted)]
+        if shapes[0] != shapes[1]:
+            raise InputError('the weights are those of another model: '
+                             f'{name} is {shapes[0]}, in the model {shapes[1]}')
+    for name, weight in weights.items():
+        if not weight.isfinite().all():
+            raise InputError(f'{name} has values that are NaN or infinite')
+
 def load_weights(model:Transformer, weights:dict[str,Tensor]): # of format 1 or 2
-    "Put the weights of a file into a model"
-    model.load_state_dict(_split_qkv(weights, model.config))
+    "Put the weights of a file into a model; raises `InputError` where they do not fit"
+    weights = _split_qkv(weights, model.config)
+    _check_weights(weights, model.state_dict())
+    model.load_state_dict(weights)
 
 # %% ../nbs/11_checkpoint.ipynb #3c17740a
 def save_verified(tensors:dict[str,Tensor],
                   info:dict, # anything that JSON can hold
                  )->bytes:   # a safetensors file that knows its own checksum
     text = json.dumps(info)
-    return save(tensors, dict(info=text, sha256=_tensors_sha256(tensors, text)))
+    return save(tensors, dict(info=text, checksum=_tensors_sha256(tensors, text)))
 
 # %% ../nbs/11_checkpoint.ipynb #6eeac73d
 def _tensors_sha256(tensors:dict[str,Tensor], info:str)->str:
-    return _sha256(info.encode() + save(tensors))
+    "Of info, names, types, shapes and the bytes of the tensors, none of which is copied"
+    digest = hashlib.sha256(info.encode())
+    for name, x in sorted(tensors.items()):
+        digest.update(f'{name} {x.dtype} {list(x.shape)}'.encode())
+        digest.update(x.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+def _is_verified(tensors:dict[str,Tensor], metadata:dict[str,str])->bool:
+    info = metadata['info']
+    if 'sha256' in metadata: # as version 0.1 wrote it
+        return metadata['sha256'] == _sha256(info.encode() + save(tensors))
+    return metadata['checksum'] == _tensors_sha256(tensors, info)
 
 # %% ../nbs/11_checkpoint.ipynb #270e27a2
 def load_verified(path:str|Path)->tuple[dict[str,Tensor],dict]:
@@ -141,9 +211,8 @@ def load_verified(path:str|Path)->tuple[dict[str,Tensor],dict]:
     def read(path):
         with safe_open(path, 'pt') as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-            metadata = file.metadata()
-        if _tensors_sha256(tensors, metadata['info']) != metadata['sha256']:
-            raise ValueError('its checksum is wrong')
+            metadata = file.metadata() or {}
+        if not _is_verified(tensors, metadata): raise ValueError('its checksum is wrong')
         return tensors, json.loads(metadata['info'])
     return _load_part(Path(path), read)
 
@@ -205,8 +274,10 @@ def _part(state:dict[str,Tensor], start:str)->dict[str,Tensor]:
 # %% ../nbs/11_checkpoint.ipynb #d539e220
 def fingerprint(x # anything that JSON can hold
                )->str:
-    "Short, and different for different data"
-    return _sha256(json.dumps(x).encode())[:16]
+    "Short, and different for different data; written and hashed piece by piece"
+    digest = hashlib.sha256()
+    for piece in json.JSONEncoder().iterencode(x): digest.update(piece.encode())
+    return digest.hexdigest()[:16]
 
 # %% ../nbs/11_checkpoint.ipynb #abecebf2
 def check_same_run(stored:dict, now:dict, where:str|Path):
@@ -221,54 +292,94 @@ def check_same_run(stored:dict, now:dict, where:str|Path):
 # %% ../nbs/11_checkpoint.ipynb #5aa563a6
 def average(paths:Iterable[str|Path] # safetensors files of the same model at several steps
            )->dict[str,Tensor]:      # the mean of each parameter, float32
-    "Sums in double precision, one file after the other"
-    total, n = {}, 0
-    for path in paths:
-        weights, _ = load_verified(path)
-        for name, w in weights.items(): total[name] = total.get(name, 0) + w.double()
-        n += 1
+    """Sums in double precision, one file after the other; raises `InputError` where a file
+    is of another training than the first, or of another model"""
+    first, *others = paths
+    weights, info = load_verified(first)
+    total = {name: w.double() for name, w in weights.items()}
+    for path in others:
+        weights, other_info = load_verified(path)
+        same_shapes = _shapes(weights) == _shapes(total)
+        if not same_shapes or info.get('run') != other_info.get('run'):
+            raise InputError(f'{path} and {first} belong to two trainings; '
+                             'remove the one that does not belong here')
+        for name, w in weights.items(): total[name] += w
+    n = 1 + len(others)
     return {name: (w / n).float() for name, w in total.items()}
+
+def _shapes(tensors:dict[str,Tensor])->dict[str,torch.Size]:
+    return {name: x.shape for name, x in tensors.items()}
 
 # %% ../nbs/11_checkpoint.ipynb #7d5b0b56
 class Checkpoints:
     "The last `keep` weights of a training, the best ones, and the last two of its states"
-    def __init__(self, folder:str|Path, keep:int):
+    def __init__(self, folder:str|Path, keep:int,
+                 run:str|None=None): # to which training they belong: its fingerprint
         self.folder = Path(folder)
         self.n_kept = dict(weights=keep, state=2)
+        self.run = run
 
     def paths(self, kind:str='weights' # or 'state'
              )->list[Path]:            # in the order of their steps
-        return sorted(self.folder.glob(f'{kind}-*.safetensors'))
+        name = re.compile(rf'{kind}-[0-9]+\.safetensors')
+        found = self.folder.glob(f'{kind}-*')
+        return sorted(filter(lambda path: name.fullmatch(path.name), found), key=_step)
 
     def save(self, kind:str, step:int, tensors:dict[str,Tensor], info:dict|None=None):
         "Write one more, then remove what is too old"
-        path = self.folder/f'{kind}-{step:08}.safetensors'
-        write_atomically(path, save_verified(tensors, info or {}))
+        self._write(self.folder/f'{kind}-{step:08}.safetensors', kind, tensors, info or {})
         too_old = self.paths(kind)[:-self.n_kept[kind]]
         for path in too_old: path.unlink()
 
     def save_best(self, tensors:dict[str,Tensor], info:dict):
-        write_atomically(self.folder/'best.safetensors', save_verified(tensors, info))
+        self._write(self.folder/'best.safetensors', 'best', tensors, info)
 
-    def intact(self, kind:str='weights')->list[Path]:
-        "The files that can be read; the others are named on standard error"
-        good = []
-        for path in self.paths(kind):
-            try: load_verified(path)
-            except InputError as e: print(f'{e}; it is left out', file=sys.stderr)
-            else: good.append(path)
-        return good
-
-    def last_state(self)->tuple[dict[str,Tensor],dict]|None:
-        "Tensors and info of the newest state that is intact, or None"
-        good = self.intact('state')
-        return load_verified(good[-1]) if good else None
+    def _write(self, path:Path, kind:str, tensors:dict[str,Tensor], info:dict):
+        info = info | dict(kind=kind, run=self.run)
+        write_atomically(path, save_verified(tensors, info))
 
     def keep_only(self, steps:Collection[int]):
         "Remove the weights of all other steps"
         for path in self.paths('weights'):
-            step = int(path.stem.split('-')[1])
-            if step not in steps: path.unlink()
+            if _step(path) not in steps: path.unlink()
+
+def _step(path:Path)->int: # of a file such as weights-00000500.safetensors
+    return int(path.stem.partition('-')[2])
+
+# %% ../nbs/11_checkpoint.ipynb #6411ee9e
+@patch
+def read(self:Checkpoints, path:Path)->tuple[dict[str,Tensor],dict]:
+    "Tensors and info; raises `InputError` where it is damaged, or not what its name says"
+    tensors, info = load_verified(path)
+    kind = path.stem.partition('-')[0]
+    holds = info.get('kind', kind) # version 0.1 did not say
+    if holds != kind: raise InputError(f'{path} is damaged: it holds {holds}, not {kind}')
+    ours = self.run in (None, info.get('run'))
+    if kind != 'state' and not ours: # what a state belongs to, it says itself
+        raise InputError(f'{path} belongs to another training')
+    return tensors, info
+
+@patch
+def _read_intact(self:Checkpoints, paths:Iterable[Path]
+                )->Iterator[tuple[Path,dict[str,Tensor],dict]]:
+    for path in paths:
+        try: tensors, info = self.read(path)
+        except InputError as e: print(f'{e}; it is left out', file=sys.stderr)
+        else: yield path, tensors, info
+
+@patch
+def intact(self:Checkpoints, kind:str='weights')->list[Path]:
+    "The files that can be read; the others are named on standard error"
+    return [path for path, _, _ in self._read_intact(self.paths(kind))]
+
+@patch
+def last_state(self:Checkpoints)->tuple[dict[str,Tensor],dict]|None:
+    "Tensors and info of the newest state that is intact, or None; older ones are not read"
+    newest_first = reversed(self.paths('state'))
+    for path, tensors, info in self._read_intact(newest_first):
+        if 'kind' in info: return tensors, info
+        raise InputError(f'{path} was written by an older version of this program, whose '
+                         'trainings cannot be resumed; train anew in another folder')
 
 # %% ../nbs/11_checkpoint.ipynb #72cada48
 def last_weights(folder:str|Path, # of a model that was trained
@@ -282,26 +393,91 @@ def last_weights(folder:str|Path, # of a model that was trained
     return average(paths[-n:])
 
 # %% ../nbs/11_checkpoint.ipynb #96517871
-_WRITTEN_FIRST = ('tokenizer.json', 'run.yaml')
+_WRITTEN = { # by folder, the names of the files that a training writes
+    '.': r'(tokenizer|config)\.json|run\.yaml|metrics\.jsonl|model\.safetensors',
+    'data': r'(train|valid)\.(ids|lengths|json)',
+    'checkpoints': r'((weights|state)-[0-9]+|best)\.safetensors'}
+_WRITTEN_FIRST = r'tokenizer\.json|run\.yaml|data/(train|valid)\.(ids|lengths|json)'
+_LOCK = '.training.lock'
 
-def remove_half_written(folder:Path):
-    "A process that is killed while it writes leaves a temporary file behind"
-    for path in folder.rglob('.*.tmp'): path.unlink()
+# %% ../nbs/11_checkpoint.ipynb #626bbba5
+def _half_written(folder:Path)->list[Path]: # as `write_atomically` names them
+    found = []
+    for name, written in _WRITTEN.items():
+        temporary = re.compile(rf'\.({written})\.[0-9]{{1,9}}\.tmp')
+        for path in (folder/name).glob('.*.tmp'):
+            if temporary.fullmatch(path.name) and path.is_file(): found.append(path)
+    return found
+
+def _is_alive(pid:int)->bool: # another process of this number
+    if pid == os.getpid(): return False
+    try: os.kill(pid, 0) # sends nothing
+    except ProcessLookupError: return False
+    except PermissionError: return True
+    return True
+
+def remove_half_written(folder:str|Path): # of a training
+    "Remove the temporary files that a killed training left behind, and nothing else"
+    for path in _half_written(Path(folder)):
+        pid = int(path.suffixes[-2][1:])
+        if not _is_alive(pid): path.unlink()
 
 # %% ../nbs/11_checkpoint.ipynb #93dfe4d2
 def check_output_folder(folder:str|Path,
-                        resume:bool, # should a training in it be resumed?
-                       )->bool:      # is there one?
+                        resume:bool=False,     # should a training in it be resumed?
+                        can_resume:bool=True   # may the message advise `--resume`?
+                       )->bool:                # is there one to resume?
     "Raises `InputError` where the folder holds what would be overwritten"
     folder = Path(folder)
-    if resume:
-        if Checkpoints(folder/'checkpoints', 1).paths('state'): return True
-        remove_half_written(folder)
-    names = [path.name for path in folder.rglob('*') if path.is_file()]
-    allowed = _WRITTEN_FIRST if resume else ()
-    if any(name not in allowed for name in names):
-        raise InputError(f'{folder} is not empty; choose another folder, '
-                         'or --resume the training that it holds')
+    has_state = bool(Checkpoints(folder/'checkpoints', 1).paths('state'))
+    if resume and has_state: return True
+    foreign = next(_foreign_files(folder), None)
+    if resume and foreign:
+        raise InputError(f'{folder} is not empty, and there is no state to resume from in '
+                         f'{folder}/checkpoints; choose another folder')
+    if not resume and (foreign or any(_files(folder))):
+        is_training = has_state or not foreign
+        advice = ', or --resume the training that it holds'
+        raise InputError(f'{folder} is not empty; choose another folder'
+                         + advice * (can_resume and is_training))
     message = f'{folder} holds no checkpoint; starting from the beginning'
-    if resume: print(message, file=sys.stderr)
+    if resume:
+        remove_half_written(folder)
+        print(message, file=sys.stderr)
     return False
+
+# %% ../nbs/11_checkpoint.ipynb #afb7ba1b
+def _files(folder:Path)->Iterator[Path]:
+    for path in folder.rglob('*'):
+        if path.name != _LOCK and not path.is_dir(): yield path
+
+def _foreign_files(folder:Path)->Iterator[Path]:
+    "What a training does not leave behind that is killed before its first state"
+    half_written = _half_written(folder)
+    for path in _files(folder):
+        name = path.relative_to(folder).as_posix()
+        if path in half_written or re.fullmatch(_WRITTEN_FIRST, name): continue
+        yield path
+
+# %% ../nbs/11_checkpoint.ipynb #e164b0e7
+@contextmanager
+def training_lock(folder:str|Path)->Iterator[None]:
+    "Raises `InputError` where another process is training in the folder"
+    folder = Path(folder)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder/_LOCK, 'a') as file:
+        if not _lock(file):
+            raise InputError(f'{folder}: another training is running in this folder')
+        try: yield
+        finally:
+            (folder/_LOCK).unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError): folder.rmdir() # if nothing was written
+
+def _lock(file)->bool: # was it free?
+    import fcntl # not on Windows
+    try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError): return False
+    has_name = os.fstat(file.fileno()).st_nlink > 0 # else its owner has just removed it
+    return has_name

@@ -7,8 +7,9 @@ __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'set_seed', 'default_de
            'command', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
-import os, platform, random, subprocess, sys
+import math, os, platform, random, signal, subprocess, sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 import numpy as np
@@ -20,8 +21,10 @@ PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ['<pad>', '<s>', '</s>', '<unk>']
 
 # %% ../nbs/00a_core.ipynb #9a445840
-def set_seed(seed:int=0): # any integer
+def set_seed(seed:int=0): # of 64 bits, which is what PyTorch takes
     "Seed the random generators of Python, NumPy and PyTorch"
+    if not -2**63 <= seed < 2**63:
+        raise InputError(f'--seed is {seed}; it must be from -2**63 to 2**63 - 1')
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
@@ -29,14 +32,31 @@ def set_seed(seed:int=0): # any integer
 # %% ../nbs/00a_core.ipynb #e7e708de
 def default_device()->torch.device: # the GPU where there is one, else the CPU
     "Where models run unless told otherwise"
-    return torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    if torch.cuda.is_available(): return torch.device('cuda')
+    if torch.backends.mps.is_available(): return torch.device('mps')
+    return torch.device('cpu')
 
 # %% ../nbs/00a_core.ipynb #0941dccc
+def _sync_folder(folder:Path):
+    "Force the names in a folder to the disk, where its file system can do that"
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try: os.fsync(descriptor)
+        finally: os.close(descriptor)
+
+def _make_folder(folder:Path):
+    "Make a folder, and those above it, so that they outlast a power cut"
+    if folder.is_dir(): return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+# %% ../nbs/00a_core.ipynb #0d6572ec
 def write_atomically(path:str|Path, # where the file should be
                      data:bytes):   # its contents
     "Write a file so that a reader finds the old version or the new one, never half of one"
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
     try:
         with open(temporary, 'wb') as f:
@@ -44,6 +64,7 @@ def write_atomically(path:str|Path, # where the file should be
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
+        _sync_folder(path.parent)
     except OSError as e: # a full disk, for one, does not name the file
         raise OSError(e.errno, e.strerror, str(path)) from None
     finally: temporary.unlink(missing_ok=True)
@@ -53,10 +74,26 @@ class InputError(ValueError):
     "The user's input cannot be used; the message says what, where, and what to do"
 
 # %% ../nbs/00a_core.ipynb #3b798979
+def _escape(text:str)->str: # without control characters
+    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
 def _stop(name:str, message:str, status:int):
-    print(f'{name}: {message}', file=sys.stderr)
+    print(f'{name}: {_escape(message)}', file=sys.stderr)
     sys.exit(status)
 
+# %% ../nbs/00a_core.ipynb #699441a0
+def _prepare():
+    "Restore Ctrl-C, and check what the caller may have closed or misspelled"
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL: # see `transformer_nb/__init__.py`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.stderr is None: sys.stderr = open(os.devnull, 'w')
+    if sys.stdout is None: raise InputError('standard output is closed')
+    for argument in sys.argv[1:]:
+        try: argument.encode()
+        except UnicodeEncodeError: # it would fail at the end, when a report names the file
+            raise InputError(f'{argument!r} is not UTF-8') from None
+
+# %% ../nbs/00a_core.ipynb #ebe0f0b2
 def _close_quietly():
     "Exit without the error that Python reports when it flushes stdout into a closed pipe"
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -69,7 +106,9 @@ def command(func:Callable # of a console script, before `call_parse` sees it
     name = func.__name__
     @wraps(func)
     def run(*args, **kwargs):
-        try: return func(*args, **kwargs)
+        try:
+            _prepare()
+            return func(*args, **kwargs)
         except InputError as e: _stop(name, str(e), 2)
         except BrokenPipeError: _close_quietly()
         except OSError as e: _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
@@ -78,19 +117,26 @@ def command(func:Callable # of a console script, before `call_parse` sees it
 
 # %% ../nbs/00a_core.ipynb #22fc657d
 def check_positive(**values): # numbers by the names of their options
-    "Raise `InputError` for a number that is given and not above zero"
+    "Raise `InputError` for a number that is given and not above zero, or not finite"
     for name, value in values.items():
-        if value is None or value > 0: continue
-        raise InputError(f'--{name} is {value}; it must be above 0')
+        if value is None or 0 < value < math.inf: continue
+        wanted = 'finite' if value == math.inf else 'above 0'
+        raise InputError(f'--{name} is {value}; it must be {wanted}')
 
 # %% ../nbs/00a_core.ipynb #c2aa7794
-def find_device(name:str|None # such as 'cpu' or 'cuda:1'; None for the default
+def _first_sentence(text:str, longest:int=120)->str:
+    sentence = text.strip().splitlines()[0].split('. ')[0]
+    return sentence if len(sentence) <= longest else sentence[:longest] + '…'
+
+def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the default
                )->torch.device:
     "The device of that name, tried out; raises `InputError` where PyTorch cannot use it"
-    try: return torch.empty(0, device=name or default_device()).device
-    except (RuntimeError, AssertionError) as e:
-        reason = str(e).splitlines()[0]
-        raise InputError(f'--device {name}: {reason}') from None
+    try:
+        tried = torch.zeros(1, device=name or default_device())
+        tried.cpu() # 'meta' computes shapes only and has no numbers to give back
+        return tried.device
+    except (RuntimeError, AssertionError, ImportError) as e:
+        raise InputError(f'--device {name}: {_first_sentence(str(e))}') from None
 
 # %% ../nbs/00a_core.ipynb #b95e9a2d
 def _git(*args:str)->str: # what git prints in the package's folder; empty where it fails

@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['Hypothesis', 'output_limits', 'Cache', 'next_logits', 'length_penalty', 'power_penalty', 'top_tokens', 'LiveBeams',
-           'Beams', 'row_compactor', 'beam_search', 'greedy', 'search', 'alignment']
+           'Beams', 'row_compactor', 'beam_search', 'greedy', 'search', 'draw_tokens', 'sample', 'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 import torch
 from fastcore.basics import patch
 from torch import Tensor
-from .core import BOS, EOS, PAD
+from .core import BOS, EOS, PAD, InputError
 from .data import split_by_budget, pad
 from .model import Transformer, attention_weights
 from .multihead import MultiHeadAttention, padding_mask
@@ -74,8 +75,8 @@ class Cache:
         self.source = [_keys_values(layer.cross_attention, memory) for layer in layers]
         self.n = 0                           # target tokens read so far
         shape = len(src), c.n_heads, max_steps, beam_size
-        self.target = [(memory.new_empty(*shape, c.d_k), memory.new_empty(*shape, c.d_v))
-                       for _ in layers]
+        self.target = [(keys.new_empty(*shape, c.d_k), values.new_empty(*shape, c.d_v))
+                       for keys, values in self.source]
 
 # %% ../nbs/13_decoding.ipynb #8c8f7423
 def _self_attention_step(x:Tensor,         # newest position of each hypothesis (b, k, d)
@@ -150,9 +151,11 @@ class LiveBeams:
     "The k live hypotheses of every sentence of a batch"
     def __init__(self, limits:Tensor,     # maximum tokens per output (b,)
                  longest_penalty:Tensor,  # length penalty at that limit (b,)
-                 beam_size:int):          # k
+                 beam_size:int,           # k
+                 min_len:int=0):          # minimum tokens per output, `</s>` not counted
         b, k, t = len(limits), beam_size, int(limits.max())
         self.limits, self.longest_penalty = limits, longest_penalty
+        self.min_len = min_len
         # the sentence, by its place in the batch, that each row belongs to (b,)
         self.sentence = torch.arange(b, device=limits.device)
         self.scores = longest_penalty.new_full((b, k), -torch.inf) # -inf: an empty place
@@ -165,12 +168,14 @@ class LiveBeams:
                n:int):              # length of the new hypotheses
         "Replace the live hypotheses by their k best continuations, by log-probability"
         b, k, v = logits.shape
-        width = min(k, v)
+        too_short = n <= self.min_len # to end here
+        width = min(k + 1 if too_short else k, v)
         top, tokens = top_tokens(logits, width)                  # (b, k, width)
         best, best_token = top[..., :1], tokens[..., :1]         # (b, k, 1)
         probs = torch.softmax(logits, -1, out=logits)            # in place: it is large
         best_log_prob = probs.gather(-1, best_token).log()       # (b, k, 1)
         log_probs = best_log_prob + (top - best)                 # (b, k, width)
+        if too_short: log_probs = log_probs.masked_fill(tokens == EOS, -torch.inf)
         totals = self.scores[..., None] + log_probs              # (b, k, width)
         self.scores, choice = totals.flatten(1).topk(k)          # (b, k)
         rows = torch.arange(b, device=choice.device)[:, None]
@@ -181,20 +186,24 @@ class LiveBeams:
         self.ids[:, :, n-1] = tokens.flatten(1).gather(1, choice)
         self.log_probs[:, :, n-1] = log_probs.flatten(1).gather(1, choice)
 
-    def ancestor_mask(self, n:int  # positions stored so far; one more is about to be
-                     )->Tensor|None: # (b, 1, k, (n+1)·k); None: a beam of one sees all
-        "A hypothesis sees the positions of its own ancestors, and itself"
-        k = self.scores.shape[1]
-        if k == 1: return None
-        self.ancestors[:, :, n] = torch.eye(k, device=self.ancestors.device)
-        return self.ancestors[:, :, :n+1].flatten(2)[:, None]
+# %% ../nbs/13_decoding.ipynb #e13ances
+@patch
+def ancestor_mask(self:LiveBeams,
+                  n:int          # positions stored so far; one more is about to be
+                 )->Tensor|None: # (b, 1, k, (n+1)·k); None: a beam of one sees all
+    "A hypothesis sees the positions of its own ancestors, and itself"
+    k = self.scores.shape[1]
+    if k == 1: return None
+    self.ancestors[:, :, n] = torch.eye(k, device=self.ancestors.device)
+    return self.ancestors[:, :, :n+1].flatten(2)[:, None]
 
 # %% ../nbs/13_decoding.ipynb #e13beam1
 class Beams(LiveBeams):
     "The live hypotheses of a batch, and the n best of those that have ended"
     def __init__(self, limits:Tensor, longest_penalty:Tensor, beam_size:int, # as there
-                 n_best:int):                                                # n
-        super().__init__(limits, longest_penalty, beam_size)
+                 n_best:int,                                                 # n
+                 min_len:int=0):                                             # as there
+        super().__init__(limits, longest_penalty, beam_size, min_len)
         self.best_scores = self.scores.new_full((len(limits), n_best), -torch.inf)
         self.best_ids = self.ids[:, :n_best].clone()
         self.best_log_probs = self.log_probs[:, :n_best].clone()
@@ -262,31 +271,24 @@ def drop_rows(self:Beams, close:Callable): # made by `row_compactor`
     for name in of_the_sentence + of_the_live + of_the_best:
         setattr(self, name, close(getattr(self, name)))
 
-# %% ../nbs/13_decoding.ipynb #c7b0fb4b
-@torch.inference_mode()
-def beam_search(model:Transformer,  # in evaluation mode
-                src:Tensor,         # source ids, each row ending with `</s>` (b, s)
-                beam_size:int=4,    # k
-                alpha:float=0.6,    # strength of the length penalty, at least 0
-                n_best:int=1,       # hypotheses returned per sentence, at most `beam_size`
-                penalty:Callable=length_penalty,
-               )->list[list[Hypothesis]]: # of each sentence, the best first
-    "Beam search with length penalty (§6.1); fewer than `n_best` where fewer have ended"
-    if not 1 <= n_best <= beam_size:
-        raise ValueError(f'n_best is {n_best}; it must be from 1 to beam_size, {beam_size}')
-    limits = output_limits(model, src)
-    longest = int(limits.max())
-    dtype = model.output.weight.dtype
-    lengths = torch.arange(longest + 1, device=src.device, dtype=dtype)
-    penalties = penalty(lengths, alpha)
-    beams = Beams(limits, penalties[limits], beam_size, n_best)
-    cache = Cache(model, src, longest, beam_size)
-    tokens = src.new_full((len(src), beam_size), BOS)
+# %% ../nbs/13_decoding.ipynb #c741513a
+def _run(model:Transformer,
+         src:Tensor,        # source ids (b, s)
+         beams:Beams,       # of these sentences, without tokens so far
+         penalties:Tensor,  # length penalties of 0, 1, 2, … tokens, up to the longest limit
+        )->list[list[Hypothesis]]:
+    "Extend the hypotheses of a batch, token by token, until every sentence is done"
+    k = beams.scores.shape[1]
+    cache = Cache(model, src, len(penalties) - 1, k)
+    tokens = src.new_full((len(src), k), BOS)
     found = []
     while len(tokens):
         logits = next_logits(model, tokens, cache, beams.ancestor_mask(cache.n))
         n = cache.n # tokens of the new hypotheses
-        beams.extend(logits, n)
+        beams.extend(logits.to(penalties.dtype), n)
+        if beams.scores.isnan().any():
+            raise InputError(f'the model predicts NaN for token {n} of a translation: '
+                             'its weights are NaN, infinite or far too large')
         beams.store_finished(n, penalties[n])
         done = beams.done(n)
         if done.any():
@@ -299,28 +301,175 @@ def beam_search(model:Transformer,  # in evaluation mode
     order = sentence.argsort() # that of `src`
     return _to_hypotheses(scores[order], ids[order], log_probs[order])
 
+# %% ../nbs/13_decoding.ipynb #82eb196f
+def _check_min_len(min_len:int, limits:Tensor): # maximum tokens per output (b,)
+    largest = int(limits.min()) - 1
+    if not 0 <= min_len <= largest:
+        raise InputError(f'min_len is {min_len}; it must be from 0 to {largest}, '
+                         'which is what the shortest sentence allows')
+
+# %% ../nbs/13_decoding.ipynb #c7b0fb4b
+@torch.inference_mode()
+def beam_search(model:Transformer,  # in evaluation mode
+                src:Tensor,         # source ids, each row ending with `</s>` (b, s)
+                beam_size:int=4,    # k
+                alpha:float=0.6,    # strength of the length penalty, from 0 to 10
+                n_best:int=1,       # hypotheses returned per sentence, at most `beam_size`
+                penalty:Callable=length_penalty,
+                min_len:int=0,      # minimum tokens per output, `</s>` not counted
+               )->list[list[Hypothesis]]: # of each sentence, the best first
+    "Beam search with length penalty (§6.1); fewer than `n_best` where fewer have ended"
+    if not 1 <= n_best <= beam_size:
+        raise InputError(f'n_best is {n_best}; it must be from 1 to beam_size, {beam_size}')
+    if not 0 <= alpha <= 10:
+        raise InputError(f'alpha is {alpha}; it must be from 0 to 10')
+    limits = output_limits(model, src)
+    _check_min_len(min_len, limits)
+    longest = int(limits.max())
+    dtype = model.output.weight.dtype
+    lengths = torch.arange(longest + 1, device=src.device, dtype=dtype)
+    penalties = penalty(lengths, alpha)
+    beams = Beams(limits, penalties[limits], beam_size, n_best, min_len)
+    return _run(model, src, beams, penalties)
+
 # %% ../nbs/13_decoding.ipynb #ed375f42
 def greedy(model:Transformer,
            src:Tensor          # as for `beam_search`
           )->list[list[int]]:  # ids of each sentence, without `</s>`
     return [best.ids for [best] in beam_search(model, src, beam_size=1)]
 
+# %% ../nbs/13_decoding.ipynb #625ce860
+def _cost(n_tokens:int,  # of a source sentence, `</s>` included
+          beam_size:int, # k
+          max_len:int,   # positions that the model has
+         )->int:         # what the sentence takes of the budget, in tokens
+    longest = min(n_tokens + 49, max_len) # as in `output_limits`
+    return max(n_tokens, ceil(beam_size * longest / 16))
+
+def _batches(model:Transformer, sentences:list[list[int]], # as for `search`
+             batch_tokens:int, beam_size:int
+            )->Iterator[tuple[list[int],Tensor]]: # places in the list, source ids (b, s)
+    max_len = model.config.max_len
+    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    lengths = [len(sentences[i]) + 1 for i in order]
+    if lengths and lengths[-1] > max_len:
+        raise InputError(f'sentence {order[-1] + 1} has {lengths[-1] - 1} tokens; '
+                         f'the model reads at most {max_len - 1}')
+    costs = [_cost(n, beam_size, max_len) for n in lengths]
+    device = next(model.parameters()).device
+    for piece in split_by_budget(costs, batch_tokens):
+        rows = [order[i] for i in piece]
+        src = pad([sentences[i] + [EOS] for i in rows])
+        yield rows, src.to(device)
+
 # %% ../nbs/13_decoding.ipynb #4690e72a
+def _autocast(model:Transformer, precision:str):
+    if precision not in ('fp32', 'bf16'):
+        raise InputError(f'precision is {precision!r}; it must be fp32 or bf16')
+    device = next(model.parameters()).device
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == 'bf16')
+
 def search(model:Transformer,         # in evaluation mode
            sentences:list[list[int]], # ids without `</s>`, each shorter than `max_len`
-           batch_tokens:int=4096,     # maximum source tokens per batch, padding included
+           batch_tokens:int=4096,     # per batch, padding included: maximum source tokens,
+                                      # and a 16th of the target positions
+           precision:str='fp32',      # or 'bf16', for matrix products on a GPU
+           beam_size:int=4,           # from 1, which is greedy search, to 256
            **options                  # of `beam_search`
           )->list[list[Hypothesis]]:  # of each sentence, in the same order
     "Beam search of any number of sentences, in batches of similar length"
-    device = next(model.parameters()).device
-    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-    lengths = [len(sentences[i]) + 1 for i in order]
+    if not 1 <= beam_size <= 256:
+        raise InputError(f'beam_size is {beam_size}; it must be from 1 to 256')
     found = [[]] * len(sentences)
-    for piece in split_by_budget(lengths, batch_tokens):
-        rows = [order[i] for i in piece]
-        src = pad([sentences[i] + [EOS] for i in rows]).to(device)
-        for i, hypotheses in zip(rows, beam_search(model, src, **options)):
-            found[i] = hypotheses
+    with _autocast(model, precision):
+        for rows, src in _batches(model, sentences, batch_tokens, beam_size):
+            batch = beam_search(model, src, beam_size, **options)
+            for i, hypotheses in zip(rows, batch): found[i] = hypotheses
+    return found
+
+# %% ../nbs/13_decoding.ipynb #ffd0b12e
+def draw_tokens(logits:Tensor,         # (b, v)
+                uniform:Tensor,        # for each row a random number from 0 to 1 (b,)
+                temperature:float=1.,  # τ, from 1e-6 to 1e6
+                top_k:int|None=None,   # keep the k likeliest tokens
+                top_p:float|None=None, # then the fewest that have at least this probability
+               )->Tensor:              # ids (b,)
+    "The token into whose piece the number falls, when the likeliest tokens lie first"
+    v = logits.shape[-1]
+    top, tokens = logits.topk(min(top_k or v, v))         # (b, k)
+    probs = (top / temperature).softmax(-1)
+    if top_p is not None:
+        likelier = probs.cumsum(-1) - probs               # probability of those before
+        probs = probs.masked_fill(likelier >= top_p, 0.)
+    ends = probs.cumsum(-1)                               # where each piece ends
+    points = uniform[:, None] * ends[:, -1:]
+    place = torch.searchsorted(ends, points, right=True)
+    place = place.clamp(max=len(probs[0]) - 1)            # NaN lies beyond the end
+    return tokens.gather(1, place)[:, 0]
+
+# %% ../nbs/13_decoding.ipynb #9dbd9c30
+class _Samples(Beams):
+    "One hypothesis per sentence, whose next token is drawn"
+    def __init__(self, limits:Tensor,
+                 uniform:Tensor, # a random number for each token of each sentence (b, t)
+                 min_len:int,
+                 options:dict):  # of `draw_tokens`
+        penalty = uniform.new_ones(len(limits))
+        super().__init__(limits, penalty, beam_size=1, n_best=1, min_len=min_len)
+        self.uniform, self.options = uniform, options
+
+    def extend(self, logits:Tensor, # (b, 1, v)
+               n:int):              # length of the new hypotheses
+        "The log-probabilities are the model's own, whatever the options"
+        logits = logits[:, 0]
+        log_probs = logits.log_softmax(-1)
+        if n <= self.min_len: logits[:, EOS] = -torch.inf
+        uniform = self.uniform[self.sentence, n-1]
+        tokens = draw_tokens(logits, uniform, **self.options)
+        chosen = log_probs.gather(1, tokens[:, None]) # (b, 1)
+        self.scores = self.scores + chosen
+        self.ids[:, 0, n-1] = tokens
+        self.log_probs[:, :, n-1] = chosen
+
+# %% ../nbs/13_decoding.ipynb #38845d92
+def _uniform(seeds:list[int], n:int)->Tensor: # n random numbers from each seed (b, n)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    return torch.stack([torch.rand(n, generator=g) for g in generators])
+
+def _check_sampling(temperature:float, top_k:int|None, top_p:float|None):
+    if not 1e-6 <= temperature <= 1e6:
+        raise InputError(f'temperature is {temperature}; it must be from 1e-6 to 1e6')
+    if top_k is not None and top_k < 1:
+        raise InputError(f'top_k is {top_k}; it must be at least 1')
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InputError(f'top_p is {top_p}; it must be above 0 and at most 1')
+
+# %% ../nbs/13_decoding.ipynb #6c6f77d9
+@torch.inference_mode()
+def sample(model:Transformer,         # in evaluation mode
+           sentences:list[list[int]], # as for `search`
+           temperature:float=1.,      # τ, from 1e-6, which is greedy search, to 1e6
+           top_k:int|None=None,       # draw from the k likeliest tokens
+           top_p:float|None=None,     # from the fewest that have at least this probability
+           min_len:int=0,             # minimum tokens per output, `</s>` not counted
+           generator:torch.Generator|None=None, # on the CPU; None: PyTorch's global one
+           batch_tokens:int=4096,     # as for `search`
+           precision:str='fp32',      # as for `search`
+          )->list[Hypothesis]:        # one of each sentence, in the same order
+    "Draw a translation of each sentence; its score is its log-probability, not tempered"
+    _check_sampling(temperature, top_k, top_p)
+    options = dict(temperature=temperature, top_k=top_k, top_p=top_p)
+    seeds = torch.randint(2**62, (len(sentences),), generator=generator).tolist()
+    found = [None] * len(sentences)
+    with _autocast(model, precision):
+        for rows, src in _batches(model, sentences, batch_tokens, beam_size=1):
+            limits = output_limits(model, src)
+            _check_min_len(min_len, limits)
+            uniform = _uniform([seeds[i] for i in rows], model.config.max_len)
+            uniform = uniform.to(src.device, model.output.weight.dtype)
+            samples = _Samples(limits, uniform, min_len, options)
+            no_penalty = uniform.new_ones(int(limits.max()) + 1)
+            for i, [h] in zip(rows, _run(model, src, samples, no_penalty)): found[i] = h
     return found
 
 # %% ../nbs/13_decoding.ipynb #0bad3f62

@@ -9,8 +9,10 @@ __all__ = ['world_size', 'rank', 'process_group', 'all_reduce_sum', 'broadcast_f
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 import torch
 from torch import distributed as dist
+from .core import InputError
 
 # %% ../nbs/11a_distributed.ipynb #7e833af4
 def world_size()->int: # number of processes that train together
@@ -29,12 +31,18 @@ def process_group()->Iterator[None]:
         return
     backend = 'gloo'
     if torch.cuda.is_available():
-        gpu = int(os.environ['LOCAL_RANK'])
-        torch.cuda.set_device(gpu)
+        torch.cuda.set_device(_own_gpu())
         backend = 'cpu:gloo,cuda:nccl'
-    dist.init_process_group(backend)
+    dist.init_process_group(backend, timeout=timedelta(hours=2))
     try: yield
     finally: dist.destroy_process_group()
+
+def _own_gpu()->int: # number of this process on its machine
+    gpu = int(os.environ['LOCAL_RANK'])
+    n_gpus = torch.cuda.device_count()
+    if gpu < n_gpus: return gpu
+    raise InputError(f'process {gpu} of this machine has no GPU of its own: there are '
+                     f'{n_gpus}; start at most that many (--nproc_per_node)')
 
 # %% ../nbs/11a_distributed.ipynb #108eefba
 def all_reduce_sum(*numbers:float)->list[float]: # each number, summed over all processes
@@ -44,11 +52,25 @@ def all_reduce_sum(*numbers:float)->list[float]: # each number, summed over all 
 
 # %% ../nbs/11a_distributed.ipynb #84531793
 def broadcast_from_rank0(make:Callable): # called by the first process only
-    "What the first process makes, given to all"
-    made = [make() if rank() == 0 else None]
-    cpu = torch.device('cpu')
-    if world_size() > 1: dist.broadcast_object_list(made, device=cpu)
-    return made[0]
+    "What the first process makes, given to all; where it fails, the others exit"
+    if world_size() == 1: return make()
+    if rank() > 0: return _receive()
+    try: made = make()
+    except BaseException:
+        _send(False, None)
+        raise
+    _send(True, made)
+    return made
+
+def _send(succeeded:bool, made):
+    dist.broadcast_object_list([succeeded, made], device=torch.device('cpu'))
+
+def _receive():
+    received = [None, None]
+    dist.broadcast_object_list(received, device=torch.device('cpu'))
+    succeeded, made = received
+    if not succeeded: raise SystemExit(1)
+    return made
 
 # %% ../nbs/11a_distributed.ipynb #4e3a32dd
 def all_gather(x)->list: # what every process passed, in the order of their ranks

@@ -6,12 +6,14 @@
 __all__ = ['tnb_export']
 
 # %% ../nbs/15b_export.ipynb #f8c63924
-from collections.abc import Iterable
+import os, shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 import torch
 from fastcore.script import Param, call_parse
 from torch import Tensor, nn
 from .checkpoint import check_output_folder, load_model
+from .commands import VERSION
 from .core import InputError, command
 from .embedding import Embedding
 from .layers import ResidualNorm
@@ -68,7 +70,8 @@ def _fill_spec(spec, model:Transformer):
 @call_parse
 @command
 def tnb_export(folder:Param('model folder', str),
-               out:Param('folder to write, for CTranslate2; must be new', str)):
+               out:Param('folder to write, for CTranslate2; must be new', str),
+               version:Param('print the version', action='version')=VERSION):
     "Write a model for CTranslate2 (pip install ctranslate2)"
     try: from ctranslate2.specs import TransformerSpec
     except ImportError:
@@ -77,7 +80,7 @@ def tnb_export(folder:Param('model folder', str),
     model, tokenizer = load_model(folder)
     c = model.config
     _check_heads(c)
-    check_output_folder(out, resume=False)
+    check_output_folder(out, can_resume=False)
     depth = c.n_encoder_layers, c.n_decoder_layers
     spec = TransformerSpec.from_config(depth, c.n_heads, pre_norm=c.norm == 'pre')
     _fill_spec(spec, model)
@@ -91,9 +94,24 @@ def tnb_export(folder:Param('model folder', str),
     spec.config.unk_token = '<unk>'
     spec.validate()
     spec.optimize()
-    Path(out).mkdir(parents=True, exist_ok=True)
-    spec.save(str(out))
-    tokenizer.save(Path(out)/'tokenizer.json')
+    def write(folder):
+        spec.save(str(folder))
+        tokenizer.save(folder/'tokenizer.json')
+    _write_folder(Path(out), write)
+
+# %% ../nbs/15b_export.ipynb #f53a96b1
+def _write_folder(out:Path,       # where it should be
+                  write:Callable): # writes its files into the folder that it is given
+    "All of a folder, or nothing"
+    out = out.resolve()
+    temporary = out.with_name(f'.{out.name}.{os.getpid()}.tmp')
+    try:
+        temporary.mkdir(parents=True)
+        write(temporary)
+        temporary.replace(out) # which may be there, if it is empty
+    except OSError as e: # a full disk, for one, does not name the file
+        raise OSError(e.errno, e.strerror, str(out)) from None
+    finally: shutil.rmtree(temporary, ignore_errors=True)
 
 # %% ../nbs/15b_export.ipynb #1f3fd9dd
 def _check_heads(c:TransformerConfig):

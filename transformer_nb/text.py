@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 import tokenizers
 from fastcore.basics import patch
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from .core import SPECIAL_TOKENS, UNK, InputError, write_atomically
 
 # %% ../nbs/08_text.ipynb #96c62ed0
@@ -87,7 +87,7 @@ def train(cls:WordTokenizer, texts:Iterable[str], # sentences of one language
 # %% ../nbs/08_text.ipynb #1fba04f8
 class BPETokenizer(Tokenizer):
     """Byte-pair encoding on the bytes of the text (§5.1): one vocabulary for both
-    languages, any string comes back exactly"""
+    languages; any string comes back exactly, or normalised where that was asked for"""
     def __init__(self, tokenizer:tokenizers.Tokenizer): # the library's object
         self.tokenizer = tokenizer
         # '</s>' in a text is four characters and never the end of a sentence
@@ -107,20 +107,46 @@ class BPETokenizer(Tokenizer):
         pieces = [i for i in ids if i >= len(SPECIAL_TOKENS)]
         return self.tokenizer.decode(pieces, skip_special_tokens=False)
 
+# %% ../nbs/08_text.ipynb #a1eb7180
+_PLAIN = {'"': '[“”„‟«»]',
+          "'": '[‘’‚‛‹›]',
+          '-': '[‐‑‒–—―−]',
+          '...': '…',
+          ' ': '[\u00a0\u202f]'}
+
+_REPLACE = [normalizers.Replace(Regex(any_of), plain) for plain, any_of in _PLAIN.items()]
+
+_NORMALIZERS = dict(none=None,
+                    nfc=normalizers.NFC(),
+                    punctuation=normalizers.Sequence([normalizers.NFC(), *_REPLACE]))
+
+# %% ../nbs/08_text.ipynb #6598000a
+_MAX_VOCAB = 10**6 # for which the library reserves memory; the largest in use have 260,000
+
+def _assemble(model:models.BPE, normalize:str)->tokenizers.Tokenizer:
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = _NORMALIZERS[normalize]
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL_TOKENS)
+    return tokenizer
+
 # %% ../nbs/08_text.ipynb #938fca55
 @patch(cls_method=True)
 def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages together
-          vocab_size:int,                        # special tokens and the 256 bytes included
-         )->BPETokenizer:                        # with at most `vocab_size` tokens
+          vocab_size:int,       # special tokens and the 256 bytes included; at most 10**6
+          normalize:str='none', # 'nfc' composes accents, 'punctuation' simplifies, too
+         )->BPETokenizer:       # with at most `vocab_size` tokens
     "Learn the joins; raises `InputError` where `vocab_size` has no room for the bytes"
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(SPECIAL_TOKENS) + len(alphabet)
-    if vocab_size < least:
-        raise InputError(f'vocab_size is {vocab_size}; '
-                         f'byte-pair encoding needs at least {least}')
-    tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    if not least <= vocab_size <= _MAX_VOCAB:
+        raise InputError(f'vocab_size is {vocab_size}; byte-pair encoding needs '
+                         f'at least {least} and at most {_MAX_VOCAB}')
+    if normalize not in _NORMALIZERS:
+        raise InputError(f'normalize is {normalize!r}; '
+                         f'it must be one of: {", ".join(_NORMALIZERS)}')
+    tokenizer = _assemble(models.BPE(), normalize)
     trainer = trainers.BpeTrainer(vocab_size=vocab_size,
                                   special_tokens=SPECIAL_TOKENS,
                                   initial_alphabet=alphabet,
@@ -133,31 +159,54 @@ def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages t
 def to_json(self:BPETokenizer)->str: # everything that `from_json` needs
     return self.tokenizer.to_str(pretty=True)
 
-# %% ../nbs/08_text.ipynb #e0343dc7
-def _joins_bytes(tokenizer:tokenizers.Tokenizer)->bool:
-    is_bpe = isinstance(tokenizer.model, models.BPE)
-    return is_bpe and isinstance(tokenizer.decoder, decoders.ByteLevel)
+# %% ../nbs/08_text.ipynb #55040d05
+def _find_problem(vocab:dict[str,int], joins:list[tuple[str,str]])->str|None:
+    "What keeps them from being those of a `BPETokenizer`"
+    tokens = sorted(vocab, key=vocab.get)
+    if [vocab[token] for token in tokens] != list(range(len(tokens))):
+        return 'its ids should be 0, 1, 2 and so on, each once'
+    if tokens[:len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
+        return f'its first tokens should be {" ".join(SPECIAL_TOKENS)}'
+    if not vocab.keys() >= set(pre_tokenizers.ByteLevel.alphabet()):
+        return 'it should hold all 256 bytes'
+    for first, second in joins:
+        if vocab.keys() >= {first, second, first + second}: continue
+        return f'it joins {first!r} and {second!r}, and not all three are tokens'
 
-def _has_distinct_ids(tokenizer:tokenizers.Tokenizer)->bool:
-    ids = tokenizer.get_vocab().values()
-    return len(set(ids)) == len(ids)
+# %% ../nbs/08_text.ipynb #eda14bc2
+def _settings(content:dict)->dict: # all of a tokenizer's file but vocabulary and joins
+    settings = content | content['model']
+    for name in ('model', 'vocab', 'merges'): del settings[name]
+    return settings
 
-def _begins_with_special_tokens(tokenizer:tokenizers.Tokenizer)->bool:
-    first = [tokenizer.id_to_token(i) for i in range(len(SPECIAL_TOKENS))]
-    return first == SPECIAL_TOKENS
+# %% ../nbs/08_text.ipynb #dae3868d
+def _find_normalization(settings:dict)->str: # 'none', 'nfc' or 'punctuation'
+    "Raises `ValueError` where a setting is one that `to_json` does not write"
+    ours = {}
+    for normalize in _NORMALIZERS:
+        empty = _assemble(models.BPE(), normalize)
+        ours[normalize] = _settings(json.loads(empty.to_str()))
+    for name, value in settings.items():
+        if any(known.get(name) == value for known in ours.values()): continue
+        raise ValueError(f'its {name} is {str(value)[:60]}, which is not one of ours')
+    normalizer = settings.get('normalizer')
+    return next(name for name in ours if ours[name]['normalizer'] == normalizer)
 
 # %% ../nbs/08_text.ipynb #bb28a34b
 @patch(cls_method=True)
 def from_json(cls:BPETokenizer, text:str)->BPETokenizer:
     "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
-    try: tokenizer = tokenizers.Tokenizer.from_str(text)
-    except Exception as e: raise ValueError(f'not a tokenizer of pieces: {e}') from None
-    problem = None
-    if not _joins_bytes(tokenizer): problem = 'it should join bytes'
-    elif not _has_distinct_ids(tokenizer): problem = 'each token needs an id of its own'
-    elif not _begins_with_special_tokens(tokenizer):
-        problem = f'its first tokens should be {" ".join(SPECIAL_TOKENS)}'
-    if problem: raise ValueError(f'not a tokenizer of pieces: {problem}')
+    try:
+        content = json.loads(text)
+        vocab = content['model']['vocab']
+        joins = [(first, second) for first, second in content['model']['merges']]
+        problem = _find_problem(vocab, joins)
+        if problem: raise ValueError(problem)
+        normalize = _find_normalization(_settings(content))
+        tokenizer = _assemble(models.BPE(vocab, joins), normalize)
+    except Exception as e: # a stranger's file may hold anything
+        reason = str(e) if isinstance(e, ValueError) else repr(e)
+        raise ValueError(f'not a tokenizer of pieces: {reason}') from None
     return cls(tokenizer)
 
 # %% ../nbs/08_text.ipynb #f73738e5
@@ -177,7 +226,7 @@ def from_json(cls:WordTokenizer, text:str)->WordTokenizer:
     try:
         content = json.loads(text)
         kind, lang, words = content['kind'], content['lang'], content['words']
-    except (ValueError, KeyError, TypeError) as e:
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
         raise ValueError(f'not a tokenizer of words: {e!r}') from None
     if kind != 'words' or not _are_distinct_words(words):
         raise ValueError('not a tokenizer of words: it should list words, each once')
@@ -192,7 +241,9 @@ def save(self:Tokenizer, path:str|Path): # a file, replaced where it exists
 def load(cls:Tokenizer, path:str|Path)->Tokenizer: # of the class on which it is called
     """The tokenizer that `save` wrote; raises `InputError` where the file is damaged or of
     the other kind"""
-    try: return cls.from_json(Path(path).read_text(encoding='utf8'))
+    path = Path(path)
+    if path.exists() and not path.is_file(): raise InputError(f'{path} is not a file')
+    try: return cls.from_json(path.read_text(encoding='utf8'))
     except ValueError as e: raise InputError(f'{path}: {e}') from None
 
 # %% ../nbs/08_text.ipynb #18d2dd10

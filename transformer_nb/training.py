@@ -8,19 +8,21 @@ __all__ = ['token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'ch
            'plot_training']
 
 # %% ../nbs/12_training.ipynb #30bf3d93
-import json, math, os, signal, sys, time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+import json, math, os, signal, sys, time, warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
-from .checkpoint import Checkpoints, average, check_same_run, cpu_state_dict
-from .checkpoint import random_state, remove_half_written
-from .checkpoint import set_training_state, training_state
+from .checkpoint import (
+    Checkpoints, average, check_same_run, cpu_state_dict, fingerprint, random_state,
+    remove_half_written, set_training_state, training_state)
 from .core import InputError, set_seed, write_atomically
 from .data import Batch, TokenBatches
 from .distributed import all_gather, all_reduce_sum, rank, world_size
@@ -36,18 +38,27 @@ def token_loss(model:nn.Module, batch:Batch,
     total = smoothed_loss(logits, batch.labels, label_smoothing)
     return total / (n_tokens or batch.n_tokens)
 
+# %% ../nbs/12_training.ipynb #60f64ace
+def _autocast(precision:str, # 'fp32' or 'bf16'
+              batch:Batch,   # on the device where it will be used
+             ):              # context in which matrix products have that precision
+    is_bf16 = precision == 'bf16'
+    return torch.autocast(batch.src.device.type, torch.bfloat16, enabled=is_bf16)
+
 # %% ../nbs/12_training.ipynb #05245267
 @torch.no_grad()
 def valid_loss(model:nn.Module,
-               batches:list[Batch], # held-out sentences; this process's share of them
-              )->float:             # mean negative log-likelihood in nats per target token
+               batches:list[Batch],   # held-out sentences; this process's share of them
+               precision:str='fp32',  # or 'bf16'
+              )->float:               # mean negative log-likelihood, nats per target token
     "Puts the model back into the mode it was in"
     was_training = model.training
     model.eval()
     total = n_tokens = 0
     for batch in batches:
-        logits = model(batch.src, batch.tgt)
-        total += smoothed_loss(logits, batch.labels, 0.).item()
+        with _autocast(precision, batch):
+            logits = model(batch.src, batch.tgt)
+            total += smoothed_loss(logits, batch.labels, 0.).item()
         n_tokens += batch.n_tokens
     model.train(was_training)
     total, n_tokens = all_reduce_sum(total, n_tokens)
@@ -64,10 +75,9 @@ def accumulate_gradients(model:nn.Module,
     n_tokens = n_tokens or sum(b.n_tokens for b in batches)
     total = 0.
     for i, batch in enumerate(batches):
-        device_type, bf16 = batch.src.device.type, precision == 'bf16'
         is_last = i == len(batches) - 1 # only then do processes exchange gradients
         with nullcontext() if is_last or world_size() == 1 else model.no_sync():
-            with torch.autocast(device_type, torch.bfloat16, enabled=bf16):
+            with _autocast(precision, batch):
                 loss = token_loss(model, batch, label_smoothing, n_tokens)
             (loss * world_size()).backward() # processes take the mean; we want the sum
         total = total + loss.detach()
@@ -105,9 +115,13 @@ def choose_precision(precision:str,      # 'auto', 'fp32' or 'bf16'
     if precision == 'bf16' and not is_gpu:
         raise InputError('precision bf16 needs a CUDA GPU; use fp32')
     if precision != 'auto': return precision
-    return 'bf16' if is_gpu and torch.cuda.is_bf16_supported() else 'fp32'
+    if not is_gpu: return 'fp32'
+    has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    return 'bf16' if has_bf16 else 'fp32'
 
 # %% ../nbs/12_training.ipynb #cfea48af
+_WEIGHTS = ('auto', 'mean', 'best', 'last') # that the final model can have
+
 @dataclass(frozen=True)
 class TrainingConfig:
     "How a model is trained"
@@ -121,13 +135,40 @@ class TrainingConfig:
     max_grad_norm: float|None = None # clip gradients to this norm; by default no clipping
     precision: str = 'auto'          # fp32, bf16, or auto: bf16 on GPUs that have it
     compile: bool = False            # compile the model first, which takes about a minute
+    workers: int|None = None         # processes making batches; by default 2 with a GPU
     valid_every: int = 100           # steps between validations
     valid_every_minutes: float|None = None # minutes between validations, in place of steps
     save_every: int = 100            # steps between checkpoints
     save_every_minutes: float|None = None  # minutes between checkpoints, in place of steps
-    average: int = 10                # the final model is the mean of this many checkpoints
+    average: int = 10                # checkpoints kept; the mean is of this many
+    weights: str = 'auto'            # final model: mean, best, last, or auto (mean or best)
     seed: int = 0                    # of initial weights, order of batches, and dropout
     device: str|None = None          # cpu, cuda, ...; by default the GPU if there is one
+
+    def __post_init__(self): # raises `InputError`
+        for name, value in asdict(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f'{name} is {value}; it must be a finite number')
+        if not 0 <= self.seed < 2**32:
+            raise InputError(f'seed is {self.seed}; it must be from 0 to {2**32 - 1}')
+        if self.weights not in _WEIGHTS:
+            wanted = ', '.join(_WEIGHTS)
+            raise InputError(f'weights is {self.weights!r}; it must be one of: {wanted}')
+
+# %% ../nbs/12_training.ipynb #c554e658
+def _with_precision(config:TrainingConfig, device:torch.device
+                   )->TrainingConfig: # the same, where 'auto' is decided
+    precision = choose_precision(config.precision, device)
+    return replace(config, precision=precision)
+
+# %% ../nbs/12_training.ipynb #855cdbfb
+def _diverged(what:str, best_loss:float|None # the lowest validation loss, if there is one
+             )->InputError: # says what happened, what is left, and what to try
+    kept = 'nothing had been validated before'
+    if best_loss is not None:
+        kept = f'best.safetensors keeps the weights of validation loss {best_loss:.4f}'
+    return InputError(f'the training has diverged: {what} ({kept}); '
+                      'try a lower lr, a longer warm-up, or max_grad_norm 1')
 
 # %% ../nbs/12_training.ipynb #3403ac81
 @dataclass
@@ -163,9 +204,9 @@ class Progress:
         self.skipped += 1
         self.consecutive_skips += 1
         if self.consecutive_skips < 10: return
-        raise InputError(f'steps {self.step - 9} to {self.step} had no finite loss or '
-                         'gradient (the checkpoints before them are kept); '
-                         'try a lower lr, a longer warm-up, or max_grad_norm 1')
+        first = self.step - 9
+        what = f'steps {first} to {self.step} had no finite loss or gradient'
+        raise _diverged(what, self.best_loss)
 
     def improved(self, loss:float)->bool:
         self.valid_loss = loss
@@ -194,7 +235,7 @@ def _checkpoint_is_due(p:Progress, c:TrainingConfig)->bool:
 def batch_groups(batches:TokenBatches,
                  size:int,    # batches of a step, over all processes
                  epoch:int=0, position:int=0, # where to begin
-                )->Iterator[tuple[int,int,list[list[int]]]]:
+                )->Iterator[tuple[int,int,list[Sequence[int]]]]:
     "Epoch, position after the group, and rows of each batch, epoch after epoch without end"
     group = []
     while True:
@@ -206,19 +247,47 @@ def batch_groups(batches:TokenBatches,
                 group = []
         epoch, position = epoch + 1, 0
 
+# %% ../nbs/12_training.ipynb #e4d8d4fe
+class _StepData(Dataset):
+    "What a step needs"
+    def __init__(self, batches:TokenBatches):
+        self.batches = batches
+        self.share = slice(rank(), None, world_size()) # of this process
+
+    def __getitem__(self, place:tuple # as `batch_groups` yields it
+                   )->tuple:          # epoch, position, batches of this process, n_tokens
+        epoch, position, group = place
+        mine = [self.batches.batch(rows) for rows in group[self.share]]
+        n_tokens = sum(self.batches.count_targets(rows) for rows in group)
+        return epoch, position, mine, n_tokens
+
+# %% ../nbs/12_training.ipynb #c602d8d6
+_SIGNALS = (signal.SIGINT, signal.SIGTERM) # Ctrl-C, and how a process is asked to end
+
+def _ignore_signals(worker:int):
+    for number in _SIGNALS: signal.signal(number, signal.SIG_IGN)
+
+def _batch_loader(batches:TokenBatches, c:TrainingConfig, p:Progress,
+                  device:torch.device
+                 )->DataLoader: # of what `_StepData` holds, from where `p` stands
+    is_gpu = device.type == 'cuda'
+    workers = c.workers
+    if workers is None: workers = 2 if is_gpu else 0
+    group_size = c.grad_accum_steps * world_size()
+    groups = batch_groups(batches, group_size, p.epoch, p.position)
+    return DataLoader(_StepData(batches), sampler=groups, batch_size=None,
+                      num_workers=workers, worker_init_fn=_ignore_signals,
+                      pin_memory=is_gpu, generator=torch.Generator())
+
 # %% ../nbs/12_training.ipynb #bf3c58ec
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
-                   p:Progress,       # gets the number of each step, its place, and its lr
-                   device:torch.device,
-                  )->Iterator[tuple[list[Batch],int]]:
+                    p:Progress,       # gets the number of each step, its place, and its lr
+                    device:torch.device,
+                   )->Iterator[tuple[list[Batch],int]]:
     "For each step, the batches of this process, and the target tokens of all"
-    group_size = c.grad_accum_steps * world_size()
-    for epoch, position, group in batch_groups(batches, group_size, p.epoch, p.position):
+    for epoch, position, mine, n_tokens in _batch_loader(batches, c, p, device):
         p.step, p.epoch, p.position = p.step + 1, epoch, position
         p.lr = inverse_sqrt_lr(p.step, c.lr, c.warmup_steps)
-        targets = [batches.pairs[i][1] for rows in group for i in rows]
-        n_tokens = sum(len(ids) + 1 for ids in targets) # each ends with `</s>`
-        mine = [batches.batch(rows) for rows in group[rank()::world_size()]]
         yield [batch.to(device) for batch in mine], n_tokens
 
 # %% ../nbs/12_training.ipynb #29c730cb
@@ -232,9 +301,10 @@ def _tokens_per_second(p:Progress)->float:
 # %% ../nbs/12_training.ipynb #d6ec23d1
 class MetricsLog(list):
     "The lines of `metrics.jsonl`, a dictionary each; `report` and `amend` write them"
-    def __init__(self, path:Path, lines:list[dict]):
+    def __init__(self, folder:Path, lines:list[dict],
+                 on_validate:Callable[[dict],None]|None=None): # gets each line reported
         super().__init__(lines)
-        self.path = path
+        self.path, self.on_validate = folder/'metrics.jsonl', on_validate
 
     def report(self, p:Progress):
         "Add what happened since the last validation, which begins the next stretch"
@@ -250,11 +320,12 @@ class MetricsLog(list):
         p.loss_sum, p.n_tokens, p.validated_at = 0., 0, p.seconds
         self.append(line)
         self.write()
+        if self.on_validate and rank() == 0: self.on_validate(line)
 
-    def amend(self, **numbers:float):
+    def amend(self, weights:str, **losses:float):
         "Add to the last line"
-        rounded = {name: round(number, 4) for name, number in numbers.items()}
-        self[-1] = self[-1] | rounded
+        rounded = {name: round(loss, 4) for name, loss in losses.items()}
+        self[-1] = self[-1] | {'weights': weights} | rounded
         self.write()
 
     def write(self):
@@ -262,10 +333,9 @@ class MetricsLog(list):
         text = ''.join(json.dumps(line) + '\n' for line in self)
         write_atomically(self.path, text.encode())
 
-    def read(self, last_step:int): # lines of later steps are dropped
-        if not self.path.exists(): return
-        lines = [json.loads(line) for line in self.path.read_text().splitlines()]
-        self[:] = [line for line in lines if line.get('step', 0) <= last_step]
+    def restore(self, lines:list[dict]):
+        self[:] = lines
+        self.write()
 
 # %% ../nbs/12_training.ipynb #043384eb
 class ProgressBar(tqdm):
@@ -280,10 +350,12 @@ class ProgressBar(tqdm):
         "One more step"
         if self.disable: return
         if self.config.max_minutes:
-            steps_in_time = round(p.step * 60 * self.config.max_minutes / p.seconds)
-            self.total = min(self.config.max_steps, max(p.step, steps_in_time))
+            steps_in_time = p.step * 60 * self.config.max_minutes / p.seconds
+            self.total = round(min(self.config.max_steps, max(p.step, steps_in_time)))
         seen = {'loss': f'{_train_loss(p):.3f}'}
-        if p.valid_loss is not None: seen['valid_ppl'] = f'{math.exp(p.valid_loss):.2f}'
+        if p.valid_loss is not None:
+            perplexity = torch.tensor(p.valid_loss).exp() # inf where `math.exp` raises
+            seen['valid_ppl'] = f'{perplexity:.2f}'
         seen['tok/s'] = f'{_tokens_per_second(p):.0f}'
         seen['lr'] = f'{p.lr:.1e}'
         self.set_postfix(seen, refresh=False)
@@ -298,8 +370,7 @@ def deferred_signals()->Iterator[list[int]]: # fills up with the signals that ca
         message = '\nfinishing this step, then saving a checkpoint ...'
         if not came and rank() == 0: print(message, file=sys.stderr)
         came.append(number)
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, note) for number in numbers}
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
     try: yield came
     finally:
         for number, handler in before.items(): signal.signal(number, handler)
@@ -310,7 +381,8 @@ _MAY_CHANGE = (
     'valid_every', 'valid_every_minutes',      # how often it is judged
     'save_every', 'save_every_minutes',        # how often it is saved
     'average',                                 # how many checkpoints are kept from here on
-    'grad_accum_steps', 'compile', 'device')   # where and how a step is computed
+    'weights',                                 # which of them become the final model
+    'grad_accum_steps', 'compile', 'workers', 'device') # where and how a step is computed
 
 # %% ../nbs/12_training.ipynb #e9ece9f2
 def _fixed_settings(config:TrainingConfig)->dict: # what must be the same when it is resumed
@@ -321,31 +393,39 @@ def _fixed_settings(config:TrainingConfig)->dict: # what must be the same when i
 
 # %% ../nbs/12_training.ipynb #e9170800
 def _save_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
-                p:Progress, run_settings:dict):
-    "Write all that the next step depends on"
+                p:Progress, history:MetricsLog, run_settings:dict):
+    "Write all that the next step depends on, and the lines of `metrics.jsonl`"
     randoms = all_gather(random_state())
     if rank() > 0: return
     state = training_state(model, optimizer, randoms)
-    info = dict(progress=asdict(p), run_settings=run_settings)
+    info = dict(progress=asdict(p), history=history, run_settings=run_settings)
     checkpoints.save('state', p.step, state, info)
 
 # %% ../nbs/12_training.ipynb #00effd79
 def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
                 run_settings:dict,
-               )->Progress|None: # where the newest intact state stands; None: there is none
+               )->dict|None: # progress and history of the newest state; None: there is none
     "Put it back; raises `InputError` where it belongs to another training"
     found = checkpoints.last_state()
     if found is None: return None
     state, info = found
     check_same_run(info.get('run_settings', {}), run_settings, checkpoints.folder)
     set_training_state(model, optimizer, state, rank())
-    return Progress(**info['progress'])
+    return info
+
+# %% ../nbs/12_training.ipynb #38ed1e93
+def _remove_later(checkpoints:Checkpoints, p:Progress, c:TrainingConfig):
+    "Where a training goes on, the weights of its former end are not due"
+    if rank() == 0 and not p.finished(c): checkpoints.keep_only(p.due_steps)
 
 # %% ../nbs/12_training.ipynb #b9d41335
 def wrap_model(model:nn.Module, config:TrainingConfig
               )->nn.Module: # the same parameters, run in another way
     "Raises `InputError` where torch.compile cannot work"
-    if world_size() > 1: model = DistributedDataParallel(model)
+    if world_size() > 1:
+        with warnings.catch_warnings(): # newer versions of PyTorch have another name for it
+            warnings.simplefilter('ignore', FutureWarning)
+            model = DistributedDataParallel(model, broadcast_buffers=False)
     if not config.compile: return model
     if ' ' in sys.prefix:
         raise InputError(f'--compile cannot build in a path with a space: {sys.prefix}')
@@ -358,54 +438,90 @@ def _stopwatch(seconds:float # already on it
     start = time.perf_counter() - seconds
     return lambda: time.perf_counter() - start if rank() == 0 else 0.
 
+# %% ../nbs/12_training.ipynb #b26532f6
+def _check_finite(model:nn.Module, p:Progress):
+    "Raise `InputError` where a weight is infinite or NaN"
+    for name, w in model.named_parameters():
+        if not w.isfinite().all():
+            what = f'after step {p.step} {name} has weights that are not finite'
+            raise _diverged(what, p.best_loss)
+
 # %% ../nbs/12_training.ipynb #0eeae1af
 class TrainingRun:
     "What a training consists of, and how it is saved and resumed"
-    def __init__(self, model:nn.Module,     # ends as the mean of its last checkpoints
+    def __init__(self, model:nn.Module,     # ends with what `config.weights` asks for
                  batches:TokenBatches,      # to learn from
                  valid:list[Batch],         # held out, to be judged by
                  config:TrainingConfig,
                  folder:str|Path,           # gets `metrics.jsonl` and `checkpoints/`
                  run_settings:dict|None=None,   # what else must agree when it is resumed
-                 history:list[dict]|None=None): # first lines of `metrics.jsonl`
+                 history:list[dict]|None=None,  # first lines of `metrics.jsonl`
+                 on_validate:Callable[[dict],None]|None=None): # gets each further line
         self.model, self.batches, self.folder = model, batches, Path(folder)
         self.device = next(model.parameters()).device
-        precision = choose_precision(config.precision, self.device)
-        self.config = config = replace(config, precision=precision)
+        self.config = config = _with_precision(config, self.device)
         self.run_settings = _fixed_settings(config) | (run_settings or {})
         self.valid = [batch.to(self.device) for batch in valid[rank()::world_size()]]
         self.network = wrap_model(model, config)
         self.optimizer = adam(model, fused=True) # all parameters in one pass
         self.progress = Progress()
-        self.checkpoints = Checkpoints(self.folder/'checkpoints', config.average)
-        self.history = MetricsLog(self.folder/'metrics.jsonl', history or [])
+        checkpoints, run = self.folder/'checkpoints', fingerprint(self.run_settings)
+        self.checkpoints = Checkpoints(checkpoints, config.average, run)
+        self.history = MetricsLog(self.folder, history or [], on_validate)
         set_seed(config.seed + 1_000_003 * rank()) # processes drop out different units
 
     def save(self):
         "Write the weights, where they count for the mean, and the state"
         p, c = self.progress, self.config
+        _check_finite(self.model, p)
         is_due = _checkpoint_is_due(p, c)
         if is_due: p.saved_at, p.due_steps = p.seconds, p.due_steps + [p.step]
         if rank() == 0 and (is_due or p.finished(c)):
             self.checkpoints.save('weights', p.step, cpu_state_dict(self.model))
-        _save_state(self.checkpoints, self.model, self.optimizer, p, self.run_settings)
+        _save_state(self.checkpoints, self.model, self.optimizer, p, self.history,
+                    self.run_settings)
 
     def resume(self)->bool: # was there anything?
         if rank() == 0: remove_half_written(self.folder)
-        p = _load_state(self.checkpoints, self.model, self.optimizer, self.run_settings)
-        if p is None: return False
-        self.progress = p
-        self.history.read(p.step)
-        goes_on = not p.finished(self.config)
-        if goes_on and rank() == 0: self.checkpoints.keep_only(p.due_steps)
+        info = _load_state(self.checkpoints, self.model, self.optimizer, self.run_settings)
+        if info is None: return False
+        self.progress = p = Progress(**info['progress'])
+        self.history.restore(info['history'])
+        _remove_later(self.checkpoints, p, self.config)
         return True
 
 # %% ../nbs/12_training.ipynb #db98e545
-def _load_mean(model:nn.Module, checkpoints:Checkpoints):
-    "Put the mean of the checkpoints into the model (§6.1)"
+def _final_weights(checkpoints:Checkpoints,
+                   which:str      # 'mean' of the last checkpoints (§6.1), or 'best'
+                  )->dict[str,Tensor]|None: # by name; None: no checkpoint was due
     all_reduce_sum(0) # wait for the first process
+    if which == 'best':
+        weights, _ = checkpoints.read(checkpoints.folder/'best.safetensors')
+        return weights
     paths = checkpoints.intact()
-    if paths: model.load_state_dict(average(paths))
+    return average(paths) if paths else None
+
+# %% ../nbs/12_training.ipynb #b57bd562
+def _judge(run:TrainingRun)->float: # validation loss of its model as it is
+    "Raises `InputError` where the loss is infinite or NaN, or a weight is"
+    p = run.progress
+    _check_finite(run.model, p)
+    loss = valid_loss(run.model, run.valid, run.config.precision)
+    if math.isfinite(loss): return loss
+    raise _diverged(f'after step {p.step} the validation loss is {loss}', p.best_loss)
+
+# %% ../nbs/12_training.ipynb #3eea11f8
+def _choose_weights(run:TrainingRun)->dict: # which the model has now, and the losses
+    "Let the model end with the weights that the settings ask for"
+    model, chosen = run.model, run.config.weights
+    last = deepcopy(model.state_dict())
+    model.load_state_dict(_final_weights(run.checkpoints, 'mean') or last)
+    mean_loss, best_loss = _judge(run), run.progress.best_loss
+    if chosen == 'auto': chosen = 'mean' if mean_loss <= best_loss else 'best'
+    if chosen == 'last': model.load_state_dict(last)
+    if chosen == 'best': model.load_state_dict(_final_weights(run.checkpoints, 'best'))
+    return dict(weights=chosen, average_loss=mean_loss, best_loss=best_loss,
+                final_loss=_judge(run))
 
 # %% ../nbs/12_training.ipynb #3179145c
 class Trainer(TrainingRun):
@@ -417,7 +533,7 @@ class Trainer(TrainingRun):
         if p.step == 0: self.save()
         steps = _training_steps(self.batches, c, p, self.device)
         clock, stopped = _stopwatch(p.seconds), False
-        with deferred_signals() as signals, ProgressBar(p, c) as bar:
+        with deferred_signals() as signals, closing(steps), ProgressBar(p, c) as bar:
             while not (p.finished(c) or stopped):
                 self.train_one_step(*next(steps))
                 stopped, p.seconds = all_reduce_sum(bool(signals), clock())
@@ -438,18 +554,17 @@ class Trainer(TrainingRun):
 
     def validate(self):
         "Judge the model by the validation set, and keep the best weights"
-        p, loss = self.progress, valid_loss(self.model, self.valid)
+        p, loss = self.progress, _judge(self)
         if p.improved(loss) and rank() == 0:
             info = dict(step=p.step, valid_loss=loss)
             self.checkpoints.save_best(cpu_state_dict(self.model), info)
         self.history.report(p)
 
     def finish(self):
+        "Give the model its final weights, and say in the last line which they are"
         p = self.progress
         if p.validated_at < p.seconds: self.validate() # was stopped just before
-        _load_mean(self.model, self.checkpoints)
-        mean_loss = valid_loss(self.model, self.valid)
-        self.history.amend(average_loss=mean_loss, best_loss=p.best_loss)
+        self.history.amend(**_choose_weights(self))
 
 # %% ../nbs/12_training.ipynb #8e261a40
 def plot_training(history:list[dict], # lines of `metrics.jsonl`

@@ -15,12 +15,13 @@ from math import exp, sqrt
 from multiprocessing import get_context
 from pathlib import Path
 import torch
-from fastcore.script import call_parse
+from fastcore.script import Param, call_parse
 from torch import Tensor, nn
 from .checkpoint import fingerprint
 from .core import (InputError, check_positive, command, default_device,
                                  provenance, set_seed, write_atomically)
-from .corpora import load_corpus
+from .commands import VERSION
+from .corpora import load_corpus, stream_lines
 from .data import TokenBatches, encode_pairs
 from .decoding import search
 from .embedding import Embedding
@@ -197,15 +198,19 @@ def _scores(model:Transformer, tokenizer:BPETokenizer, pairs:list)->dict: # pair
 def read_results(path:str|Path # a JSON object per line
                 )->list[dict]: # empty where there is no file
     "Raises `InputError` with file and line where a line is not a result"
-    path = Path(path)
-    lines = path.read_text(encoding='utf8').splitlines() if path.exists() else []
+    if not Path(path).exists(): return []
     results = []
-    for n, line in enumerate(lines, 1):
-        try: results.append(dict(row=None, seed=None, settings=None) | json.loads(line))
-        except (ValueError, TypeError):
-            raise InputError(f'{path}:{n}: not a JSON object; remove the line, '
-                             'or choose another file') from None
+    for n, line in enumerate(stream_lines(path), 1):
+        try: result = dict(row=None, seed=None, settings=None) | json.loads(line)
+        except (ValueError, TypeError): result = {}
+        if not _names_a_training(result):
+            raise InputError(f'{path}:{n}: not a result; remove the line, '
+                             'or choose another file')
+        results.append(result)
     return results
+
+def _names_a_training(result:dict)->bool:
+    return isinstance(result.get('row'), str) and isinstance(result.get('seed'), int)
 
 # %% ../nbs/18_variations.ipynb #f26385be
 def _write_results(path:str|Path, results:list[dict]):
@@ -282,7 +287,8 @@ def tnb_variations(
     processes:int=2,        # trainings at the same time, one thread each
     corpus:str='multi30k',  # multi30k or mini
     n_steps:int=N_STEPS,    # steps of each training
-    data_dir:str=None):     # folder with the files of multi30k
+    data_dir:str=None,      # folder with the files of multi30k
+    version:Param('print the version', action='version')=VERSION):
     "Train Table 3 in small, in the order of --rows: English to German, short captions"
     check_positive(seeds=seeds, processes=processes, n_steps=n_steps)
     names = _row_names(rows)

@@ -1,17 +1,16 @@
 "Solutions of the exercises of chapter 10, each with the check that the chapter makes."
-from random import Random
+import numpy as np
 from transformer_nb.core import PAD
 from transformer_nb.data import by_length, make_batch, split_by_budget
 
-def by_target_length(pairs, rng):
+def by_target_length(lengths, rng):
     """Exercise 1. The targets of a batch are now as good as equal, and their sources are
     whatever comes with them.
 
     The longer side decides how many pairs fit into the budget, and a source far longer than
     its neighbours ends a batch early: more batches for the same pairs.
     """
-    def key(i): return len(pairs[i][1]), rng.random()
-    return sorted(range(len(pairs)), key=key)
+    return np.lexsort((rng.random(len(lengths)), lengths[:, 1]))
 
 def without_leaks(train, test):
     "Exercise 2. Sentences of the test, brought into one form, are looked up in a set."
@@ -19,19 +18,20 @@ def without_leaks(train, test):
     return [pair for pair in train if pair[0].strip().casefold() not in known]
 
 def test_by_target_length():
-    rng = Random(0)
-    src_lengths = [rng.randint(3, 20) for _ in range(2000)]
-    tgt_lengths = [max(1, n + rng.randint(-4, 4)) for n in src_lengths]
-    pairs = [([5]*s, [6]*t) for s, t in zip(src_lengths, tgt_lengths)]
+    rng = np.random.default_rng(0)
+    src_lengths = rng.integers(3, 21, 2000)
+    tgt_lengths = (src_lengths + rng.integers(-4, 5, 2000)).clip(min=1)
+    lengths = np.stack([src_lengths, tgt_lengths], axis=1)
+    pairs = [([5]*s, [6]*t) for s, t in lengths.tolist()]
 
     def target_padding(order):
-        rows = order(pairs, Random(0))
-        sizes = [max(map(len, pairs[i])) + 1 for i in rows]
-        pieces = split_by_budget(sizes, 512)
+        rows = order(lengths, np.random.default_rng(0))
+        sizes = lengths[rows].max(axis=1) + 1
+        pieces = split_by_budget(sizes.tolist(), 512)
         made = [make_batch([pairs[rows[i]] for i in piece]) for piece in pieces]
         return sum(int((b.labels == PAD).sum()) for b in made), len(made)
 
-    assert sorted(by_target_length(pairs, rng)) == list(range(len(pairs)))
+    assert sorted(by_target_length(lengths, rng)) == list(range(len(pairs)))
     ours, n_ours = target_padding(by_length)
     theirs, n_theirs = target_padding(by_target_length)
     assert theirs < ours and n_theirs > n_ours

@@ -1,32 +1,16 @@
 """Solutions of the exercises of chapter 13, each with the check that the chapter makes."""
 import pytest, torch
-from transformer_nb.core import BOS, EOS
-from transformer_nb.data import pad
-from transformer_nb.decoding import (Cache, greedy, length_penalty, next_logits,
-                                     output_limits)
-from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.decoding import length_penalty
 
-@torch.no_grad()
-def sample(model, src, temperature, generator):
-    """Exercise 1. One line of the greedy loop changes: the next token is drawn.
+def keep_min_p(logits, min_p):
+    """Exercise 1. A share of the best probability is a distance from the best logit.
 
-    As the temperature goes to 0 the likeliest token takes all, which is greedy search.
-    As it goes to infinity all tokens become equally likely, and the model no longer
-    matters. Softmax shifts the logits, so none of them overflows.
+    The logarithm of p/p_max is the difference of the two logits: the normalizer cancels.
+    With a `min_p` of 1 only the likeliest is left, which is greedy search.
     """
-    limits = output_limits(model, src)
-    cache = Cache(model, src, int(limits.max()))
-    tokens = src.new_full((len(src),), BOS)
-    going = torch.ones(len(src), dtype=torch.bool)
-    chosen = []
-    while going.any():
-        logits = next_logits(model, tokens, cache)
-        probabilities = (logits / temperature).softmax(-1)
-        tokens = torch.multinomial(probabilities, 1, generator=generator)[:, 0]
-        chosen.append(tokens.where(going, EOS))
-        going = going & (tokens != EOS) & (cache.n < limits)
-    rows = torch.stack(chosen, 1).tolist()
-    return [[t for t in row if t != EOS] for row in rows]
+    best = logits.amax(-1, keepdim=True)
+    share = (logits - best).exp()
+    return logits.masked_fill(share < min_p, -torch.inf)
 
 def best_reachable(log_prob, n, limit, alpha):
     """Exercise 2. Divide by the largest penalty that is still to come.
@@ -37,18 +21,15 @@ def best_reachable(log_prob, n, limit, alpha):
     next_token, last_token = length_penalty(n + 1, alpha), length_penalty(limit, alpha)
     return log_prob / max(next_token, last_token)
 
-def test_sample():
-    torch.manual_seed(0)
-    config = TransformerConfig.tiny(20, n_encoder_layers=1, n_decoder_layers=1, d_model=16,
-                                    tie_embeddings=False, max_len=30)
-    model = Transformer(config).double().eval()
-    src = pad([[5, 6, 7, EOS], [8, EOS], [9, 9, EOS]])
-    def draw(seed, temperature=1.):
-        return sample(model, src, temperature, torch.Generator().manual_seed(seed))
-    assert draw(0) == draw(0) != draw(1)
-    assert draw(0, 1e-6) == greedy(model, src)
-    first = {t for seed in range(40) for row in draw(seed, 1e6) for t in row[:1]}
-    assert len(first) >= 15 # of 19: all tokens alike, and `</s>` leaves no first token
+@pytest.mark.parametrize('min_p, n_kept', [(0., 5), (0.1, 4), (0.15, 3), (0.5, 2), (1., 1)])
+def test_keep_min_p(min_p, n_kept):
+    probabilities = torch.tensor([[0.5, 0.1, 0.3, 0.06, 0.04], [0.04, 0.06, 0.3, 0.1, 0.5]])
+    logits = probabilities.log() + 7.
+    filtered = keep_min_p(logits, min_p)
+    kept = filtered > -torch.inf
+    assert kept.sum(1).tolist() == [n_kept] * 2
+    assert torch.equal(filtered[kept], logits[kept])
+    assert torch.equal(kept[0], kept[1].flip(0))
 
 @pytest.mark.parametrize('alpha', [-1., -0.3, 0., 0.6, 2.])
 def test_best_reachable(alpha):

@@ -27,7 +27,8 @@ def oracle(translator, sources, references, n_best):
 
 def random_translator(folder, max_len=512, **options):
     bpe = BPETokenizer.train(['ein Haus am See'], 280)
-    save_model(folder, Transformer(TransformerConfig.tiny(280, max_len=max_len)), bpe)
+    config = TransformerConfig.tiny(bpe.vocab_size, max_len=max_len)
+    save_model(folder, Transformer(config), bpe)
     return Translator(folder, **options)
 
 def test_looked_up(tmp_path):

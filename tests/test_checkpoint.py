@@ -1,0 +1,421 @@
+"Checkpoints and model folders: damaged, foreign, hostile, locked; processes that fail."
+import json, os, signal, socket, subprocess, sys
+from hashlib import sha256
+from multiprocessing import get_context
+import pytest, torch
+from safetensors.torch import save
+from transformer_nb import checkpoint, distributed
+from transformer_nb.checkpoint import (
+    Checkpoints, average, check_output_folder, cpu_state_dict, fingerprint, last_weights,
+    load_model, load_verified, load_weights, remove_half_written, save_model, save_verified,
+    training_lock)
+from transformer_nb.core import InputError
+from transformer_nb.distributed import broadcast_from_rank0, process_group
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.text import BPETokenizer
+
+# Half-written files
+
+@pytest.fixture(scope='module')
+def dead_pid():
+    "The number of a process that has ended"
+    process = subprocess.Popen(['true'])
+    process.wait()
+    return process.pid
+
+def put(path, content='important'):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    return path
+
+def test_resume_deletes_nothing_of_a_stranger(tmp_path):
+    "A home directory, say"
+    files = [put(tmp_path/name) for name in ('notes.txt', '.a.tmp', 'docs/.thesis.tmp')]
+    (tmp_path/'.x.tmp').mkdir()
+    with pytest.raises(InputError, match='no state to resume from'):
+        check_output_folder(tmp_path, resume=True)
+    remove_half_written(tmp_path)
+    assert all(path.read_text() == 'important' for path in files)
+    assert (tmp_path/'.x.tmp').is_dir()
+
+def test_only_own_files_of_dead_processes_are_removed(tmp_path, dead_pid):
+    def temporary(name, pid=dead_pid):
+        folder, _, name = name.rpartition('/')
+        return put(tmp_path/folder/f'.{name}.{pid}.tmp')
+    names = ('run.yaml', 'config.json', 'data/train.ids', 'checkpoints/best.safetensors',
+             'checkpoints/state-00000012.safetensors')
+    own = [temporary(name) for name in names]
+    kept = [temporary('run.yaml', os.getppid()), # alive
+            temporary('sub/run.yaml'), temporary('thesis.odt'),
+            temporary('data/test.ids'), put(tmp_path/'.run.yaml.tmp')]
+    a_folder = tmp_path/f'.config.json.{dead_pid - 1}.tmp'
+    a_folder.mkdir()
+    remove_half_written(tmp_path)
+    assert not any(path.exists() for path in own)
+    assert all(path.exists() for path in kept) and a_folder.is_dir()
+
+def test_killed_before_the_first_state_begins_again(tmp_path, dead_pid, capsys):
+    for name in ('tokenizer.json', 'data/train.ids', 'data/train.lengths'):
+        put(tmp_path/name)
+    half = put(tmp_path/f'.run.yaml.{dead_pid}.tmp')
+    assert not check_output_folder(tmp_path, resume=True)
+    assert 'starting from the beginning' in capsys.readouterr().err
+    assert not half.exists() and (tmp_path/'data'/'train.ids').exists()
+
+# The output folder
+
+def refusal(folder, **options):
+    with pytest.raises(InputError) as refused: check_output_folder(folder, **options)
+    return str(refused.value)
+
+def test_resume_is_advised_only_where_it_helps(tmp_path):
+    stranger, training = tmp_path/'stranger', tmp_path/'training'
+    put(stranger/'notes.txt')
+    put(training/'checkpoints'/'state-00000003.safetensors')
+    put(training/'config.json')
+    assert '--resume' not in refusal(stranger)
+    assert '--resume' in refusal(training)
+    assert '--resume' not in refusal(training, can_resume=False)
+    assert check_output_folder(training, resume=True)
+
+def test_no_state_left_to_resume(tmp_path):
+    put(tmp_path/'checkpoints'/'weights-00000003.safetensors')
+    message = refusal(tmp_path, resume=True)
+    assert 'no state to resume from' in message and 'or --resume' not in message
+
+# One training per folder
+
+LOCKING = '''
+import sys, time
+from pathlib import Path
+from fcntl import LOCK_EX, lockf
+file = open(Path(sys.argv[1], '.training.lock'), 'a')
+lockf(file, LOCK_EX)
+print('locked', flush=True)
+time.sleep(600)
+'''
+
+def is_free(folder): # for another process than this one
+    code = ('import fcntl, sys; file = open(sys.argv[1] + "/.training.lock", "a"); '
+            'fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)')
+    done = subprocess.run([sys.executable, '-c', code, folder], capture_output=True)
+    return done.returncode == 0
+
+def test_one_training_per_folder(tmp_path):
+    other = subprocess.Popen([sys.executable, '-c', LOCKING, tmp_path],
+                             stdout=subprocess.PIPE)
+    other.stdout.readline()
+    with pytest.raises(InputError, match='another training is running'):
+        with training_lock(tmp_path): pass
+    other.send_signal(signal.SIGKILL)
+    other.communicate()
+    with training_lock(tmp_path):
+        assert not is_free(tmp_path)
+        assert not check_output_folder(tmp_path, resume=False) # the lock does not count
+    assert list(tmp_path.iterdir()) == []
+
+def test_forked_workers_neither_hold_nor_release_the_lock(tmp_path):
+    reader, writer = os.pipe()
+    with training_lock(tmp_path):
+        child = os.fork()
+        if child == 0:
+            os.close(writer)
+            os.read(reader, 1) # until the parent closes its end
+            os._exit(0)
+        assert not is_free(tmp_path)
+    assert is_free(tmp_path) # although the child lives
+    os.close(writer)
+    os.waitpid(child, 0)
+
+def test_a_lock_that_its_owner_has_just_removed_counts_for_nothing(tmp_path):
+    path = put(tmp_path/'lock')
+    with open(path, 'a') as file:
+        path.unlink() # a third training could make and lock a new one
+        assert not checkpoint._lock(file)
+
+def test_a_refused_training_leaves_no_folder(tmp_path):
+    with pytest.raises(InputError, match='no pairs'):
+        with training_lock(tmp_path/'m'): raise InputError('no pairs')
+    assert not (tmp_path/'m').exists()
+
+# Checkpoints
+
+def write_old(path, tensors, info=None):
+    "As version 0.1 did"
+    text = json.dumps(info or {})
+    checksum = sha256(text.encode() + save(tensors)).hexdigest()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(save(tensors, dict(info=text, sha256=checksum)))
+
+def written(folder, run='a', kind='weights', n=3, size=2):
+    checkpoints = Checkpoints(folder/'checkpoints', n, run)
+    for step in range(n):
+        checkpoints.save(kind, step, dict(w=torch.full((size,), float(step))))
+    return checkpoints
+
+def test_names_that_are_no_checkpoints_are_ignored(tmp_path):
+    checkpoints = written(tmp_path)
+    put(checkpoints.folder/'weights-abc.safetensors')
+    put(checkpoints.folder/'weights-7.safetensors.bak')
+    checkpoints.keep_only([1])
+    assert [path.name for path in checkpoints.paths()] == ['weights-00000001.safetensors']
+    assert len(list(checkpoints.folder.iterdir())) == 3
+
+def test_more_than_eight_digits_are_in_order(tmp_path):
+    checkpoints = Checkpoints(tmp_path, 2)
+    for step in (99_999_999, 100_000_000): checkpoints.save('state', step, {})
+    _, info = checkpoints.last_state()
+    assert len(checkpoints.paths('state')) == 2
+    assert checkpoints.paths('state')[-1].stem == 'state-100000000'
+
+@pytest.mark.parametrize('kind, other', [('weights', 'state'), ('state', 'weights'),
+                                         ('state', 'best')])
+def test_a_file_of_another_kind_is_left_out(kind, other, tmp_path, capsys):
+    checkpoints = written(tmp_path, kind=kind, n=2)
+    if other == 'best': checkpoints.save_best(dict(w=torch.ones(2)), {})
+    else: written(tmp_path, kind=other, n=2)
+    source = checkpoints.folder/('best.safetensors' if other == 'best' else
+                                 f'{other}-00000001.safetensors')
+    path = checkpoints.paths(kind)[-1]
+    path.write_bytes(source.read_bytes())
+    assert checkpoints.intact(kind) == checkpoints.paths(kind)[:1]
+    message = f'{path} is damaged: it holds {other}, not {kind}; it is left out'
+    assert message in capsys.readouterr().err
+
+def test_weights_of_another_training(tmp_path, capsys):
+    "With another seed, of the same shapes"
+    ours, theirs = written(tmp_path/'ours', 'seed 0'), written(tmp_path/'theirs', 'seed 1')
+    path = ours.paths()[1]
+    path.write_bytes(theirs.paths()[1].read_bytes())
+    with pytest.raises(InputError, match='belong to two trainings'):
+        average(ours.paths())
+    with pytest.raises(InputError, match='belong to two trainings'):
+        last_weights(tmp_path/'ours', 2)
+    assert ours.intact() == [ours.paths()[0], ours.paths()[2]]
+    assert f'{path} belongs to another training; it is left out' in capsys.readouterr().err
+
+def test_weights_of_another_shape_are_not_averaged(tmp_path):
+    paths = [*written(tmp_path/'a').paths(), *written(tmp_path/'b', size=1).paths()]
+    with pytest.raises(InputError, match='belong to two trainings'): average(paths)
+
+def test_only_the_newest_state_is_read(tmp_path, monkeypatch, capsys):
+    checkpoints = written(tmp_path, kind='state')
+    seen = []
+    def noting(path):
+        seen.append(path)
+        return load_verified(path)
+    monkeypatch.setattr(checkpoint, 'load_verified', noting)
+    tensors, _ = checkpoints.last_state()
+    older, newest = checkpoints.paths('state')
+    assert tensors['w'].tolist() == [2, 2] and seen == [newest]
+    newest.write_bytes(b'half')
+    tensors, _ = checkpoints.last_state()
+    assert tensors['w'].tolist() == [1, 1] and seen == [newest, newest, older]
+    assert f'{newest} is damaged' in capsys.readouterr().err
+
+def test_a_checkpoint_is_serialized_once(tmp_path, monkeypatch):
+    calls = []
+    def noting(*args):
+        calls.append(args)
+        return save(*args)
+    monkeypatch.setattr(checkpoint, 'save', noting)
+    checkpoints = written(tmp_path, n=1)
+    assert checkpoints.intact() and len(calls) == 1
+
+def test_states_of_version_0_1_are_refused_in_one_line(tmp_path, capsys):
+    checkpoints = Checkpoints(tmp_path, 2)
+    for step in (1, 2):
+        path = tmp_path/f'state-{step:08}.safetensors'
+        write_old(path, dict(w=torch.ones(2)), dict(progress={}))
+    with pytest.raises(InputError, match='older version') as refused:
+        checkpoints.last_state()
+    assert str(path) in str(refused.value) and '\n' not in str(refused.value)
+    assert capsys.readouterr().err == ''
+
+def test_weights_of_version_0_1_are_averaged(tmp_path):
+    for step in (1, 2):
+        path = tmp_path/'checkpoints'/f'weights-{step:08}.safetensors'
+        write_old(path, dict(w=torch.full((2,), float(step))))
+    assert last_weights(tmp_path, 2)['w'].tolist() == [1.5, 1.5]
+    path.write_bytes(path.read_bytes()[:-1] + b'?')
+    with pytest.raises(InputError, match='checksum is wrong'): average([path])
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.int64, torch.bool, torch.float64])
+def test_verified_tensors_of_any_type(dtype, tmp_path):
+    tensors = dict(scalar=torch.tensor(1, dtype=dtype), none=torch.empty(0, dtype=dtype),
+                   table=torch.ones(2, 3, dtype=dtype))
+    path = tmp_path/'file'
+    path.write_bytes(save_verified(tensors, dict(step=1)))
+    loaded, info = load_verified(path)
+    assert info == dict(step=1) and set(loaded) == set(tensors)
+    for name, x in tensors.items(): assert torch.equal(loaded[name], x)
+
+def test_the_checksum_covers_the_info(tmp_path):
+    path = tmp_path/'file'
+    path.write_bytes(save_verified({}, dict(step=1)).replace(b'1}', b'2}'))
+    with pytest.raises(InputError, match='checksum is wrong'): load_verified(path)
+
+def test_fingerprint_is_that_of_the_whole_text():
+    "Those in nbs/results were made from one string"
+    data = [['ein Haus', 'ü "\n'], dict(a=[1, 2.5, None])]
+    assert fingerprint(data) == sha256(json.dumps(data).encode()).hexdigest()[:16]
+
+# Model folders of strangers
+
+BPE = BPETokenizer.train(['ein Haus', 'a house'], 265)
+CONFIG = TransformerConfig(BPE.vocab_size, d_model=8, d_ff=16, n_heads=2,
+                           n_encoder_layers=1, n_decoder_layers=1, max_len=16)
+
+@pytest.fixture
+def model(tmp_path):
+    save_model(tmp_path/'m', Transformer(CONFIG), BPE)
+    return tmp_path/'m'
+
+def refuses(folder, *words):
+    "In one line"
+    with pytest.raises(InputError) as refused: load_model(folder)
+    message = str(refused.value)
+    assert '\n' not in message and len(message) < 400
+    for word in words: assert word in message, message
+
+def change_config(folder, change):
+    path = folder/'config.json'
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+
+def replace_weights(folder, weights):
+    "With a checksum that fits"
+    data = save(weights)
+    (folder/'model.safetensors').write_bytes(data)
+    checksum = sha256(data).hexdigest()
+    change_config(folder, lambda c: c['sha256'].update({'model.safetensors': checksum}))
+
+@pytest.mark.parametrize('name', ['config.json', 'tokenizer.json', 'model.safetensors'])
+def test_pipes_and_devices_are_not_read(name, model):
+    path = model/name
+    path.unlink()
+    os.mkfifo(path)
+    refuses(model, name)
+    path.unlink()
+    path.symlink_to('/dev/zero')
+    refuses(model, name)
+
+@pytest.mark.parametrize('name', ['config.json', 'tokenizer.json'])
+def test_a_vast_file_is_not_read(name, model):
+    with open(model/name, 'r+b') as file: file.truncate(10**9) # which takes no room
+    refuses(model, name, 'more than')
+
+@pytest.mark.parametrize('changes, words', [
+    (dict(d_ff=10**7), ['asks for']),
+    (dict(d_model=2 * 10**5), ['asks for']),
+    (dict(n_encoder_layers=10**5), ['asks for', '100,001 layers']),
+    (dict(vocab_size=10**12), ['asks for']),
+    (dict(max_len=10**8), ['max_len', '100,000,000']),
+    (dict(max_len=10**30), ['max_len']),
+    (dict(positions='learned', max_len=10**30), ['asks for']),
+    (dict(d_ff=10**4000), ['damaged'])])
+def test_sizes_are_compared_before_memory_is_taken(changes, words, model, monkeypatch):
+    change_config(model, lambda c: c['model'].update(changes))
+    def build(config): raise AssertionError('a model is built')
+    monkeypatch.setattr(checkpoint, 'Transformer', build)
+    refuses(model, *words)
+
+def test_as_many_parameters_of_other_shapes(model):
+    def swap(c): c['model'].update(d_k=2, d_v=6)
+    change_config(model, swap)
+    refuses(model, 'another model', 'key.weight is (8, 8), in the model (4, 8)')
+
+def test_as_many_layers_as_tensors_at_most(tmp_path):
+    "One large tensor cannot stand for a million layers"
+    config = TransformerConfig(10, d_model=2, d_ff=1, n_heads=1, d_k=1, d_v=1,
+                               n_encoder_layers=100)
+    path = tmp_path/'weights'
+    n = checkpoint._n_parameters(config)
+    path.write_bytes(save(dict(x=torch.zeros(n))))
+    with pytest.raises(ValueError, match='in 1 tensors'):
+        checkpoint._check_header(config, path)
+
+@pytest.mark.parametrize('value', [float('nan'), float('inf')])
+def test_weights_that_are_not_finite(value, model):
+    weights = cpu_state_dict(Transformer(CONFIG))
+    name = 'decoder.layers.0.feed_forward.inner.bias'
+    weights[name][3] = value
+    replace_weights(model, weights)
+    refuses(model, 'model.safetensors', f'{name} has values that are NaN or infinite')
+
+def test_tokenizer_of_another_size(model):
+    other = BPETokenizer.train(['ein Haus', 'a house'], 262).to_json().encode()
+    (model/'tokenizer.json').write_bytes(other)
+    checksum = sha256(other).hexdigest()
+    change_config(model, lambda c: c['sha256'].update({'tokenizer.json': checksum}))
+    refuses(model, 'tokenizer.json has 262 tokens', 'is 265')
+
+def test_loaded_weights_must_fit():
+    "Checkpoints of another vocabulary, and a matrix of the old format cut too short"
+    model = Transformer(CONFIG)
+    other = cpu_state_dict(Transformer(TransformerConfig(300, **SIZES)))
+    with pytest.raises(InputError, match=r'embeddings.0.weight is \(300, 8\)'):
+        load_weights(model, other)
+    old = cpu_state_dict(model)
+    old['encoder.layers.0.self_attention.qkv'] = torch.zeros(5, 8)
+    with pytest.raises(InputError, match=r"qkv is \(5, 8\), in the model not there"):
+        load_weights(model, old)
+
+SIZES = dict(d_model=8, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,
+             max_len=16)
+
+# Processes
+
+def member(rank, port, folder, make):
+    "One of two processes; writes down how it ended"
+    torchrun = dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=2, MASTER_ADDR='127.0.0.1',
+                    MASTER_PORT=port)
+    os.environ |= {name: str(value) for name, value in torchrun.items()}
+    try:
+        with process_group(): ended = broadcast_from_rank0(make)
+    except BaseException as e: ended = repr(e)
+    (folder/str(rank)).write_text(ended)
+
+def two_processes(folder, make, monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    processes = [get_context('fork').Process(target=member, args=(rank, port, folder, make))
+                 for rank in range(2)]
+    for process in processes: process.start()
+    for process in processes:
+        process.join(60)
+        process.kill() # where it hangs
+    return [(folder/str(rank)).read_text() for rank in range(2)]
+
+def test_what_fails_in_the_first_process_ends_the_others(tmp_path, monkeypatch):
+    def fail(): raise InputError('m is not empty')
+    ends = two_processes(tmp_path, fail, monkeypatch)
+    assert ends == ["InputError('m is not empty')", 'SystemExit(1)']
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    "A machine with two GPUs, as the fourth process sees it, and what it asks PyTorch for"
+    asked = {}
+    for name, value in dict(WORLD_SIZE='4', LOCAL_RANK='3').items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 2)
+    monkeypatch.setattr(torch.cuda, 'set_device', lambda n: asked.update(gpu=n))
+    def init(backend, **options): asked.update(options, backend=backend)
+    monkeypatch.setattr(distributed.dist, 'init_process_group', init)
+    monkeypatch.setattr(distributed.dist, 'destroy_process_group', lambda: None)
+    return asked
+
+def test_a_process_without_a_gpu_of_its_own(two_gpus):
+    with pytest.raises(InputError, match='process 3 .* there are 2'):
+        with process_group(): pass
+    assert two_gpus == {}
+
+def test_the_others_wait_for_two_hours(two_gpus, monkeypatch):
+    monkeypatch.setenv('LOCAL_RANK', '1')
+    with process_group(): pass
+    assert two_gpus['gpu'] == 1 and two_gpus['backend'] == 'cpu:gloo,cuda:nccl'
+    assert two_gpus['timeout'].total_seconds() == 2 * 60 * 60

@@ -1,0 +1,149 @@
+"Files that outlast a power cut, and commands that end in one line whatever they are given."
+import os, signal, stat, subprocess, sys
+from pathlib import Path
+import pytest, torch
+from transformer_nb import core
+from transformer_nb.core import (
+    InputError, check_positive, command, default_device, find_device, set_seed,
+    write_atomically)
+
+@pytest.fixture
+def steps(monkeypatch):
+    "What reaches the disk, in its order: files and folders forced to it, files renamed"
+    done = []
+    fsync, replace = os.fsync, os.replace
+    def noted_fsync(descriptor):
+        kind = 'folder' if stat.S_ISDIR(os.fstat(descriptor).st_mode) else 'file'
+        done.append((kind, Path(os.readlink(f'/proc/self/fd/{descriptor}')).name))
+        fsync(descriptor)
+    def noted_replace(old, new):
+        done.append(('renamed', Path(new).name))
+        replace(old, new)
+    monkeypatch.setattr(os, 'fsync', noted_fsync)
+    monkeypatch.setattr(os, 'replace', noted_replace)
+    return done
+
+linux = pytest.mark.skipif(not Path('/proc/self/fd').exists(), reason='names by /proc')
+
+@linux
+def test_a_file_is_on_the_disk_before_its_name_and_then_the_folder(tmp_path, steps):
+    for _ in range(2): # new, and in place of an older one
+        steps.clear()
+        write_atomically(tmp_path/'x', b'data')
+        assert steps == [('file', f'.x.{os.getpid()}.tmp'), ('renamed', 'x'),
+                         ('folder', tmp_path.name)]
+
+@linux
+def test_new_folders_are_on_the_disk_too(tmp_path, steps):
+    write_atomically(tmp_path/'a'/'b'/'x', b'data')
+    folders = [name for kind, name in steps if kind == 'folder']
+    assert folders == [tmp_path.name, 'a', 'b']
+
+def test_a_reader_keeps_the_whole_old_file(tmp_path):
+    write_atomically(tmp_path/'x', b'first')
+    with open(tmp_path/'x', 'rb') as file:
+        write_atomically(tmp_path/'x', b'second')
+        assert file.read() == b'first'
+
+def test_a_file_system_that_cannot_sync_folders(tmp_path, monkeypatch):
+    def refuse(*args): raise OSError(22, 'Invalid argument')
+    n_open = len(os.listdir('/proc/self/fd')) if Path('/proc/self/fd').exists() else 0
+    def files_only(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode): refuse()
+    monkeypatch.setattr(os, 'fsync', files_only)
+    write_atomically(tmp_path/'x', b'data')
+    assert (tmp_path/'x').read_bytes() == b'data'
+    if n_open: assert len(os.listdir('/proc/self/fd')) == n_open # nothing is left open
+
+def test_a_failed_write_names_the_file_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(descriptor): raise OSError(28, 'No space left on device')
+    write_atomically(tmp_path/'x', b'first')
+    monkeypatch.setattr(os, 'fsync', full)
+    with pytest.raises(OSError, match='No space left on device: .*x'):
+        write_atomically(tmp_path/'x', b'second')
+    assert [path.name for path in tmp_path.iterdir()] == ['x']
+    assert (tmp_path/'x').read_bytes() == b'first'
+
+@command
+def tnb_example(problem=None):
+    if problem: raise problem
+    return 'done'
+
+def stopped(capsys, *args): # exit status, and what stands on stderr
+    with pytest.raises(SystemExit) as caught: tnb_example(*args)
+    return caught.value.code, capsys.readouterr().err
+
+@pytest.mark.parametrize('name', ['x\x1b[2J', 'a\rb', 'two\nlines', '\u202e', '\x9b'])
+def test_a_message_gives_no_orders_to_the_terminal(name, capsys):
+    for problem in (InputError(f'{name} is wrong'), FileNotFoundError(2, 'No such', name)):
+        status, message = stopped(capsys, problem)
+        assert status == 2 and message.startswith('tnb_example: ')
+        assert message.endswith('\n') and message[:-1].isprintable()
+
+def test_other_letters_are_printed_as_they_are(capsys):
+    message = 'Größe “x” – 大'
+    assert stopped(capsys, InputError(message)) == (2, f'tnb_example: {message}\n')
+
+def test_closed_streams(monkeypatch, capsys):
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, 'stdout', None)
+        status, message = stopped(capsys)
+        assert status == 2 and 'standard output is closed' in message
+    monkeypatch.setattr(sys, 'stderr', None)
+    with pytest.raises(SystemExit) as caught: tnb_example(InputError('a message'))
+    assert caught.value.code == 2
+    assert 'a message' not in capsys.readouterr().out # print(file=None) would put it there
+
+def test_an_argument_that_is_not_utf8(monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['tnb_example', '--out', os.fsdecode(b'model\xff')])
+    status, message = stopped(capsys)
+    assert status == 2 and r"'model\udcff' is not UTF-8" in message
+
+def test_ctrl_c_during_the_imports():
+    code = ('import signal, sys; sys.argv[0] = "/usr/bin/{}"; '
+            'signal.signal(signal.SIGINT, signal.default_int_handler); '
+            'import transformer_nb; '
+            'print(signal.getsignal(signal.SIGINT) == signal.SIG_DFL)')
+    for name, ends in (('tnb_train', 'True'), ('jupyter-lab', 'False')):
+        run = subprocess.run([sys.executable, '-c', code.format(name)], text=True,
+                             capture_output=True, cwd=Path(__file__).parent.parent)
+        assert run.stdout.strip() == ends, run.stderr
+
+def test_ctrl_c_in_a_command(capsys):
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL) # as during the imports
+    try:
+        tnb_example()
+        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+        assert stopped(capsys, KeyboardInterrupt()) == (130, 'tnb_example: interrupted\n')
+    finally: signal.signal(signal.SIGINT, before)
+
+@pytest.mark.parametrize('seed', [10**22, 2**63, -2**63 - 1])
+def test_seeds_that_do_not_fit(seed):
+    with pytest.raises(InputError, match=f'--seed is {seed}; it must be'): set_seed(seed)
+
+def test_seeds_at_the_limits():
+    for seed in (-2**63, 2**63 - 1):
+        set_seed(seed)
+        first = torch.rand(1)
+        set_seed(seed)
+        assert torch.equal(torch.rand(1), first)
+
+@pytest.mark.parametrize('value', [0, -1, float('nan'), float('inf'), -float('inf')])
+def test_what_is_not_positive(value):
+    with pytest.raises(InputError, match=f'--minutes is {value}; it must be'):
+        check_positive(minutes=value)
+
+@pytest.mark.parametrize('name', [
+    'meta', 'hpu', 'xla', 'vulkan', 'mtia', 'privateuseone', 'abacus', 'cuda:-1', 'cuda:99',
+    'cuda:99999999999', '1', '\x1b[31m'])
+def test_an_unusable_device_is_one_short_line(name):
+    with pytest.raises(InputError) as caught: find_device(name)
+    reason = str(caught.value).removeprefix(f'--device {name}: ')
+    assert 10 < len(reason) <= 121 and '\n' not in reason
+
+@pytest.mark.parametrize('cuda, mps, expected', [
+    (True, True, 'cuda'), (False, True, 'mps'), (False, False, 'cpu')])
+def test_the_default_device(cuda, mps, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, 'is_available', lambda: mps)
+    assert default_device() == torch.device(expected)
