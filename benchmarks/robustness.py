@@ -1199,7 +1199,7 @@ def bomb(scene):
     packing = dict(compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     with zipfile.ZipFile(scene/'deu-eng.zip', 'w', **packing) as file:
         with file.open('deu.txt', 'w', force_zip64=True) as text:
-            for _ in range(2000): text.write(bytes(10**6))
+            for _ in range(3000): text.write(bytes(10**6))
 
 ARCHIVES = {
     'corrupt deflate': altered_archive(corrupt), 'cut off': altered_archive(cut_off),
@@ -1213,7 +1213,7 @@ ARCHIVES = {
     'not a zip': overwrite('deu-eng.zip', b'x' * 99),
     'no bytes': overwrite('deu-eng.zip', b''),
     'only an end': overwrite('deu-eng.zip', b'PK\x05\x06' + bytes(18)),
-    'two gigabytes': bomb}
+    'three gigabytes': bomb}
 
 def squeezed(change=bytes):
     def prepare(scene):

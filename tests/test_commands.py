@@ -213,6 +213,8 @@ def here(capsys, arguments, words):
     ('training:\n  {lr: 1', ['run.yaml:2: not YAML']),
     ('a: &a [*b]', ['not YAML', 'undefined alias']),
     ('\0', ['not YAML']),
+    ('{'*2000, ['not YAML']),
+    ('training: {seed: ' + 5000*'9' + '}', ['not YAML']),
 ])
 def test_bad_run_files_are_refused(text, words, tmp_path, capsys):
     path = run_file(tmp_path, text)
@@ -239,6 +241,7 @@ def test_a_run_file_of_other_bytes_is_refused(tmp_path, capsys):
     here(capsys, ['--out', tmp_path/'m', '--config', tmp_path], ['directory'])
 
 MINI = ['--out', 'm', '--corpus', 'mini']
+HUGE = str(10**23)
 
 @pytest.mark.parametrize('options, words', [
     ([], ['--out is needed']),
@@ -250,6 +253,11 @@ MINI = ['--out', 'm', '--corpus', 'mini']
     ([*MINI, '--preset', 'huge'], ["'huge'"]),
     ([*MINI, '--vocab_size', '100'], ['100', '260']),
     ([*MINI, '--max_steps', '0'], ['--max_steps is 0']),
+    ([*MINI, '--d_model', HUGE], ['parameters', 'at most 10,000,000,000']),
+    ([*MINI, '--n_encoder_layers', HUGE], ['parameters', 'at most 10,000,000,000']),
+    ([*MINI, '--max_len', HUGE], ['max_len is 100', 'positions']),
+    ([*MINI, '--workers', HUGE], ['workers is 100', 'from 0 to 64']),
+    ([*MINI, '--config', '/dev/zero'], ['/dev/zero', 'not YAML']),
     ([*MINI, '--batch_tokens', '-3'], ['--batch_tokens is -3']),
     ([*MINI, '--dropout', '1.5'], ['dropout is 1.5']),
     ([*MINI, '--label_smoothing', '1'], ['--label_smoothing is 1']),
@@ -262,7 +270,7 @@ MINI = ['--out', 'm', '--corpus', 'mini']
     ([*MINI, '--precision', 'fp64'], ["'fp64'", 'auto, fp32 or bf16']),
     ([*MINI, '--seed', '9' * 23], ['seed', '9' * 23]),
     ([*MINI, '--max_minutes', 'inf'], ['--max_minutes', 'inf']),
-    ([*MINI, '--workers', '-1'], ['--workers is -1']),
+    ([*MINI, '--workers', '-1'], ['workers is -1']),
     ([*MINI, '--weights', 'worst'], ["'worst'", 'mean, best, last']),
     ([*MINI, '--init', 'none'], ['none is not a model folder']),
     ([*MINI, '--tokenizer', 'none'], ['none', 'No such file']),

@@ -147,3 +147,24 @@ def test_the_default_device(cuda, mps, expected, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, 'is_available', lambda: mps)
     assert default_device() == torch.device(expected)
+
+PRINTS = """
+from transformer_nb.core import command
+@command
+def prints(): print('result')
+prints()
+"""
+
+@pytest.mark.parametrize('unreadable', ['/dev/full', 'a pipe that nobody reads'])
+def test_a_result_that_cannot_be_written_is_one_line(unreadable):
+    if unreadable == '/dev/full': out = open(unreadable, 'w')
+    else:
+        reader, writer = os.pipe()
+        os.close(reader)
+        out = open(writer, 'w')
+    program = [sys.executable, '-c', PRINTS]
+    with out: done = subprocess.run(program, stdout=out, stderr=subprocess.PIPE, text=True)
+    if unreadable != '/dev/full': assert (done.returncode, done.stderr) == (0, '')
+    else:
+        assert done.returncode == 2
+        assert done.stderr == 'prints: file: No space left on device\n'

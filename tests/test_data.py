@@ -124,3 +124,10 @@ def test_two_texts_that_differ_at_the_end(encoded):
     found = [encode(pairs=text)['fingerprint'] for text in texts]
     assert found[0] != found[1]
     assert encode(pairs=[('ab', 'c')]) != encode(pairs=[('a', 'bc')])
+
+def test_a_full_disk_is_named(encoded, monkeypatch):
+    def full(*args, **options): raise OSError(28, 'No space left on device')
+    monkeypatch.setattr(data, '_write_encoded', full)
+    encode, _, _, folder = encoded
+    with pytest.raises(OSError) as e: encode()
+    assert e.value.filename == f'{folder}/train.ids'

@@ -74,6 +74,7 @@ VIOLATIONS = [
     ('notebooks_clean', drop_id),
     ('notebooks_clean', plant('1', execution_count=7)),
     ('notebooks_clean', plant('1', metadata={'scrolled': True})),
+    ('asides_are_folded', plant_text('### Aside: more of it')),
     ('one_module_each', export_elsewhere),
     ('every_name_has_one_home', plant('#| exports\ndef set_seed(): pass', ATTENTION)),
     ('imports_point_back', plant(IMPORT.format('model'), ATTENTION)),

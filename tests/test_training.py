@@ -219,13 +219,29 @@ def test_the_model_ends_with_the_weights_asked_for(asked, ended):
     weights = average(files[chosen])
     for name, w in cpu_state_dict(t.model).items(): assert torch.equal(w, weights[name])
 
-def test_damaged_best_weights(ended):
+def test_damaged_best_weights(ended, capsys):
     path = ended.checkpoints.folder/'best.safetensors'
     data = path.read_bytes()
     path.write_bytes(data[:-7])
     with pytest.raises(InputError, match='best.safetensors is damaged'):
-        resumed(ended.folder, **PATIENT).run()
+        resumed(ended.folder, weights='best', **PATIENT).run()
+    last = resumed(ended.folder, **PATIENT).run()[-1] # nobody asked for the best
+    assert last['weights'] == 'mean' and last['final_loss'] == last['average_loss']
+    assert 'best.safetensors is damaged' in capsys.readouterr().err
     path.write_bytes(data)
+
+@pytest.mark.parametrize('change', [
+    lambda state, info: info.pop('progress'),
+    lambda state, info: info['progress'].update(stranger=1),
+    lambda state, info: info.pop('run_settings'),
+    lambda state, info: [state.pop(name) for name in list(state) if 'model.' in name]])
+def test_a_state_that_lacks_something(change, ended, tmp_path):
+    t = trainer(tmp_path, **PATIENT)
+    state, info = ended.checkpoints.last_state()
+    change(state, info)
+    t.checkpoints.save('state', 1, state, info)
+    with pytest.raises(InputError) as e: t.resume()
+    assert len(str(e.value)) < 1500
 
 def test_progress_is_finished():
     c = TrainingConfig(max_steps=10, max_minutes=1, patience=2)

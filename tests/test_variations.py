@@ -263,7 +263,7 @@ WHOLE = b'{"row": "base", "seed": 0, "settings": "x"}\n'
 
 @pytest.mark.parametrize('line', [
     b'half a li', b'7', b'{}', b'[1]', b'{"row": ["base"], "seed": 0}',
-    b'{"row": "base", "seed": {}}'])
+    b'{"row": "base", "seed": {}}', 5000*b'['])
 def test_a_damaged_line_is_named(line, tmp_path):
     (tmp_path/'x').write_bytes(WHOLE + line)
     with pytest.raises(InputError, match='x:2: not a result'): read_results(tmp_path/'x')

@@ -163,11 +163,12 @@ def _format_defaults(defaults:dict)->str: # such as ' (tiny 6000, base 37000, bi
 # %% ../nbs/15a_commands.ipynb #9c0d0ed2
 def _read_run_file(path:str|Path, options:dict[str,_Option])->dict: # as options
     "Raises `InputError` with file, field and value where something is wrong with it"
-    try: content = yaml.safe_load(Path(path).read_bytes())
+    with open(path, 'rb') as file: text = file.read(1_000_000) # far more than one takes
+    try: content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1
         raise InputError(f'{path}:{line}: not YAML: {e.problem}') from None
-    except yaml.YAMLError as e: # of its bytes
+    except (yaml.YAMLError, ValueError, RecursionError) as e: # bytes, digits, depth
         raise InputError(f'{path}: not YAML: {" ".join(str(e).split())}') from None
     if content is None: return {}
     if not isinstance(content, dict):

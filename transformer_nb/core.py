@@ -78,8 +78,16 @@ def _escape(text:str)->str: # without control characters
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 def _stop(name:str, message:str, status:int):
+    try: sys.stdout.flush()
+    except OSError: _discard_output()
+    except AttributeError: pass # closed by the caller
     print(f'{name}: {_escape(message)}', file=sys.stderr)
     sys.exit(status)
+
+def _discard_output():
+    "What is left cannot be written; at exit Python would try again, and fail at length"
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
 
 # %% ../nbs/00a_core.ipynb #699441a0
 def _prepare():
@@ -94,12 +102,6 @@ def _prepare():
             raise InputError(f'{argument!r} is not UTF-8') from None
 
 # %% ../nbs/00a_core.ipynb #ebe0f0b2
-def _close_quietly():
-    "Exit without the error that Python reports when it flushes stdout into a closed pipe"
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    sys.exit(0)
-
 def command(func:Callable # of a console script, before `call_parse` sees it
            )->Callable:
     "Turn bad input, an unusable file or Ctrl-C into one line and an exit status"
@@ -108,9 +110,13 @@ def command(func:Callable # of a console script, before `call_parse` sees it
     def run(*args, **kwargs):
         try:
             _prepare()
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            sys.stdout.flush() # now, while an error is still one line
+            return result
         except InputError as e: _stop(name, str(e), 2)
-        except BrokenPipeError: _close_quietly()
+        except BrokenPipeError: # nobody reads any more
+            _discard_output()
+            sys.exit(0)
         except OSError as e: _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
         except KeyboardInterrupt as e: _stop(name, str(e) or 'interrupted', 130)
     return run

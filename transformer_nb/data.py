@@ -214,8 +214,9 @@ def encode_to_disk(stem:Path,    # where to write `stem.ids`, `stem.lengths`, `s
     info_file.unlink(missing_ok=True)
     try: n_kept, dropped = _write_encoded(
         stem, pairs, tokenizer=tokenizer, max_len=max_len, max_ratio=max_ratio)
-    except BaseException: # a full disk, a line that is not UTF-8, Ctrl-C
+    except BaseException as e: # a full disk, a line that is not UTF-8, Ctrl-C
         for name in ('ids', 'lengths'): Path(f'{stem}.{name}').unlink(missing_ok=True)
+        if isinstance(e, OSError) and not e.filename: e.filename = f'{stem}.ids'
         raise
     info = now | dict(pairs=n_kept, dropped=dropped, sha256=_checksums(stem))
     write_atomically(info_file, json.dumps(info, indent=1).encode())

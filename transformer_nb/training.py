@@ -151,6 +151,8 @@ class TrainingConfig:
                 raise InputError(f'{name} is {value}; it must be a finite number')
         if not 0 <= self.seed < 2**32:
             raise InputError(f'seed is {self.seed}; it must be from 0 to {2**32 - 1}')
+        if self.workers is not None and not 0 <= self.workers <= 64:
+            raise InputError(f'workers is {self.workers}; it must be from 0 to 64')
         if self.weights not in _WEIGHTS:
             wanted = ', '.join(_WEIGHTS)
             raise InputError(f'weights is {self.weights!r}; it must be one of: {wanted}')
@@ -414,6 +416,12 @@ def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
     return info
 
 # %% ../nbs/12_training.ipynb #38ed1e93
+def _read_progress(info:dict, folder:Path)->Progress:
+    try: return Progress(**info['progress'])
+    except (KeyError, TypeError):
+        raise InputError(f'{folder}: the state is not one of this program') from None
+
+# %% ../nbs/12_training.ipynb #29dcc5f1
 def _remove_later(checkpoints:Checkpoints, p:Progress, c:TrainingConfig):
     "Where a training goes on, the weights of its former end are not due"
     if rank() == 0 and not p.finished(c): checkpoints.keep_only(p.due_steps)
@@ -485,8 +493,8 @@ class TrainingRun:
         if rank() == 0: remove_half_written(self.folder)
         info = _load_state(self.checkpoints, self.model, self.optimizer, self.run_settings)
         if info is None: return False
-        self.progress = p = Progress(**info['progress'])
-        self.history.restore(info['history'])
+        self.progress = p = _read_progress(info, self.checkpoints.folder)
+        self.history.restore(info.get('history', []))
         _remove_later(self.checkpoints, p, self.config)
         return True
 
@@ -511,6 +519,17 @@ def _judge(run:TrainingRun)->float: # validation loss of its model as it is
     raise _diverged(f'after step {p.step} the validation loss is {loss}', p.best_loss)
 
 # %% ../nbs/12_training.ipynb #3eea11f8
+def _load_best(run:TrainingRun)->str: # the weights that the model has now
+    "Where nobody asked for the best ones and they cannot be read, the mean stays"
+    try: weights = _final_weights(run.checkpoints, 'best')
+    except (InputError, OSError) as e:
+        if run.config.weights == 'best': raise
+        if rank() == 0: print(f'{e}; the model is the mean', file=sys.stderr)
+        return 'mean'
+    run.model.load_state_dict(weights)
+    return 'best'
+
+# %% ../nbs/12_training.ipynb #c4b85c8d
 def _choose_weights(run:TrainingRun)->dict: # which the model has now, and the losses
     "Let the model end with the weights that the settings ask for"
     model, chosen = run.model, run.config.weights
@@ -519,7 +538,7 @@ def _choose_weights(run:TrainingRun)->dict: # which the model has now, and the l
     mean_loss, best_loss = _judge(run), run.progress.best_loss
     if chosen == 'auto': chosen = 'mean' if mean_loss <= best_loss else 'best'
     if chosen == 'last': model.load_state_dict(last)
-    if chosen == 'best': model.load_state_dict(_final_weights(run.checkpoints, 'best'))
+    if chosen == 'best': chosen = _load_best(run)
     return dict(weights=chosen, average_loss=mean_loss, best_loss=best_loss,
                 final_loss=_judge(run))
 

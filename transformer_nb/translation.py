@@ -16,8 +16,9 @@ from pathlib import Path
 import torch, yaml
 from fastcore.basics import patch
 from torch import Tensor
-from .checkpoint import (
-    check_output_folder, fingerprint, load_model, save_model, training_lock)
+from transformer_nb.checkpoint import (
+    check_model_size, check_output_folder, fingerprint, load_model, save_model,
+    training_lock)
 from .core import (
     InputError, check_positive, default_device, find_device, set_seed, write_atomically)
 from .corpora import load_corpus
@@ -188,6 +189,7 @@ def _check_run(config:RunConfig):
     if not 0 <= smoothing < 1:
         raise InputError(f'--label_smoothing is {smoothing}; '
                          'it must be at least 0 and below 1')
+    check_model_size(replace(config.model, vocab_size=1)) # the tokenizer has its limit
     choose_precision(training.precision, find_device(training.device))
 
 # %% ../nbs/15_translation.ipynb #134bac71

@@ -202,7 +202,7 @@ def read_results(path:str|Path # a JSON object per line
     results = []
     for n, line in enumerate(stream_lines(path), 1):
         try: result = dict(row=None, seed=None, settings=None) | json.loads(line)
-        except (ValueError, TypeError): result = {}
+        except (ValueError, TypeError, RecursionError): result = {}
         if not _names_a_training(result):
             raise InputError(f'{path}:{n}: not a result; remove the line, '
                              'or choose another file')
