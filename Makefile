@@ -38,7 +38,7 @@ test: docs
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests nbs/solutions
 
 lab: .venv/ready
-	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/index.ipynb
+	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/00_introduction.ipynb
 
 docs: .venv/ready
 	@$(BIN)/python docs/pages.py

@@ -4,11 +4,11 @@ Sphinx finds them.
 
     python docs/pages.py
 
-A chapter stays as it is; its directives become folds, labels and anchors, and below its
-exercises their solutions are folded. Backticked names link to their definitions, paper
-sections to where they are quoted. Four pages are gathered from all chapters: the claims
-(docs/claims.md has them in words), the deviations from the paper, the results, the exported
-names.
+A chapter stays as it is; its directives become folds, labels and anchors, asides fold, and
+below its exercises their solutions are folded. Backticked names link to their definitions,
+paper sections to where they are quoted. Four pages are gathered from all chapters: the
+claims (docs/claims.md has them in words), the deviations from the paper, the results, the
+exported names.
 """
 import ast, json, re, shutil, sys
 from collections import defaultdict
@@ -159,11 +159,11 @@ class Book:
 
 def page(book, chapter):
     "The cells as the site shows them"
-    quoted, stubs = set(), []
+    quoted, stubs, asides = set(), [], Asides()
     rows = book.cells[chapter]
     for cell, below in zip(rows, rows[1:] + [None]):
         if cell.kind == 'markdown':
-            yield markdown(prose(book, chapter, cell, quoted))
+            yield markdown(asides.fold(prose(book, chapter, cell, quoted)))
         elif cell.text and 'hide' not in cell.flags:
             above = before_code(cell)
             if above: yield markdown(above)
@@ -178,6 +178,24 @@ def page(book, chapter):
                 for name in stubs:
                     yield code(solution(book, chapter, name), look_of_solution)
                 stubs = []
+    if asides.is_open: yield markdown(asides.END)
+
+class Asides:
+    "Sections that a first reader may skip: each stands in a fold that ends with it"
+    HEADING = re.compile(r'^(#{1,3} .*)$', re.M)
+    START = '\n\n<details class="aside"><summary>Show this aside</summary>\n\n'
+    END = '\n\n</details>\n\n'
+
+    def __init__(self): self.is_open = False
+
+    def fold(self, text):
+        parts = self.HEADING.split(text) # text, heading, text, heading, text, …
+        for i in range(1, len(parts), 2):
+            heading = parts[i]
+            if self.is_open: parts[i] = self.END + heading
+            self.is_open = heading.startswith('### Aside:')
+            if self.is_open: parts[i] += self.START
+        return ''.join(parts)
 
 def prose(book, chapter, cell, quoted):
     "Markdown with anchors at quotations, links, captions, and the number in the title"
@@ -264,7 +282,8 @@ def contents(text):
     for part, title, chapter in re.findall(row, text, re.M):
         if part: parts.append((part, []))
         else: parts[-1][1].append(f'{title} <{chapter}>')
-    gathered = ['claims', 'deviations', 'results', 'api', 'genindex', 'CONTRIBUTING']
+    gathered = ['claims', 'deviations', 'results', 'bibliography', 'api', 'genindex',
+                'CONTRIBUTING']
     parts.append(('At a glance', gathered))
     return '\n'.join(toctree(part, rows) for part, rows in parts)
 
@@ -409,6 +428,7 @@ def write(root, out):
     shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
     out.mkdir(parents=True)
     copy_linked_files(book, out)
+    shutil.copy(root/'docs/bibliography.md', out)
     for chapter, rows in book.cells.items():
         made = list(page(book, chapter))
         if chapter == 'index':

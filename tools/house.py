@@ -72,6 +72,21 @@ def notebooks_clean(root):
     return found
 
 @rule
+def asides_are_folded(root):
+    "A section that a first reader may skip begins its cell, and JupyterLab folds it"
+    found = []
+    for path in chapters(root):
+        for i, cell in enumerate(read_notebook(path)['cells']):
+            source = ''.join(cell['source'])
+            if cell['cell_type'] == 'code' or '### Aside:' not in source: continue
+            first_line = source.startswith('### Aside:') and source.count('### Aside:') == 1
+            folded = cell['metadata'].get('jp-MarkdownHeadingCollapsed')
+            if not (first_line and folded):
+                found.append(f'{path.name} cell {i}: an aside begins its cell, whose '
+                             'metadata has "jp-MarkdownHeadingCollapsed": true')
+    return found
+
+@rule
 def one_module_each(root):
     "`01_attention` exports to `attention`"
     found = []
@@ -109,7 +124,7 @@ def imports_point_back(root):
     homes = {module(path): path.stem for path in chapters(root) if module(path)}
     found = []
     for path in chapters(root):
-        if path.stem == 'index': continue
+        if module(path) is None: continue # the introduction and the index use all of it
         for cell in cells(path, 'code'):
             for name in imported_modules(cell.source):
                 if homes.get(name, '99') > path.stem:

@@ -524,7 +524,7 @@ def _load_best(run:TrainingRun)->str: # the weights that the model has now
     try: weights = _final_weights(run.checkpoints, 'best')
     except (InputError, OSError) as e:
         if run.config.weights == 'best': raise
-        if rank() == 0: print(f'{e}; the model is the mean', file=sys.stderr)
+        if rank() == 0: print(f'{e}; it is left out', file=sys.stderr)
         return 'mean'
     run.model.load_state_dict(weights)
     return 'best'

@@ -52,8 +52,8 @@ def test_rms_norm(d):
     x = torch.randn(2, 5, d, dtype=torch.float64)
     gain = torch.randn(d, dtype=torch.float64)
     assert_close(rms_norm(x, gain), F.rms_norm(x, (d,), gain, eps=1e-5))
-    centred = x - x.mean(-1, keepdim=True)
-    assert_close(rms_norm(centred, torch.ones_like(gain)), F.layer_norm(x, (d,)))
+    centered = x - x.mean(-1, keepdim=True)
+    assert_close(rms_norm(centered, torch.ones_like(gain)), F.layer_norm(x, (d,)))
 
 @pytest.mark.parametrize('sublayer', [FeedForward, MultiHeadAttention])
 def test_gated_residual(sublayer):
