@@ -204,10 +204,15 @@ def prose(book, chapter, cell, quoted):
         quoted.add(m[1])
         return f'(quote-{m[1]}-{module_of(chapter)})=\n\n'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
-    text = re.sub(r'^\*(Figure: .*)\*$', r'{.caption}\n\1', text, flags=re.M)
+    text = re.sub(r'^\*(Figure: .*)\*$', caption, text, flags=re.M)
     if cell.number == 0 and chapter != 'index':
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
     return text
+
+def caption(m):
+    "In a notebook a caption is italic and an emphasized word upright; here it is italic"
+    text = re.sub(r'\* ([^*]+?)( ?)\*', r' *\1*\2', m[1])
+    return f'{{.caption}}\n{text}'
 
 def before_code(cell):
     "Anchors, index entries and the claims that a cell answers"
