@@ -379,6 +379,11 @@ def test_from_a_model(texts, model, tmp_path):
     assert not (tmp_path/'n').exists()
     again = ['--config', tmp_path/'m'/'run.yaml', '--max_steps', 2]
     assert call_train('--out', tmp_path/'m', *again, '--resume').returncode == 0
+    config = json.loads((tmp_path/'m'/'config.json').read_text())
+    assert config['training']['data']['init'] == str(model) # though a resume ended it
+    done = call_train('--out', tmp_path/'m', '--resume', *begin, '--max_steps', 3)
+    assert done.returncode == 0, done.stderr
+    assert b'--init and --tokenizer are left out' in done.stderr
 
 @pytest.mark.parametrize('options, words', [
     (dict(vocab_size=10**9), 'vocab_size is 1000000000'),
@@ -482,6 +487,7 @@ def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     (dict(beam_size=0), ['--beam_size is 0']),
     (dict(beam_size=100_000), ['beam_size is 100000', '256']),
     (dict(min_len=-1), ['--min_len is -1']),
+    (dict(min_len=51), ['--min_len is 51', 'from 0 to 50']),
     (dict(seed=3), ['--seed needs --sample']),
     (dict(sample=True, seed=10**23), ['--seed', '1' + '0' * 23]),
     (dict(sample=True, temperature=0.), ['temperature is 0']),

@@ -368,3 +368,7 @@ def test_alignment():
     layers = attention_weights(model, src, tgt)['cross'] # of two layers
     assert torch.equal(weights, layers[-1, 0].mean(0))
     assert torch.equal(alignment(model, sentence, ids, layer=0), layers[0, 0].mean(0))
+
+def test_alignment_of_a_translation_that_was_cut_off():
+    model = random_model(10, max_len=12)
+    assert alignment(model, [5, 6, 7], [8] * 12).shape == (12, 4)

@@ -381,7 +381,8 @@ def _search_options(beam_size:int, alpha:float, batch_tokens:int, n_best:int=1,
     check_positive(beam_size=beam_size, batch_tokens=batch_tokens, n_best=n_best)
     if not 0 <= alpha < math.inf:
         raise InputError(f'--alpha is {alpha}; it must be at least 0')
-    if min_len < 0: raise InputError(f'--min_len is {min_len}; it must be at least 0')
+    if not 0 <= min_len <= 50: # a translation may have 50 tokens more than its source
+        raise InputError(f'--min_len is {min_len}; it must be from 0 to 50')
     if n_best > beam_size:
         raise InputError(f'--n_best is {n_best}; it must not be larger than --beam_size, '
                          f'{beam_size}')

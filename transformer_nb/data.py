@@ -193,7 +193,9 @@ def _checksums(stem:Path)->dict[str,str]: # of the arrays
 def _read_info(stem:Path)->dict: # empty where there is none, or the arrays are not whole
     try:
         info = json.loads(Path(f'{stem}.json').read_text(encoding='utf8'))
-        return info if info['sha256'] == _checksums(stem) else {}
+        is_whole = info['sha256'] == _checksums(stem)
+        is_complete = {'pairs', 'dropped'} <= info.keys()
+        return info if is_whole and is_complete else {}
     except (OSError, ValueError, KeyError, TypeError): return {}
 
 # %% ../nbs/10_data.ipynb #a1087392

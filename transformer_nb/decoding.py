@@ -482,5 +482,6 @@ def alignment(model:Transformer,  # in evaluation mode
     device = next(model.parameters()).device
     src = torch.tensor([sentence + [EOS]], device=device)
     tgt = torch.tensor([[BOS] + ids], device=device)
+    tgt = tgt[:, :model.config.max_len] # a translation of that length has no `</s>`
     weights = attention_weights(model, src, tgt)['cross'] # (N, 1, h, t, s)
     return weights[layer, 0].mean(0)

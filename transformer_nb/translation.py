@@ -54,7 +54,7 @@ class DataConfig:
 # %% ../nbs/15_translation.ipynb #F86b807d
 @dataclass(frozen=True)
 class RunConfig:
-    "Everything that determines a run, apart from its folder"
+    "What determines a run, apart from its folder and a model to begin with"
     model: TransformerConfig # before the tokenizer is trained, `vocab_size` is a maximum
     data: DataConfig
     training: TrainingConfig
@@ -145,10 +145,12 @@ def train_translator(out:str|Path,         # model folder to write
             return _prepare_data(out, config, resume, corpus, given)
         data = broadcast_from_rank0(prepare)
 
+        if data.resume: weights = None # the state has them
         model = _build_model(config, data.tokenizer.vocab_size, weights)
         trainer = _make_trainer(out, config, data, model, on_validate)
         if data.resume and not trainer.resume():
             raise InputError(f'{out}/checkpoints: no state can be read')
+        if init and not data.resume: trainer.history[0]['init'] = str(init)
         if rank() == 0: _write_beginning(out, config, data, trainer)
 
         history = trainer.run()
@@ -209,6 +211,9 @@ class _Data:
 def _prepare_data(out:Path, config:RunConfig, resume:bool, corpus:dict|None,
                   given:BPETokenizer|None)->_Data: # tokenizer to use
     resume = check_output_folder(out, resume)
+    if resume and given: # was of use at the beginning
+        print('--init and --tokenizer are left out: the training goes on from its state',
+              file=sys.stderr)
     if corpus is None: corpus = _read_corpus(config.data)
     if resume: tokenizer = BPETokenizer.load(out/'tokenizer.json')
     else: tokenizer = given or _learn_tokenizer(corpus, config.data)
@@ -375,8 +380,9 @@ def _candidate(self:Translator, text:str, hypothesis:Hypothesis, aligned:bool
               )->Translation:
     source = self.tokenizer.encode(text)[:self.limit]
     weights = alignment(self.model, source, hypothesis.ids) if aligned else None
+    pieces = self._pieces(hypothesis.ids)[:self.model.config.max_len]
     return Translation(self.text(hypothesis), hypothesis.score, self._pieces(source),
-                       self._pieces(hypothesis.ids), weights)
+                       pieces, weights)
 
 @patch
 def _pieces(self:Translator, ids:list[int])->list[str]:
@@ -411,6 +417,8 @@ def evaluate(translator:Translator,
              baseline:list[str]|None=None, # another system's translations, to compare with
              out:str|Path|None=None,     # file for the translations
             )->dict:                     # scores, perplexity, speed, and what was left out
+    from transformer_nb.evaluation import moses_lc # slow
+    if lang: moses_lc([], lang) # is it known? the translation may take long
     sources, references = map(list, zip(*pairs))
     start = time.perf_counter()
     found = translator.search(sources)
