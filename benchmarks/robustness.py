@@ -205,6 +205,12 @@ def snapshot(folder):
 
 def file_digest(file): return hashlib.file_digest(file, 'md5').hexdigest()
 
+def is_left_behind(name:bytes)->bool:
+    "Is it half a file, of a process that is gone?"
+    if not name.endswith(b'.tmp'): return False
+    writer = os.fsdecode(name).split('.')[-2]
+    return not Path('/proc', writer).is_dir() or not writer.isdigit()
+
 class Scene:
     "A fresh folder: the model `m`, the trainings `f` (finished) and `t` (stopped), texts"
     def __init__(self, folder, stage):
@@ -257,7 +263,7 @@ class Scene:
             must(name not in self.foreign, f'{shown}: a foreign file is changed or gone')
             own = name.split(b'/')[0] in allowed
             must(own, f'{shown}: changed, removed or left behind')
-            is_half = name.endswith(b'.tmp') and name in after
+            is_half = is_left_behind(name) and name in after
             must(not is_half, f'{shown}: half a file is left behind')
 
 def check_end(ran):
