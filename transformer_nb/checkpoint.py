@@ -267,7 +267,8 @@ def set_training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
                        state:dict[str,Tensor], rank:int=0):
     "Put all of it back, the random state of process number `rank`"
     try: model.load_state_dict(_part(state, 'model.'))
-    except RuntimeError: raise InputError('the state has not the weights of this model')
+    except RuntimeError:
+        raise InputError('the state does not have the weights of this model') from None
     moments = {}
     for name, x in _part(state, 'optimizer.').items():
         index, field = name.split('.')

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import get_args, get_type_hints
-import torch, yaml
+import yaml
 from fastcore.docments import docments
 from fastcore.script import Param, call_parse
 from tqdm import tqdm
@@ -267,8 +267,9 @@ def _format_history(out:str|Path, history:list[dict])->str:
     return '\n'.join(rows)
 
 def _format_perplexities(last:dict)->str: # of the last line of `metrics.jsonl`
+    from transformer_nb.evaluation import perplexity # here, because it is slow to import
     losses = [last[name] for name in ('average_loss', 'best_loss', 'final_loss')]
-    average, best, final = torch.tensor(losses).exp().tolist() # inf beyond all numbers
+    average, best, final = map(perplexity, losses)
     chosen = dict(mean='the mean', best='the best single checkpoint', last='the last step')
     return (f'validation perplexity: mean of the last checkpoints {average:.2f}, '
             f'best single one {best:.2f}; '
