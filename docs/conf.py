@@ -18,8 +18,11 @@ highlight_language = 'python'
 
 html_theme = 'sphinx_book_theme'
 html_static_path, html_css_files = [str(HERE/'static')], ['book.css']
+html_extra_path = [str(HERE/'_build/extra')]   # translate_here.html
 html_favicon = str(HERE/'static/favicon.svg')
 html_context = {'default_mode': 'auto'}
+templates_path = [str(HERE/'templates')]
+html_sidebars = {'**': ['home.html', 'search-button-field.html', 'sbt-sidebar-nav.html']}
 html_show_sourcelink, html_copy_source = False, False
 html_theme_options = {
     'navbar_persistent': [],          # one search box, not two

@@ -15,7 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
@@ -27,6 +27,8 @@ QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
 NOT_PROSE = [r'^```.*?^```', r'\$\$.*?\$\$', r'\$[^$\n]+\$', r'`[^`\n]+`', r'\]\([^)\n]*\)',
              r'^#.*?$']
 PROTECTED = re.compile(f'({"|".join(NOT_PROSE)})', re.M | re.S)
+# a view of the page that translates, which a notebook has only as a cell of chapter 15b
+VIEW = re.compile(r'\[([^]]+)\]\(15b_export\.ipynb#translate-here "(\w+)"\)')
 HOW_IT_RUNS = {'slow', 'cuda', 'notest'}
 
 @dataclass
@@ -139,6 +141,7 @@ class Book:
 
     def linked(self, text, chapter):
         "Markdown with its names and sections as links, and links to files bent to the site"
+        text = VIEW.sub(r'<a href="translate_here.html#\2">\1</a>', text)
         parts = PROTECTED.split(text.replace('](../', ']('))
         for i, part in enumerate(parts):
             if i % 2 == 0:
@@ -202,7 +205,8 @@ def prose(book, chapter, cell, quoted):
     def anchor(m):
         if m[1] in quoted: return ''
         quoted.add(m[1])
-        return f'(quote-{m[1]}-{module_of(chapter)})=\n\n'
+        entry = f'```{{index}} ! §{m[1]}\n```\n\n'
+        return f'{entry}(quote-{m[1]}-{module_of(chapter)})=\n\n'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
     text = re.sub(r'^\*(Figure: .*)\*$', caption, text, flags=re.M)
     if cell.number == 0 and chapter != 'index':
@@ -287,8 +291,8 @@ def contents(text):
     for part, title, chapter in re.findall(row, text, re.M):
         if part: parts.append((part, []))
         else: parts[-1][1].append(f'{title} <{chapter}>')
-    gathered = ['claims', 'deviations', 'results', 'bibliography', 'api', 'genindex',
-                'CONTRIBUTING']
+    gathered = ['translate', 'claims', 'deviations', 'results', 'bibliography', 'api',
+                'genindex', 'CONTRIBUTING']
     parts.append(('At a glance', gathered))
     return '\n'.join(toctree(part, rows) for part, rows in parts)
 
@@ -308,7 +312,7 @@ def claims(book):
     def quoted(m):
         links = ' · '.join(f'[{book.title[c]}](#quote-{m[1]}-{module_of(c)})'
                            for c in book.quotes[m[1]])
-        entry = f'{m[0]}\n\n```{{index}} ! §{m[1]}\n```\n'
+        entry = f'{m[0]}\n'
         return entry + (f'\n{{.quoted}}\nQuoted in {links}\n' if links else '')
     text = re.sub(r'^- (C\d+) (.*)$', answered, book.claims_text, flags=re.M)
     return re.sub(r'^## §([\d.]*\d) .*$', quoted, text, flags=re.M)
@@ -351,73 +355,98 @@ def shown(x):
 
 def table(rows):
     "Dictionaries as a Markdown table"
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    def rule(column):
-        example = rows[0].get(column, '')
-        is_text = isinstance(example, str) and '±' not in example
-        return '---' if is_text else '--:'
-    lines = [[c.replace('_', ' ') for c in columns], [rule(c) for c in columns]]
+    columns = list(rows[0])
+    def rule(column): return '---' if column in TEXT else '--:'
+    lines = [columns, map(rule, columns)]
     lines += [[shown(row.get(c)) for c in columns] for row in rows]
     return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
 
-def over_seeds(rows):
-    "Rows that differ in their seed and in what was measured, as one: mean ± deviation"
-    def setting(row):
-        return tuple((k, v) for k, v in row.items()
-                     if k not in ('seed', 'commit') and isinstance(v, (str, int)))
-    groups = defaultdict(list)
-    for row in rows: groups[setting(row)].append(row)
-    for settings, same in groups.items():
-        measured = {k: [row[k] for row in same]
-                    for k, v in same[0].items() if isinstance(v, float)}
-        commits = sorted({row['commit'] for row in same})
-        yield (dict(settings) | {k: spread(v) for k, v in measured.items()}
-               | dict(seeds=len(same), commit=', '.join(commits)))
+TEXT = {'run', 'change', 'weights', 'machine', 'model', 'memory', 'layout'}
 
-def spread(values):
-    return f'{mean(values):.2f} ± {stdev(values):.2f}' if len(values) > 1 else values[0]
+def grouped(rows, *names):
+    "Rows that agree in these fields, in the order of their first"
+    groups = defaultdict(list)
+    for row in rows: groups[tuple(row.get(name) for name in names)].append(row)
+    return groups.items()
+
+def spread(rows, name):
+    "Mean of a field ± standard deviation"
+    values = [row[name] for row in rows]
+    if len(values) == 1: return f'{values[0]:.2f}'
+    return f'{mean(values):.2f} ± {stdev(values):.2f}'
+
+def translations(rows):
+    for row in rows:
+        low, high = row['ci']
+        yield {'run': row['row'], 'BLEU': f"{row['bleu']:.1f}",
+               '95 %': f'{low:.1f} to {high:.1f}',
+               'BLEU, lower-cased Moses': f"{row['bleu_moses_lc']:.1f}",
+               'chrF': f"{row['chrf']:.1f}", 'perplexity': f"{row['ppl']:.2f}"}
+
+def over_seeds(rows):
+    for (row, weights, beam_size), same in grouped(rows, 'row', 'weights', 'beam_size'):
+        measured = {'seeds': len(same), 'perplexity': spread(same, 'ppl'),
+                    'BLEU': spread(same, 'bleu')}
+        how = {'weights': weights, 'beam': beam_size} if weights else {}
+        yield {'change': row} | how | measured
+
+def sweep(rows):
+    for row in rows:
+        yield {'run': row['row']} | {f'valid loss per sentence after {k}': v for k, v
+                                     in row.items() if k.endswith('tokens')}
+
+def training_speeds(rows):
+    "Target tokens per second: the median over the rounds"
+    of_training = [row for row in rows if row['part'] == 'training']
+    for setting, same in grouped(of_training, 'hardware', 'size', 'memory_kept',
+                                 'processes', 'threads'):
+        machine, size, kept, processes, threads = setting
+        yield {'machine': machine.partition('(')[0].partition(' ')[0], 'model': size,
+               'memory': 'kept' if kept else 'as it is',
+               'layout': f'{processes} × {threads}'} | {
+            system: f"{median(row['tokens_per_second'] for row in of_one):,.0f}"
+            for (system,), of_one in grouped(same, 'system')}
+
+# for each file of results: how to sum it up, and what the numbers are
+SUMMARIES = {
+    'translation': ('Translation', translations,
+                    'One run each. The interval is of the cased BLEU.'),
+    'ablations': ('Two ablations', over_seeds,
+                  'Mean ± standard deviation over the seeds.'),
+    'variations': ('Table 3 in small', over_seeds,
+                   'Mean ± standard deviation over the seeds.'),
+    'sweep': ('Short runs', sweep, 'One seed each; put together by hand.'),
+    'performance': ('Training speed', training_speeds,
+                    'Target tokens per second, the median over the rounds. Layout is '
+                    'processes × threads. The file also has decoding and memory.')}
 
 def results(book):
-    yield ('# Results\n\nAs the measurements wrote them, from `nbs/results` and '
-           '`nbs/models`. Only `sweep.jsonl` was put together by hand.')
-    for path in sorted((book.root/'nbs/results').glob('*.jsonl')):
-        yield from result_file(book, path)
+    yield ('# Results\n\nThe results of the book in short, each with the file that the '
+           'measurement wrote. Every line of a file names the commit that made it.')
+    for name, (title, summary, note) in SUMMARIES.items():
+        path = book.root/f'nbs/results/{name}.jsonl'
+        rows = list(map(json.loads, path.read_text(encoding='utf8').splitlines()))
+        chapter = reader_of(book, path.name)
+        yield (f'## {title}\n\n{note} All {len(rows)} rows: '
+               f'[{path.name}](results/{path.name}), read in '
+               f'[{book.title[chapter]}]({chapter}.ipynb).')
+        yield table(list(summary(rows)))
     for path in sorted((book.root/'nbs/models').glob('*/README.md')):
         yield re.sub('^#', '##', path.read_text(encoding='utf8'), flags=re.M)
 
-def result_file(book, path):
-    "A heading, a table, and what is too long for a table"
-    rows = list(map(json.loads, path.read_text(encoding='utf8').splitlines()))
-    chapter, heading = reader_of(book, path.name)
-    note = f', read in [{book.title[chapter]}]({chapter}.ipynb)' if chapter else ''
-    seeds = all('seed' in row for row in rows)
-    if seeds: note += '. Mean ± standard deviation over the seeds'
-    yield f'## {heading}\n\n`{path.name}`{note}.'
-    short = [{k: v for k, v in row.items() if is_short(v)} for row in rows]
-    yield table(list(over_seeds(short)) if seeds else short)
-    long = [(row.get('row', ''), k, v) for row in rows
-            for k, v in row.items() if not is_short(v)]
-    if long:
-        lines = '\n\n'.join(f'{row}, {k}\n: {spelled(v)}' for row, k, v in long)
-        summary = '<details><summary>Commands and signatures</summary>'
-        yield f'{summary}\n\n{lines}\n\n</details>'
-
-def is_short(value): return not isinstance(value, dict) and len(str(value)) < 50
-
-def spelled(value):
-    pairs = value.items() if isinstance(value, dict) else [('', value)]
-    return ' \\\n  '.join(f'{name} `{text}`' for name, text in pairs)
-
 def reader_of(book, name):
-    "The chapter that reads a file of results, and the heading above the cell that does"
+    "The chapter that reads a file of results"
     for chapter, rows in book.cells.items():
-        text = '\n'.join(cell.text for cell in rows)
-        before, found, _ = text.partition(f'results/{name}')
-        if found and chapter != 'index':
-            return chapter, re.findall('^##+ (.*)', before, re.M)[-1]
-    return '', name.partition('.')[0].capitalize()
+        if chapter == 'index': continue
+        if any(f'results/{name}' in cell.text for cell in rows): return chapter
 
 # Writing
+
+def playground(root, folder):
+    "The page that translates, which Sphinx copies as it is"
+    from transformer_nb.export import export_page # slow
+    folder.mkdir(parents=True, exist_ok=True)
+    export_page([root/'nbs/models/multi30k-en-de'], folder/'translate_here.html')
 
 def copy_linked_files(book, out):
     "Figures, and what else the chapters link to"
@@ -433,7 +462,10 @@ def write(root, out):
     shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
     out.mkdir(parents=True)
     copy_linked_files(book, out)
-    shutil.copy(root/'docs/bibliography.md', out)
+    for name in ('bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
+    playground(root, out.parent/'extra')
+    shutil.copytree(root/'nbs/results', out/'results',
+                    ignore=shutil.ignore_patterns('*.md'))
     for chapter, rows in book.cells.items():
         made = list(page(book, chapter))
         if chapter == 'index':

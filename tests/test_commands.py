@@ -375,7 +375,7 @@ def test_from_a_model(texts, model, tmp_path):
     old, new = (folder/'tokenizer.json' for folder in (model, tmp_path/'m'))
     assert old.read_bytes() == new.read_bytes()
     other = call_train('--out', tmp_path/'n', *begin, '--d_ff', 32)
-    refuses(other, '--init keeps the architecture', f'd_ff is 32 and that of {model} is 64')
+    refuses(other, '--init keeps the architecture', f'd_ff is 32, not 64 as in {model}')
     assert not (tmp_path/'n').exists()
     again = ['--config', tmp_path/'m'/'run.yaml', '--max_steps', 2]
     assert call_train('--out', tmp_path/'m', *again, '--resume').returncode == 0
@@ -383,7 +383,7 @@ def test_from_a_model(texts, model, tmp_path):
     assert config['training']['data']['init'] == str(model) # though a resume ended it
     done = call_train('--out', tmp_path/'m', '--resume', *begin, '--max_steps', 3)
     assert done.returncode == 0, done.stderr
-    assert b'--init and --tokenizer are left out' in done.stderr
+    assert b'--init and --tokenizer are ignored' in done.stderr
 
 @pytest.mark.parametrize('options, words', [
     (dict(vocab_size=10**9), 'vocab_size is 1000000000'),

@@ -16,6 +16,7 @@ from book import cells, chapters
 ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
 HTML, LEDGER = ROOT/'docs/_build/html', ROOT.parent/'shared/paper/claims.md'
 MOST = 1_500_000 # bytes of a page with its own images
+ALIVE = 'translate_here.html' # has a model in it, and tests of its own
 
 class Page(HTMLParser):
     "Ids, links, images and other files of one page"
@@ -40,13 +41,16 @@ def link_problem(path, page, url, pages):
         return 'comes from another machine' if url in page.files else None
     target = (path.parent/unquote(parts.path)).resolve() if parts.path else path
     if not target.exists(): return 'is no file'
+    if target.name == ALIVE: # its anchors are views
+        views = re.findall(r'id="panel-(\w+)"', target.read_text(encoding='utf8'))
+        return None if parts.fragment in ['', *views] else 'is no view'
     if parts.fragment and target in pages:
         if unquote(parts.fragment) not in pages[target].ids: return 'is no anchor'
     return None
 
 def problems(folder):
     "A line for each dead link, foreign or missing file, image without words, heavy page"
-    pages = {p.resolve(): Page(p) for p in sorted(folder.glob('*.html'))}
+    pages = {p.resolve(): Page(p) for p in sorted(folder.glob('*.html')) if p.name != ALIVE}
     for path, page in pages.items():
         for url in page.links + page.files:
             problem = link_problem(path, page, url, pages)
@@ -162,11 +166,27 @@ def tab(chromium, address):
 
 PROSE = '''[...document.querySelectorAll('article :is(p, td, li)')]
     .filter(e => !e.closest('.cell')).map(e => e.innerText).join('\\n')'''
-SCROLLING = '''[...document.querySelectorAll('article pre')]
-    .filter(e => !e.closest('.cell_output') && e.scrollWidth > e.clientWidth + 1)
+SCROLLING = '''[...document.querySelectorAll('article :is(pre, table)')]
+    .map(e => e.closest('.pst-scrollable-table-container') || e)
+    .filter(e => e.scrollWidth > e.clientWidth + 1)
     .map(e => e.innerText.slice(0, 80))'''
 
-PAGES = [p.name for p in sorted(HTML.glob('*.html'))]
+# preload: false, since axe would look for imported style sheets beside the page
+AXE = """async runOnly => {
+    const found = await axe.run({exclude: 'mjx-container'}, {runOnly, preload: false})
+    return found.violations.map(v => [v.id, v.nodes[0].html.slice(0, 150)])
+}"""
+ALL_RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+
+def violations(tab, theme, rules):
+    "What axe finds on a page"
+    tab.evaluate('t => document.documentElement.dataset.theme = t', theme)
+    if not tab.evaluate('"axe" in window'):
+        package = Path(pytest.importorskip('axe_playwright_python').__file__).parent
+        tab.evaluate((package/'axe.min.js').read_text(encoding='utf8'))
+    return tab.evaluate(AXE, rules)
+
+PAGES = [p.name for p in sorted(HTML.glob('*.html')) if p.name != ALIVE]
 
 @pytest.mark.parametrize('name', PAGES or ['index.html'])
 def test_page_in_a_browser(tab, address, name):
@@ -179,11 +199,14 @@ def test_page_in_a_browser(tab, address, name):
     assert not raw, 'a formula is not rendered'
     tab.set_viewport_size(dict(width=1280, height=800))
     for fold in tab.locator('details').all(): fold.evaluate('e => e.open = true')
-    assert tab.evaluate(SCROLLING) == [], 'code that has to be scrolled sideways'
+    assert tab.evaluate(SCROLLING) == [], 'code or a table that has to be scrolled sideways'
+    assert violations(tab, 'light', ALL_RULES) == []
+    assert violations(tab, 'dark', ['color-contrast']) == [] # the rest is the same
 
 @pytest.mark.parametrize('query, found', [
     ('MultiHeadAttention', '02_multihead.html#'),
-    ('3.2.1', 'claims.html#'),
+    ('3.2.1', '01_attention.html#'),
+    ('5.3', '06_optimizer.html#'),
     ('d_k', '01_attention.html'),
     ('warm-up', '06_optimizer.html')])
 def test_search_finds(tab, address, query, found):

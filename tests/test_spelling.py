@@ -1,5 +1,6 @@
-"""The prose of the chapters, spelled as an English dictionary and `words.txt` have it:
-names, German examples, terms of the field, British forms."""
+"""The prose of the chapters: spelled as an English dictionary and `words.txt` have it
+(names, German examples, terms of the field), in American English, and without the habits
+of the first edition."""
 import re
 from pathlib import Path
 import pytest
@@ -33,6 +34,29 @@ def dictionary():
 def test_spelling(path, dictionary):
     unknown = dictionary.unknown(words(prose(path)))
     assert not unknown, 'a mistake, or a word for tests/words.txt'
+
+# The habits of the first edition, and what to write instead
+HABITS = {
+    'shall': 'will, should, must',
+    '(is|are) to be(?! found)': 'will, should, must',
+    'the ones? that': 'the noun',
+    '(is|are) no (model|valid|file|folder|bytes|text|number|error)': 'is not a, invalid',
+    'so many': 'that many, N',
+    '(nats|bits|tokens|words) an? (token|sentence|second|step|batch)(?! has)': 'per',
+    'the most (tokens|sentences|bytes) (of|that)': 'maximum',
+    'says the (sequence|sentence) again': 'repeats',
+    '(is|are) asked': 'queries, keys',
+    '(printed|asserted|checked) by the (cell|assertion)': 'the result',
+    r'by hand and by library|a blank\b': 'what is shown; a space',
+    r'\w*(colour|neighbour|behaviour|favour|labour)\w*': 'American spelling',
+    r'(normal|token|optim|regular|initial|real|util|summar)is(e|ed|es|ing|ation)': 'with z',
+    'grey|centred|centre|licence|whilst|amongst|learnt|analys(ed|es)': 'American spelling'}
+
+@pytest.mark.parametrize('path', PAGES, ids=lambda p: p.parent.name + '/' + p.stem)
+def test_habits(path):
+    text = NOT_PROSE.sub(' ', re.sub('^>.*$', '', prose(path), flags=re.M)) # not quotations
+    found = [m[0] for habit in HABITS for m in re.finditer(rf'\b({habit})\b', text, re.I)]
+    assert not found, 'English of the first edition'
 
 def test_a_mistake_is_seen(dictionary):
     text = 'The $x$ `qqq` teh Trasnformer’s decoder'

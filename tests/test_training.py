@@ -554,7 +554,7 @@ def test_vocabulary_larger_than_the_data_gives(texts, tmp_path):
     more = ['--max_steps', 1, '--vocab_size', 50_000]
     done = train(*options(texts, tmp_path/'m', *more))
     assert done.returncode == 0, done.stderr.decode()
-    message = r'vocabulary of \d+ tokens \(the texts give no more; 50000 were asked for\)'
+    message = r'vocabulary of \d+ tokens \(the text yields no more; 50000 were requested\)'
     assert re.search(message, done.stderr.decode())
 
 def all_from(path): # training and validation, both sides

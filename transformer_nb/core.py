@@ -21,7 +21,7 @@ PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ['<pad>', '<s>', '</s>', '<unk>']
 
 # %% ../nbs/00a_core.ipynb #9a445840
-def set_seed(seed:int=0): # of 64 bits, which is what PyTorch takes
+def set_seed(seed:int=0): # 64 bits, as in PyTorch
     "Seed the random generators of Python, NumPy and PyTorch"
     if not -2**63 <= seed < 2**63:
         raise InputError(f'--seed is {seed}; it must be from -2**63 to 2**63 - 1')
@@ -30,7 +30,7 @@ def set_seed(seed:int=0): # of 64 bits, which is what PyTorch takes
     torch.manual_seed(seed)
 
 # %% ../nbs/00a_core.ipynb #e7e708de
-def default_device()->torch.device: # the GPU where there is one, else the CPU
+def default_device()->torch.device: # the GPU if there is one, else the CPU
     "Where models run unless told otherwise"
     if torch.cuda.is_available(): return torch.device('cuda')
     if torch.backends.mps.is_available(): return torch.device('mps')
@@ -38,21 +38,21 @@ def default_device()->torch.device: # the GPU where there is one, else the CPU
 
 # %% ../nbs/00a_core.ipynb #0941dccc
 def _sync_folder(folder:Path):
-    "Force the names in a folder to the disk, where its file system can do that"
+    "Force the names in a folder to disk, if its file system can do that"
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try: os.fsync(descriptor)
         finally: os.close(descriptor)
 
 def _make_folder(folder:Path):
-    "Make a folder, and those above it, so that they outlast a power cut"
+    "Create a folder and its parents so that they survive a power cut"
     if folder.is_dir(): return
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
 
 # %% ../nbs/00a_core.ipynb #0d6572ec
-def write_atomically(path:str|Path, # where the file should be
+def write_atomically(path:str|Path, # where the file will be
                      data:bytes):   # its contents
     "Write a file so that a reader finds the old version or the new one, never half of one"
     path = Path(path)
@@ -65,7 +65,7 @@ def write_atomically(path:str|Path, # where the file should be
             os.fsync(f.fileno())
         os.replace(temporary, path)
         _sync_folder(path.parent)
-    except OSError as e: # a full disk, for one, does not name the file
+    except OSError as e: # a full disk, for example, does not name the file
         raise OSError(e.errno, e.strerror, str(path)) from None
     finally: temporary.unlink(missing_ok=True)
 
@@ -85,7 +85,7 @@ def _stop(name:str, message:str, status:int):
     sys.exit(status)
 
 def _discard_output():
-    "What is left cannot be written; at exit Python would try again, and fail at length"
+    "Drop output that cannot be written; at exit Python would try again, and fail at length"
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 
@@ -114,7 +114,7 @@ def command(func:Callable # of a console script, before `call_parse` sees it
             sys.stdout.flush() # now, while an error is still one line
             return result
         except InputError as e: _stop(name, str(e), 2)
-        except BrokenPipeError: # nobody reads any more
+        except BrokenPipeError: # nobody reads anymore
             _discard_output()
             sys.exit(0)
         except OSError as e: _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
@@ -123,7 +123,7 @@ def command(func:Callable # of a console script, before `call_parse` sees it
 
 # %% ../nbs/00a_core.ipynb #22fc657d
 def check_positive(**values): # numbers by the names of their options
-    "Raise `InputError` for a number that is given and not above zero, or not finite"
+    "Raise `InputError` for a number that is not positive or not finite; None passes"
     for name, value in values.items():
         if value is None or 0 < value < math.inf: continue
         wanted = 'finite' if value == math.inf else 'above 0'
@@ -136,7 +136,7 @@ def _first_sentence(text:str, longest:int=120)->str:
 
 def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the default
                )->torch.device:
-    "The device of that name, tried out; raises `InputError` where PyTorch cannot use it"
+    "The device of that name, tried out; raises `InputError` if PyTorch cannot use it"
     try:
         tried = torch.zeros(1, device=name or default_device())
         tried.cpu() # 'meta' computes shapes only and has no numbers to give back
@@ -145,7 +145,7 @@ def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the d
         raise InputError(f'--device {name}: {_first_sentence(str(e))}') from None
 
 # %% ../nbs/00a_core.ipynb #b95e9a2d
-def _git(*args:str)->str: # what git prints in the package's folder; empty where it fails
+def _git(*args:str)->str: # what git prints in the package's folder; empty if it fails
     folder = Path(transformer_nb.__file__).parent
     try: run = subprocess.run(['git', '-C', folder, *args], capture_output=True, text=True)
     except OSError: return '' # git is not installed
@@ -156,7 +156,7 @@ def _commit()->str: # short hash of the checkout's commit, or the version of the
     described = is_checkout and _git('describe', '--always', '--dirty', '--exclude=*')
     return described or transformer_nb.__version__
 
-def _processor()->str: # name of the CPU where Linux tells it, else its architecture
+def _processor()->str: # name of the CPU if Linux has it, else its architecture
     try: lines = Path('/proc/cpuinfo').read_text().splitlines()
     except OSError: lines = []
     for line in lines:

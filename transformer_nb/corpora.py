@@ -53,7 +53,7 @@ def read_lines(path:str|Path)->list[str]: return list(stream_lines(path))
 # %% ../nbs/10a_corpora.ipynb #7d91f0cf
 class PairFiles:
     """The pairs of two files, line by line, read anew at every pass; raises `InputError` at
-    the end where they are empty or differ in their number of lines"""
+    the end if they are empty or differ in their number of lines"""
     def __init__(self, src:str|Path,  # sentences, one per line (plain or .gz)
                  tgt:str|Path):       # their translations, line by line
         self.src = src
@@ -75,6 +75,27 @@ class PairFiles:
 def read_pairs(src:str|Path, tgt:str|Path)->list[tuple[str,str]]: # as for `PairFiles`
     return list(PairFiles(src, tgt))
 
+# %% ../nbs/10a_corpora.ipynb #9a2c4aab
+def _split_of_sentence(english:str
+                      )->str: # 'train', 'valid' or 'test'
+    "By the hash of the sentence: valid and test get one in a hundred each"
+    digest = hashlib.sha256(english.encode()).digest()
+    number = int.from_bytes(digest[:4], 'big') % 100
+    return {0: 'valid', 1: 'test'}.get(number, 'train')
+
+# %% ../nbs/10a_corpora.ipynb #515dae00
+def _split_without_leaks(pairs:Iterable[tuple[str,str]] # (German, English)
+                        )->dict[str,list[tuple[str,str]]]:
+    "No sentence of either language is in two splits; pairs that would be are left out"
+    by_split = dict(train=[], valid=[], test=[])
+    for german, english in pairs:
+        by_split[_split_of_sentence(english)].append((german, english))
+    taken = set()
+    for split in ('test', 'valid', 'train'):
+        by_split[split] = [pair for pair in by_split[split] if pair[0] not in taken]
+        taken.update(german for german, _ in by_split[split])
+    return by_split
+
 # %% ../nbs/10a_corpora.ipynb #d45abd07
 _MULTI30K_URL = ('https://raw.githubusercontent.com/multi30k/dataset/'
                  'a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/')
@@ -93,7 +114,7 @@ _TATOEBA_URL = 'https://www.manythings.org/anki/deu-eng.zip'
 
 # %% ../nbs/10a_corpora.ipynb #79f7b040
 def _check_sha256(data:bytes, sha256:str, where:str|Path):
-    "Raise `InputError` where the bytes are not the expected ones"
+    "Raise `InputError` if the bytes are not the expected ones"
     found = hashlib.sha256(data).hexdigest()
     if found == sha256: return
     raise InputError(f'{where}: SHA-256 is {found[:12]}…, expected {sha256[:12]}…; '
@@ -103,7 +124,7 @@ _MAX_DOWNLOAD = 100 * 10**6 # bytes
 _MAX_SECONDS = 600
 
 def _download(url:str)->bytes:
-    "Raises `OSError` where it is cut off, too large or too slow"
+    "Raises `OSError` if it is cut off, too large or too slow"
     request = urllib.request.Request(url, headers={'User-Agent': 'transformer_nb'})
     end = monotonic() + _MAX_SECONDS
     data = bytearray()
@@ -119,7 +140,7 @@ def _download(url:str)->bytes:
 # %% ../nbs/10a_corpora.ipynb #30b64273
 def data_file(name:str,    # such as 'train.de.gz'
               url:str,     # where it can be downloaded
-              folder:Path, # where it lies, or is put
+              folder:Path, # that holds it, or will
               sha256:str|None=None, # expected checksum; by default any version will do
              )->Path:
     "A file of a public corpus, downloaded when it is not there; its checksum is verified"
@@ -160,27 +181,6 @@ def multi30k(src_lang:str, tgt_lang:str,  # 'de', 'en' or 'fr'
         corpus[split] = read_pairs(src, tgt)
     return corpus
 
-# %% ../nbs/10a_corpora.ipynb #9a2c4aab
-def _split_of_sentence(english:str
-                      )->str: # 'train', 'valid' or 'test'
-    "By the hash of the sentence: valid and test get one in a hundred each"
-    digest = hashlib.sha256(english.encode()).digest()
-    number = int.from_bytes(digest[:4], 'big') % 100
-    return {0: 'valid', 1: 'test'}.get(number, 'train')
-
-# %% ../nbs/10a_corpora.ipynb #515dae00
-def _split_without_leaks(pairs:Iterable[tuple[str,str]] # (German, English)
-                        )->dict[str,list[tuple[str,str]]]:
-    "No sentence of either language stands in two splits; what would is left out"
-    by_split = dict(train=[], valid=[], test=[])
-    for german, english in pairs:
-        by_split[_split_of_sentence(english)].append((german, english))
-    taken = set()
-    for split in ('test', 'valid', 'train'):
-        by_split[split] = [pair for pair in by_split[split] if pair[0] not in taken]
-        taken.update(german for german, _ in by_split[split])
-    return by_split
-
 # %% ../nbs/10a_corpora.ipynb #ac929e7b
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError,
             UnicodeError) # what `zipfile` may raise
@@ -215,7 +215,7 @@ def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba
 
 # %% ../nbs/10a_corpora.ipynb #6868d728
 def _check_can_be_reread(path:str|Path):
-    "Raise `OSError` where it is missing, and `InputError` for a pipe or a folder"
+    "Raise `OSError` if it is missing, and `InputError` for a pipe or a folder"
     if stat.S_ISREG(os.stat(path).st_mode): return
     raise InputError(f'{path} is not a file, and is needed more than once')
 
@@ -225,7 +225,7 @@ def _own_corpus(src=None, tgt=None, valid_src=None, valid_tgt=None
     for name, path in files.items():
         if path is None:
             raise InputError(f'--{name} is needed, or --corpus; '
-                             'a training needs --src, --tgt, --valid_src and --valid_tgt')
+                             'training needs --src, --tgt, --valid_src and --valid_tgt')
         _check_can_be_reread(path)
     return dict(train=PairFiles(src, tgt), valid=PairFiles(valid_src, valid_tgt))
 

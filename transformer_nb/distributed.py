@@ -37,7 +37,7 @@ def process_group()->Iterator[None]:
     try: yield
     finally: dist.destroy_process_group()
 
-def _own_gpu()->int: # number of this process on its machine
+def _own_gpu()->int: # number of this process on its own machine
     gpu = int(os.environ['LOCAL_RANK'])
     n_gpus = torch.cuda.device_count()
     if gpu < n_gpus: return gpu
@@ -52,7 +52,7 @@ def all_reduce_sum(*numbers:float)->list[float]: # each number, summed over all 
 
 # %% ../nbs/11a_distributed.ipynb #84531793
 def broadcast_from_rank0(make:Callable): # called by the first process only
-    "What the first process makes, given to all; where it fails, the others exit"
+    "What the first process makes, given to all; if it fails, the others exit"
     if world_size() == 1: return make()
     if rank() > 0: return _receive()
     try: made = make()
@@ -73,7 +73,7 @@ def _receive():
     return made
 
 # %% ../nbs/11a_distributed.ipynb #4e3a32dd
-def all_gather(x)->list: # what every process passed, in the order of their ranks
+def all_gather(x)->list: # what each process passed, by rank
     gathered = [x] * world_size()
     if world_size() > 1: dist.all_gather_object(gathered, x)
     return gathered

@@ -16,7 +16,7 @@ from torch import Tensor
 from .core import set_seed
 
 # %% ../nbs/00b_notebook.ipynb #97486154
-INK = '#808080' # grey that reads on a light and on a dark page
+INK = '#808080' # gray that is readable on a light and on a dark page
 COLORS = ['#0072B2', '#E69F00', '#009E73', '#D55E00', '#CC79A7', '#56B4E9', '#F0E442', INK]
 
 # %% ../nbs/00b_notebook.ipynb #946842c9
@@ -55,7 +55,7 @@ def new_axes(**options): # options of `plt.subplots`, such as `figsize`
 
 # %% ../nbs/00b_notebook.ipynb #b8455505
 def new_grid(rows:int, columns:int, **options): # options of `plt.subplots`
-    "A new figure, and its axes as a matrix (rows, columns), even where there is only one"
+    "A new figure, and its axes as a matrix (rows, columns), even if there is only one"
     import matplotlib.pyplot as plt
     return plt.subplots(rows, columns, squeeze=False, **options)
 
@@ -76,7 +76,7 @@ def heatmap(matrix:Tensor,                   # what to draw (rows, columns)
             xlabel:str='', ylabel:str='', title:str='',
             ax=None,                         # axes to draw on; by default a new figure
             **kwargs):                       # passed to `imshow`, such as `vmin` and `vmax`
-    "Draw a matrix as coloured squares, the first row at the top; returns the axes"
+    "Draw a matrix as colored squares, the first row at the top; returns the axes"
     if ax is None: ax = new_axes()
     values = torch.as_tensor(matrix).detach().cpu().float()
     image = ax.imshow(values.numpy(), aspect='auto', **kwargs)
@@ -170,7 +170,7 @@ print('skipped: a {} cell; set TNB_SLOW=1 before starting Jupyter to run it')
 """.lstrip()
 
 def skip_heavy_cells(lines:list[str] # source of a cell, line by line
-                    )->list[str]:    # the same, or one line that says why it is not run
+                    )->list[str]:    # the same, or one line that says why it is skipped
     "Replace a cell headed `#| slow` or `#| cuda`, unless the environment has `TNB_SLOW`"
     if os.environ.get('TNB_SLOW'): return lines
     for line in lines:
