@@ -16,16 +16,16 @@ from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.variations import (
-    BASE, DEPTH, LEFT_OUT, PEAK_LR, ROWS, TABLE, WARMUP_STEPS, _lr_of, ablate, read_results,
-    train_row, train_rows)
+    BASE, DEPTH, LEFT_OUT, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS, _lr_of, ablate,
+    read_results, train_row, train_rows)
 
 BIN = Path(sys.executable).parent
-NOT_CONFIG = 'label_smoothing', 'warmup', 'without'
+NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'variations.jsonl'
 
 def config(name, vocab_size=2000):
     settings = BASE | ROWS[name]
-    for field in NOT_CONFIG: settings.pop(field)
+    for field in NOT_CONFIG: settings.pop(field, None)
     return TransformerConfig(vocab_size, **settings)
 
 def n_parameters(c): # by hand, as in chapter 05
@@ -78,6 +78,8 @@ def test_lr_is_the_curve_of_the_paper():
         after_warmup = _lr_of({}, max(step, WARMUP_STEPS))
         assert abs(_lr_of(dict(warmup=False), step) - after_warmup) < 1e-12
     assert _lr_of(dict(warmup=False), 1) == PEAK_LR
+    assert _lr_of(dict(rate=0.5), 70) == _lr_of({}, 70)/2
+    assert _lr_of(RATES['A1@2'], 70) == _lr_of(TABLE['A1'], 70)*2
 
 @pytest.fixture(scope='module')
 def mini():
