@@ -379,7 +379,7 @@ def translations(rows):
     for row in rows:
         low, high = row['ci']
         yield {'run': row['row'], 'BLEU': f"{row['bleu']:.1f}",
-               '95 %': f'{low:.1f} to {high:.1f}',
+               '95%': f'{low:.1f} to {high:.1f}',
                'BLEU, lower-cased Moses': f"{row['bleu_moses_lc']:.1f}",
                'chrF': f"{row['chrf']:.1f}", 'perplexity': f"{row['ppl']:.2f}"}
 

@@ -56,7 +56,7 @@ def draw_sequences(n:int,                  # number of sequences
 # %% ../nbs/07_copy_task.ipynb #75d97c15
 def shifted(seqs:Tensor                    # ids, padded at the end (b, t)
            )->tuple[Tensor,Tensor,Tensor]: # src, tgt and labels (b, t + 1)
-    "`</s>` goes behind the sequence in source and labels, `<s>` before it in the target"
+    "`</s>` goes after the sequence in source and labels, `<s>` before it in the target"
     b, t = seqs.shape
     lengths = (seqs != PAD).sum(1, keepdim=True)
     start = seqs.new_full((b, 1), BOS)

@@ -131,7 +131,7 @@ def paired_bootstrap(baseline:list[str],    # translations of one system
                      system:list[str],      # translations of the other
                      references:list[str],  # one for each translation
                      n_samples:int=1000,    # draws, each as large as the test set
-                    )->dict: # as of `paired_test`, and `ci`, 95 % interval of `difference`
+                    )->dict: # as of `paired_test`, and `ci`, 95% interval of `difference`
     "Paired bootstrap on cased BLEU (Koehn, 2004), with a two-sided p"
     first, second, scores = _compared(baseline, system, references)
     rng = np.random.default_rng(_SEED)

@@ -145,7 +145,7 @@ def _map_column(ax, x:float, parts:list[tuple[str,str]], here:str|None):
 def draw_map(here:str|None=None, # number of a chapter of Part I, such as '03'
              ax=None):           # axes to draw on; by default a new figure
     "The Transformer and the chapters that build it; with `here`, *you are here*"
-    if ax is None: ax = new_axes(figsize=(5, 4.2))
+    if ax is None: ax = new_axes(figsize=(5.8, 4.2))
     _map_column(ax, 0, _ENCODER, here)
     _map_column(ax, 5, _DECODER, here)
     ax.plot([0, 0, 2.5, 2.5], [5.33, 5.8, 5.8, 4], color=INK, lw=.8)
@@ -156,7 +156,7 @@ def draw_map(here:str|None=None, # number of a chapter of Part I, such as '03'
         ax.add_patch(_rounded(x, (n - 1)/2, 4.4, n, **frame))
         ax.text(x - 2.1, n - .35, name, size=8)
     weight = 'bold' if here == '05' else 'normal'
-    ax.text(-2, 8.2, 'the whole 05', size=8, weight=weight)
+    ax.text(-2, 8.2, 'all of it: 05', size=8, weight=weight)
     _map_box(ax, 2.5, -1.2, 9.4, 'Optimizer, schedule, label smoothing', '06', here)
     _map_box(ax, 2.5, -2.05, 9.4, 'The copy task: training and decoding', '07', here)
     ax.set(xlim=(-2.4, 7.4), ylim=(-2.5, 9.2))
