@@ -1,6 +1,6 @@
 "The commands, run as a user runs them: what they write, and how they refuse bad input."
-import errno, gzip, json, math, multiprocessing, os, random, select, shlex, shutil
-import subprocess, sys
+import base64, errno, gzip, json, math, multiprocessing, os, random, re, select, shlex
+import shutil, subprocess, sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
 from functools import cache
@@ -713,6 +713,45 @@ def test_export_refuses_what_ctranslate2_cannot(tmp_path):
     save_model(tmp_path/'odd', Transformer(TransformerConfig.tiny(260, d_k=8)), bpe)
     done = call(tnb_export, tmp_path/'odd', tmp_path/'ct2')
     refuses(done, 'd_k = d_v = d_model / n_heads', '8')
+
+def test_export_writes_a_page(model, texts, tmp_path):
+    page = tmp_path/'new'/'page.html'
+    done = call(tnb_export, [model, model], page)
+    assert done.returncode == 0, done.stderr.decode()
+    assert [path.name for path in page.parent.iterdir()] == ['page.html']
+    text = page.read_text(encoding='utf8')
+    assert '<!-- tnb:' not in text
+    headers = re.findall(r'<script type="application/json" id="model-[^"]+">([^<]*)<', text)
+    [header, twin] = map(json.loads, headers)
+    assert [header['key'], twin['key']] == ['de-en', 'de-en-2']
+    assert [header['title'], twin['title']] == ['German → English', 'German → English (2)']
+    first, *_ = read_lines(texts/'valid.de')
+    assert header['examples'] == [] and first not in text # nothing it was trained on
+    for encoded in re.findall(r'id="weights-[^"]+">([^<]*)<', text):
+        assert len(base64.b64decode(encoded)) == 2*header['n_parameters']
+    refuses(call(tnb_export, model, page), 'page.html exists already')
+    assert page.read_text(encoding='utf8') == text
+
+def test_export_by_a_process(model, tmp_path):
+    done = run('tnb_export', model, model, tmp_path/'page.html')
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'', b'')
+    assert (tmp_path/'page.html').stat().st_size > 50_000
+    assert run('tnb_export', tmp_path/'page.html').returncode == 2 # what to write?
+
+def test_export_refuses_a_page(model, tmp_path):
+    refuses(call(tnb_export, [model, model], tmp_path/'ct2'), 'ct2 does not end in .html')
+    refuses(call(tnb_export, tmp_path, tmp_path/'page.html'), 'no config.json')
+    (tmp_path/'folder.html').mkdir()
+    refuses(call(tnb_export, model, tmp_path/'folder.html'), 'folder.html exists already')
+    (tmp_path/'link.html').symlink_to('nowhere')
+    refuses(call(tnb_export, model, tmp_path/'link.html'), 'link.html exists already')
+    (tmp_path/'file').write_text('kept')
+    refuses(call(tnb_export, model, tmp_path/'file'/'page.html'), 'file')
+    large, bpe = Transformer(TransformerConfig.tiny(260)), BPETokenizer.train(['a'], 260)
+    large.output.weight.data[0, 0] = 1e5
+    save_model(tmp_path/'large', large, bpe)
+    refuses(call(tnb_export, tmp_path/'large', tmp_path/'page.html'), 'float16')
+    assert not (tmp_path/'page.html').exists()
 
 # damaged models
 

@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(p.stem for p in (ROOT/'transformer_nb').glob('[a-z]*.py'))
+PLAYGROUND = ['engine.js', 'notes.json', 'page.html', 'page.js', 'style.css', 'worker.js']
 BUILD = 'import sys, setuptools.build_meta as s; s.build_sdist(sys.argv[1])'
 
 def python(code, *arguments, **options):
@@ -43,11 +44,13 @@ def test_sdist_has_what_belongs(sdist):
     with tarfile.open(sdist) as archive: names = archive.getnames()
     folders = {name.split('/')[1] for name in names if name.count('/') > 1}
     assert folders == {'transformer_nb', 'transformer_nb.egg-info'}
+    assert {Path(name).name for name in names if '/playground/' in name} == set(PLAYGROUND)
 
 def test_wheel_has_what_belongs(wheel):
     names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}
     modules = {f'transformer_nb/{m}.py' for m in [*MODULES, '__init__', '_modidx']}
-    assert names == modules | {'transformer_nb/py.typed'}
+    playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
+    assert names == modules | playground | {'transformer_nb/py.typed'}
     assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
 
 def test_description_stands_alone(wheel):

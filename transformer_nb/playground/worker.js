@@ -1,0 +1,232 @@
+// ---- The messages that the page sends, in a worker or, where there is none, in the page -----
+//
+// {id, method, args} in; {id, result}, {id, progress} and {id, error: {name, message}} out.
+// One request runs at a time, in steps; a newer one supersedes it at its next step.
+globalThis.tnbHandle = (() => {
+
+const {BOS, EOS, Tokenizer, Transformer, Run, search, logSumExp, softmax, topTokens,
+       outputLimit, strip} = engine
+const models = new Map() // by key: header, tokenizer, model
+
+function load({models: files}) { // header as exported, weights as an ArrayBuffer
+  for (const {header, weights} of files) {
+    const model = new Transformer(header.config, header.tensors, new Uint16Array(weights))
+    models.set(header.key, {header, model, tokenizer: new Tokenizer(header)})
+  }
+  return true
+}
+
+function find(key) { // the only model, or the first, needs no name
+  const found = key === undefined ? [...models.values()][0] : models.get(key)
+  if (!found) throw new Error(`there is no model ${key} in this page`)
+  return found
+}
+
+function source({tokenizer, model}, text) { // ids that are read, and whether some are not
+  const ids = tokenizer.encode(text), limit = model.config.max_len - 1
+  return {src: [...ids.slice(0, limit), EOS], cut: ids.length > limit}
+}
+
+const sum = numbers => numbers.reduce((total, x) => total + x, 0)
+
+const withoutEnd = ids => ids.filter(id => id !== EOS)
+
+// ---- Methods: generators where they take long, so that newer messages are heard -----------
+
+function listModels() {
+  const shown = ['key', 'title', 'src', 'tgt', 'config', 'checksum', 'n_parameters',
+                 'examples', 'heads', 'captions_only', 'check']
+  return [...models.values()].map(({header}) =>
+    Object.fromEntries(shown.map(name => [name, header[name]])))
+}
+
+function tokenize({model: key, text}) {
+  const found = find(key), {src, cut} = source(found, text)
+  return {ids: src, pieces: found.tokenizer.pieces(src), read: src.length - 1, cut}
+}
+
+function* translate({model: key, text, beam_size = 4, alpha = 0.6, n_best = beam_size,
+                     prefix = [], broken}) {
+  const start = performance.now(), found = find(key), {tokenizer, model} = found
+  const {src, cut} = source(found, text)
+  if (!strip(text)) return {text: '', ids: [], score: 0, log_prob: 0, token_log_probs: [],
+                            n_best: [], ms: 0, cut}
+  const options = {beam_size, alpha, n_best, prefix}
+  const hypotheses = yield* search(model, src, options, new Run(broken))
+  const n_best_texts = hypotheses.map(({ids, score}) =>
+    ({text: tokenizer.text(ids), ids, score}))
+  const token_log_probs = hypotheses[0].logProbs
+  return {...n_best_texts[0], log_prob: sum(token_log_probs), token_log_probs,
+          n_best: n_best_texts, ms: performance.now() - start, cut}
+}
+
+// Reads ids as a translation of the text (teacher forcing): what each position predicts
+function force(model, src, ids, run, memory = model.encode(src, run)) {
+  const logits = model.decode([BOS, ...ids.slice(0, -1)], memory, run) // (t, v)
+  const token_log_probs = ids.map((id, t) => logits[t][id] - logSumExp(logits[t]))
+  return {logits, token_log_probs, log_prob: sum(token_log_probs)}
+}
+
+class Watch extends Run { // keeps what each attention and each step of the way computed
+  constructor(broken) {
+    super(broken)
+    this.attentions = {}
+    this.notes = []
+  }
+  attention(name, q, keysOf, weights) { this.attentions[name] = {q, keysOf, weights} }
+  note(where, name, rows) { this.notes.push({where, name, rows}) }
+}
+
+function watched({model: key, text, ids, broken}) {
+  const found = find(key), {src} = source(found, text), run = new Watch(broken)
+  const tgt = ids.slice(0, found.model.config.max_len)
+  return {...found, src, tgt, run, ...force(found.model, src, tgt, run)}
+}
+
+function* inspect(args) {
+  const {tokenizer, model, src, tgt, run, logits, token_log_probs, log_prob} = watched(args)
+  yield
+  const alternatives = logits.map(row => {
+    const all = logSumExp(row)
+    return topTokens(row, 5).map(id =>
+      ({id, text: tokenizer.pieces([id])[0].text, prob: Math.exp(row[id] - all)}))
+  })
+  const mapsOf = (kind, layers) => layers.map((_, i) =>
+    run.attentions[`${kind}.${i + 1}`].weights.map(toMap))
+  const {encoderLayers, decoderLayers} = model
+  return {src: tokenizer.pieces(src), tgt: tokenizer.pieces(tgt), log_prob, token_log_probs,
+          alternatives, maps: {encoder: mapsOf('encoder', encoderLayers),
+                               decoder: mapsOf('decoder', decoderLayers),
+                               cross: mapsOf('cross', decoderLayers)}}
+}
+
+function toMap(weights) { // rows of any length -> one array; what is hidden has weight 0
+  const rows = weights.length, cols = Math.max(...weights.map(row => row.length))
+  const data = new Float32Array(rows * cols)
+  weights.forEach((row, i) => data.set(row, i * cols))
+  return {rows, cols, data}
+}
+
+function* worth({model: key, text, ids}) { // -> by head: what log p of the ids is without it
+  const found = find(key), {model} = found, {src} = source(found, text), deltas = {}
+  const tgt = ids.slice(0, model.config.max_len), intact = new Run()
+  const memory = model.encode(src, intact)
+  const {log_prob} = force(model, src, tgt, intact, memory)
+  const layers = {cross: model.decoderLayers, decoder: model.decoderLayers,
+                  encoder: model.encoderLayers}
+  for (const [kind, {length}] of Object.entries(layers)) {
+    for (let layer = 1; layer <= length; layer++) {
+      for (let head = 1; head <= model.config.n_heads; head++) {
+        const name = `${kind}.${layer}.${head}`, run = new Run({heads: [name]})
+        const known = kind === 'encoder' ? undefined : memory // which it leaves as it is
+        const delta = force(model, src, tgt, run, known).log_prob - log_prob
+        deltas[name] = delta
+        yield {progress: {key: name, delta}}
+      }
+    }
+  }
+  return deltas
+}
+
+function* steps({model: key, text, beam_size = 4, alpha = 0.6, broken}) {
+  const found = find(key), {tokenizer, model} = found, {src} = source(found, text)
+  if (!strip(text)) return {steps: [], best: null, greedy: null}
+  const running = search(model, src, {beam_size, alpha}, new Run(broken)), shown = []
+  let step = running.next()
+  for (; !step.done; step = running.next()) {
+    shown.push(showStep(step.value, tokenizer, alpha))
+    yield
+  }
+  const [best] = step.value
+  const [greedy] = yield* search(model, src, {beam_size: 1, alpha}, new Run(broken))
+  const show = ({ids, score, logProbs}) =>
+    ({text: tokenizer.text(ids), ids, score, log_prob: sum(logProbs)})
+  return {steps: shown, best: show(best), greedy: show(greedy)}
+}
+
+function showStep({n, candidates, kept, live}, tokenizer, alpha) {
+  return {n, candidates: candidates.map((h, place) => {
+    const index = live.indexOf(h), id = h.ids[n - 1], ended = place < kept && id === EOS
+    const state = ended ? 'ended' : index < 0 ? 'dropped' : 'kept'
+    const shown = {parent: h.parent, id, text: tokenizer.text(h.ids), log_prob: h.score,
+                   piece: tokenizer.pieces(h.ids)[n - 1].text, state,
+                   index: index < 0 ? null : index}
+    return ended ? {...shown, score: h.score / engine.lengthPenalty(n, alpha)} : shown
+  })}
+}
+
+function walk(args) { // along chapter 05's way, with the length of each token's vector
+  const {run, logits} = watched(args)
+  run.note('output', 'probabilities', logits.map(softmax))
+  const norm = row => Math.sqrt(sum([...row].map(x => x * x)))
+  const chapterOf = {'row of the matrix': '04', '· √d_model': '04', '+ position': '04',
+                     'after self-attention': '02', 'after cross-attention': '02',
+                     'after feed-forward': '03'}
+  return run.notes.map(({where, name, rows}) => {
+    const [stack, , layer] = where.split(' ')
+    return {name, where: stack, layer: layer ? Number(layer) : null,
+            chapter: chapterOf[name] ?? '05', shape: [rows.length, rows[0].length],
+            norms: Float32Array.from(rows, norm)}
+  })
+}
+
+function pair(args) { // one score of one head, by hand
+  const {tokenizer, model, src, tgt, run} = watched(args)
+  const {kind, layer, head, row, col} = args, {d_k} = model.config
+  const {q, keysOf, weights} = run.attentions[`${kind}.${layer}`]
+  const ofHead = x => x.slice((head - 1) * d_k, head * d_k) // heads count from 1
+  const key = keysOf[row]?.[col]
+  if (!key) throw new Error('the mask hides this key from this query')
+  const query = ofHead(q[row]), products = query.map((x, i) => x * ofHead(key)[i])
+  const dot = sum(products), read = [BOS, ...tgt.slice(0, -1)]
+  const rows = {encoder: src, decoder: read, cross: tgt}[kind]
+  const columns = kind === 'decoder' ? read : src
+  const label = (ids, i) => tokenizer.pieces(ids)[i].text
+  return {q: query, k: ofHead(key), products, dot, d_k,
+          score: run.scale ? dot / Math.sqrt(d_k) : dot, weight: weights[head - 1][row][col],
+          row_label: label(rows, row), col_label: label(columns, col)}
+}
+
+const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
+                 pair}
+
+// ---- One request at a time ------------------------------------------------------------------
+
+// A task of its own in the browser's queue, after the messages that have arrived meanwhile.
+// (setTimeout would wait for 4 ms each time.)
+const channel = new MessageChannel(), waiting = []
+channel.port1.onmessage = () => waiting.shift()()
+const pause = () => new Promise(resolve => {
+  waiting.push(resolve)
+  channel.port2.postMessage(null)
+})
+
+const SLICE = 8 // ms between two pauses
+let newest = 0  // number of the request that is wanted
+
+async function run(generator, number, onProgress) {
+  let paused = performance.now()
+  while (true) {
+    const {value, done} = generator.next()
+    if (done) return value
+    if (value?.progress) onProgress(value.progress)
+    if (performance.now() - paused < SLICE) continue
+    await pause()
+    paused = performance.now()
+    if (number !== newest)
+      throw Object.assign(new Error('a newer request came'), {name: 'Superseded'})
+  }
+}
+
+return async function handle({id, method, args = {}}, post) {
+  const number = ++newest
+  try {
+    if (!Object.hasOwn(methods, method)) throw new Error(`there is no method ${method}`)
+    let result = methods[method](args)
+    if (result?.next) result = await run(result, number, progress => post({id, progress}))
+    post({id, result})
+  } catch ({name, message}) { post({id, error: {name, message}}) }
+}
+})()
+
+if (!globalThis.document) onmessage = ({data}) => tnbHandle(data, postMessage)
