@@ -206,7 +206,7 @@ def prose(book, chapter, cell, quoted):
         if m[1] in quoted: return ''
         quoted.add(m[1])
         entry = f'```{{index}} ! §{m[1]}\n```\n\n'
-        return f'{entry}(quote-{m[1]}-{module_of(chapter)})=\n\n'
+        return f'(quote-{m[1]}-{module_of(chapter)})=\n\n{entry}'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
     text = re.sub(r'^\*(Figure: .*)\*$', caption, text, flags=re.M)
     if cell.number == 0 and chapter != 'index':

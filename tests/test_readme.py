@@ -36,6 +36,7 @@ def test_own_text(tmp_path):
     assert len((tmp_path/'sentences.en').read_text().splitlines()) == 3
     assert '"bleu"' in done.stdout
     assert (tmp_path/'model_ct2/model.bin').exists()
+    assert 'tnb:' not in (tmp_path/'page.html').read_text(encoding='utf8')[:2000]
 
 def dry_run(target):
     done = subprocess.run(['make', '-n', target], check=True, capture_output=True,
