@@ -14,7 +14,7 @@ extras = {extra: cfg[f'{extra}_requirements'].split() for extra in ('dev', 'benc
 # A package index shows README.md away from its folder: figures, and links into the
 # repository, would lead nowhere.
 text = (here/'README.md').read_text(encoding='utf8')
-text = re.sub(r'!\[[^]]*\]\([^)]*\)\n\n\*Figure:[^\n]*\n\n', '', text)
+text = re.sub(r'^\[?!\[[^\n]*\n\n\*Figure:[^\n]*\n\n', '', text, flags=re.M)
 text = re.sub(r'\[([^]]*)\]\((?!https?:)[^)]*\)', r'\1', text)
 
 setup(

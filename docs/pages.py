@@ -28,7 +28,8 @@ NOT_PROSE = [r'^```.*?^```', r'\$\$.*?\$\$', r'\$[^$\n]+\$', r'`[^`\n]+`', r'\]\
              r'^#.*?$']
 PROTECTED = re.compile(f'({"|".join(NOT_PROSE)})', re.M | re.S)
 # a view of the page that translates, which a notebook has only as a cell of chapter 15b
-VIEW = re.compile(r'\[([^]]+)\]\(15b_export\.ipynb#translate-here "(\w+)"\)')
+VIEW = re.compile(r'\[(!\[[^]]*\]\([^)]*\)|[^]]+)\]'
+                  r'\(15b_export\.ipynb#translate-here "(\w+)"\)')
 HOW_IT_RUNS = {'slow', 'cuda', 'notest'}
 
 @dataclass
