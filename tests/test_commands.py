@@ -16,7 +16,7 @@ from transformer_nb.commands import (
     _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate, tnb_train,
     tnb_translate)
 from transformer_nb.core import BOS, EOS, InputError
-from transformer_nb.export import tnb_export
+from transformer_nb.export import _languages, tnb_export
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
@@ -731,6 +731,20 @@ def test_export_writes_a_page(model, texts, tmp_path):
         assert len(base64.b64decode(encoded)) == 2*header['n_parameters']
     refuses(call(tnb_export, model, page), 'page.html exists already')
     assert page.read_text(encoding='utf8') == text
+
+OWN = dict(src_lang='de', tgt_lang='en') # what a run has that says nothing else
+
+@pytest.mark.parametrize('data, title', [
+    (dict(corpus='multi30k', src_lang='en', tgt_lang='fr'), 'English → French'),
+    (OWN | dict(src='a/train.cs', tgt='a/train.uk'), 'Czech → Ukrainian'),
+    (OWN | dict(src='left.txt', tgt='right.txt'), 'mine'),
+    ({}, 'mine')])
+def test_page_names_no_wrong_languages(data, title, tmp_path):
+    folder = tmp_path/'mine'
+    folder.mkdir()
+    config = dict(training=dict(config=dict(data=data)))
+    (folder/'config.json').write_text(json.dumps(config))
+    assert _languages(folder)['title'] == title
 
 def test_export_by_a_process(model, tmp_path):
     done = run('tnb_export', model, model, tmp_path/'page.html')

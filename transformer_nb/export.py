@@ -206,13 +206,13 @@ def _languages(folder:Path)->dict: # of a model: key, title, src, tgt
     config = json.loads((folder/'config.json').read_text(encoding='utf8'))
     training = config.get('training', {}).get('config', {})
     data = training.get('data', {})
-    src, tgt = data.get('src_lang'), data.get('tgt_lang')
-    if not (src and tgt):
+    if data.get('corpus'): codes = data.get('src_lang'), data.get('tgt_lang')
+    else: codes = [Path(data.get(side) or '').suffix[1:] for side in ('src', 'tgt')]
+    if not set(codes) <= set(_LANGUAGES): # files of unknown languages
         name = folder.resolve().name
         return dict(key=name, title=name, src='Source', tgt='Target')
-    src_name, tgt_name = (_LANGUAGES.get(code, code) for code in (src, tgt))
-    return dict(key=f'{src}-{tgt}', title=f'{src_name} → {tgt_name}',
-                src=src_name, tgt=tgt_name)
+    src, tgt = (_LANGUAGES[code] for code in codes)
+    return dict(key='-'.join(codes), title=f'{src} → {tgt}', src=src, tgt=tgt)
 
 # %% ../nbs/15b_export.ipynb #e15page8
 _PLAYGROUND = Path(transformer_nb.__file__).parent/'playground'
