@@ -166,7 +166,7 @@ def test_alternatives_are_the_likeliest_next_tokens(new_page, torch_model):
     cards = page.locator('.card')
     assert cards.count() == len(ids)
     for i, values in enumerate(likeliest.values.tolist()):
-        wanted = [f'{100*p:.0f} %' if p >= .005 else '<1 %' for p in values]
+        wanted = [f'{100*p:.0f}%' if p >= .005 else '<1%' for p in values]
         assert texts(page, f'.card:nth-child({i + 1}) .choice small') == wanted
 
 def test_a_token_is_forced_and_the_rest_follows(new_page):
@@ -176,7 +176,7 @@ def test_a_token_is_forced_and_the_rest_follows(new_page):
     wait(page, "scene.now.text.includes('hoch')")
     assert translation(page) == 'Ein Junge hebt einen Ball hoch.'
     assert page.locator('#tgt .forced').count() == 6
-    assert 'first 6 tokens fixed' in page.inner_text('#banner') # in every view
+    assert 'the first 6 tokens are fixed' in page.inner_text('#banner') # in every view
     page.locator('.card').first.locator('.choice', has_text='Eine').click()
     wait(page, "scene.now.text.startsWith('Eine')")
     assert page.locator('#tgt .forced').count() == 1
@@ -205,7 +205,7 @@ def test_an_unfinished_character_is_waited_for(new_page):
 def test_notes(new_page):
     page = new_page('#looked?t=')
     notes = {
-        'The parliament adopted the resolution.': 'only captions',
+        'The parliament adopted the resolution.': 'photo captions',
         BOY: 'Switch off cross 3.1',
         'A dog’s ball.': 'Curly quotes',
         'A man in a cafe\u0301.': 'combining accents',
@@ -220,7 +220,7 @@ def test_guessing_is_not_said_of_captions(new_page):
     page = new_page('#type')
     for text in page.evaluate('model().examples.map(x => x.text)'):
         type_text(page, text)
-        assert 'Guessing' not in page.inner_text('#notes')
+        assert 'a guess' not in page.inner_text('#notes')
 
 def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,000 characters
     page = new_page('#type?t=' + 'x1'*999 + '&b=1')
@@ -602,6 +602,24 @@ def test_forced_colors_and_no_motion(new_page):
     moving = "document.getAnimations().length"
     page.evaluate("toggle('cross.3.1')")
     assert page.evaluate(moving) == 0
+
+def test_undo_stays_with_its_sentence(new_page):
+    page = new_page('#type')
+    wait(page, 'scene')
+    for n in (1, 2): page.evaluate('n => change({force: scene.ids.slice(0, n)})', n)
+    type_text(page, 'A cat sleeps.')
+    page.click('#undo')
+    assert page.evaluate('state.force.length') == 0
+    assert 'fixed' not in page.inner_text('#banner')
+
+def test_buttons_keep_the_focus(new_page):
+    page = new_page('#break')
+    page.evaluate("toggle('cross.3.1')")
+    for name in ('reset', 'undo', 'undo'):
+        page.focus(f'#{name}')
+        page.keyboard.press('Enter')
+        assert page.evaluate('document.activeElement.id') == name
+    assert page.evaluate('state.off.length') == 0
 
 # Models
 

@@ -3,7 +3,7 @@
 'use strict'
 
 const KINDS = ['encoder', 'decoder', 'cross']
-const VIEWS = {type: 'Type', looked: 'Looked', break: 'Break', step: 'Step', inside: 'Inside'}
+const VIEWS = {type: 'Type', looked: 'Look', break: 'Break', step: 'Step', inside: 'Inside'}
 const PARTS = { // what can be taken away besides heads: in links, while there, when gone
   no_scale: ['scale', 'scores divided by √dₖ', 'no √dₖ'],
   no_positions: ['positions', 'positions', 'no positions'],
@@ -35,7 +35,7 @@ let busy = false, trouble = '', foreign = false, wrong = ''
 
 const $ = id => document.getElementById(id)
 const fixed = (x, n = 2) => x.toFixed(n).replace('-', '−')
-const percent = p => p < 0.005 ? '<1 %' : `${Math.round(100 * p)} %`
+const percent = p => p < 0.005 ? '<1%' : `${Math.round(100 * p)}%`
 const sum = xs => xs.reduce((a, b) => a + b, 0)
 const range = n => Array.from({length: n}, (_, i) => i)
 const model = () => models[state.model]
@@ -52,6 +52,10 @@ const button = className => () => el('button', {type: 'button', className})
 
 function attributes(node, values) {
   for (const [name, value] of Object.entries(values)) node.setAttribute(name, value)
+}
+
+function enable(node, yes) { // `disabled` would take the focus away from who just used it
+  node.setAttribute('aria-disabled', !yes)
 }
 
 function style(node, values) { // style attributes are forbidden here, properties are not
@@ -392,11 +396,12 @@ function notes() {
   if (!scene) return found
   const {now, ids, read, long} = scene
   if (now.log_prob / ids.length < UNSURE) {
-    found.push(model().captions_only ? 'Guessing: this model has read only captions.'
-      : 'Guessing: the model is unsure of this translation.')
+    found.push(model().captions_only
+      ? 'This is a guess: the model has learned only from photo captions.'
+      : 'This is a guess: the model is unsure of this translation.')
   }
   if (read.cut) found.push(`Too long: only the first ${read.read} tokens are read.`)
-  if (long) found.push(`More than ${MOST} tokens: no maps, only lines from one token.`)
+  if (long) found.push(`More than ${MOST} tokens: no maps, and nothing to see in Inside.`)
   if (ids.at(-1) !== 2) found.push('Cut off: the translation reached its maximum length.')
   const plain = text.normalize('NFC').replace(/[’‘]/g, '\'').replace(/[“”]/g, '"')
   const other = plain !== text && ask('tokenize', {model: state.model, text: plain})
@@ -410,8 +415,11 @@ function notes() {
 }
 
 function fillNote(node, note) {
+  if (node.note === note) return // the button in it keeps the focus
+  node.note = note
   if (typeof note === 'string') return write(node, note)
-  const off = el('button', {type: 'button', onclick: () => change({off: note.off})},
+  const onclick = () => { change({off: note.off}); $('undo').focus() } // the button goes
+  const off = el('button', {type: 'button', onclick},
     `Switch off ${note.off.map(nameOf).join(', ')}`)
   node.replaceChildren('Try: ', off, note.then ? ` and see: ${note.then}` : '')
 }
@@ -422,12 +430,12 @@ function drawBanner() {
   if (off.length && scene?.off.length) {
     texts.push(`old text: log p ${fixed(scene.intact.log_prob)} → ${fixed(scene.old.log_prob)}`)
   }
-  if (force.length === 1) texts.push('first token fixed')
-  if (force.length > 1) texts.push(`first ${force.length} tokens fixed`)
+  if (force.length === 1) texts.push('the first token is fixed')
+  if (force.length > 1) texts.push(`the first ${force.length} tokens are fixed`)
   write($('banner-text'), texts.join(' · ') || 'Nothing is switched off.')
   $('banner').classList.toggle('some', texts.length > 0)
-  $('undo').disabled = !past.length
-  $('reset').disabled = !texts.length
+  enable($('undo'), past.length > 0)
+  enable($('reset'), texts.length > 0)
 }
 
 // Words of a and b in one row: − only in a, + only in b (longest common subsequence)
@@ -623,7 +631,9 @@ function legend() {
   return 'One row per layer, the first layer on top. '
     + (letters && `Letters are the classes of chapter 16: ${letters}. `)
     + 'The bar under each map shows how much less likely this translation becomes without '
-    + 'that head (hollow: more likely).'
+    + 'that head (hollow: more likely). “cross 3.1” is head 1 of layer 3 of cross-attention, '
+    + 'by which the decoder looks at the source. A row of the decoder is the token that is '
+    + 'read; pinning a token marks the row that predicts it.'
 }
 
 function segments(box, name, options, value, onPick) { // a row of radio buttons
@@ -692,8 +702,9 @@ function drawLooked() {
   write($('maps-legend'), legend())
   const cost = worth()[state.head]
   write($('head-name'), nameOf(state.head))
-  write($('head-note'), (found ? ` ${found.note}` : '')
-    + (cost === undefined ? '' : ` Without it this translation is ${likelier(cost)}.`))
+  write($('head-note'), (found ? ` On average over many captions: ${found.note}` : '')
+    + (cost === undefined ? ''
+      : ` In this sentence, without it the translation is ${likelier(cost)}.`))
   const side = kind === 'encoder' ? 's' : 't', i = Number(at()?.slice(1))
   drawMap($('map'), at()?.[0] === side ? i : undefined, undefined,
     row => update({pin: side + row}))
@@ -761,7 +772,7 @@ function drawHonest() { // three lines, whatever came of it
     if (typeof text === 'string') return write(body, text)
     const tags = {'−': 'del', '+': 'ins'}
     body.replaceChildren(...text.flatMap(({sign, word}) => sign
-      ? [word[0] === ' ' ? ' ' : '', el(tags[sign], {textContent: word.trim()})] : [word]))
+      ? [/^[.,;:!?]/.test(word) ? '' : ' ', el(tags[sign], {textContent: word.trim()})] : [word]))
   })
 }
 
@@ -776,8 +787,8 @@ function drawStep() {
   const {steps, best, greedy} = latest('steps', found || undefined) ?? {steps: []}
   const n = scene ? steps.length : 0, last = Math.min(state.step, n)
   Object.assign($('step'), {max: Math.max(n, 1), value: last})
-  $('back').disabled = last <= 1
-  $('forth').disabled = last >= n
+  enable($('back'), last > 1)
+  enable($('forth'), last < n)
   write($('step-name'), n ? `step ${last} of ${n}` : '')
   const columns = family(steps.slice(0, last), best, greedy)
   style($('tree'), {'--beam': beam_size, '--gone': Math.min(MOST_GONE, beam_size**2 - beam_size)})
@@ -876,9 +887,10 @@ function drawWalk(walk) {
     const tokens = side === 'encoder' ? src : ['<s>', ...tgt.slice(0, -1)]
     const stages = walk.filter(x => (x.where === 'encoder') === (side === 'encoder'))
     const near = i => at() === ofSide + i
+    const longest = Math.max(...stages.flatMap(x => x.name === 'logits' ? [] : [...x.norms]))
     const rows = stages.map(({name, layer, shape, norms}) =>
       [`${layer ? `layer ${layer}, ` : ''}${name}`, shape.join(' × '),
-       ...Array.from(norms, x => ({text: fixed(x, 1), p: x / Math.max(...norms)}))])
+       ...Array.from(norms, x => ({text: fixed(x, 1), p: x <= longest ? x / longest : undefined}))])
     if (side === 'decoder') { // the last one is a row of probabilities, whose length says little
       rows.pop()
       rows.push(['predicts', '', ...tgt.map(text => ({text}))])
@@ -1000,7 +1012,9 @@ function listenToChips(box) {
 
 function typed() {
   const text = $('text').value
-  if (text !== state.text) update({text, force: [], pin: null, step: Infinity})
+  if (text === state.text) return
+  for (const before of past) before.force = [] // ids of another sentence's translation
+  update({text, force: [], pin: null, step: Infinity})
 }
 
 function listen() {
@@ -1012,8 +1026,13 @@ function listen() {
   listenToChips($('tgt'))
   document.addEventListener('keydown', onKey)
   $('undo').onclick = undo
-  $('reset').onclick = () => change({off: [], force: []})
-  const go = by => { state.step = Number($('step').value) + by; render() }
+  $('reset').onclick = () => {
+    if (state.off.length || state.force.length) change({off: [], force: []})
+  }
+  const go = by => {
+    const step = Number($('step').value) + by
+    if (step >= 1 && step <= Number($('step').max)) { state.step = step; render() }
+  }
   $('step').oninput = () => go(0)
   $('back').onclick = () => go(-1)
   $('forth').onclick = () => go(1)
@@ -1045,6 +1064,7 @@ function drawChoices() { // what changes only with the model
     [text, text + (shows ? ` (${shows})` : '')])
   choose($('example'), [['', 'Examples'], ...options], '', text => {
     $('example').value = ''
+    past.length = 0
     update({text, off: [], force: [], pin: null, step: Infinity})
   })
   choose($('beam'), BEAMS.map(n => [n, n]), state.beam, x => update({beam: Number(x)}))
