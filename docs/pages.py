@@ -313,8 +313,7 @@ def claims(book):
     def quoted(m):
         links = ' · '.join(f'[{book.title[c]}](#quote-{m[1]}-{module_of(c)})'
                            for c in book.quotes[m[1]])
-        entry = f'{m[0]}\n'
-        return entry + (f'\n{{.quoted}}\nQuoted in {links}\n' if links else '')
+        return f'{m[0]}\n' + (f'\n{{.quoted}}\nQuoted in {links}\n' if links else '')
     text = re.sub(r'^- (C\d+) (.*)$', answered, book.claims_text, flags=re.M)
     return re.sub(r'^## §([\d.]*\d) .*$', quoted, text, flags=re.M)
 

@@ -2,7 +2,9 @@ import os, sys
 from pathlib import Path
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
+FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
+         '--disable-background-networking', '--disable-component-update']
 for folder in ('tests', 'tools', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
@@ -17,3 +19,13 @@ def multi30k_dir():
     folder = os.environ.get('TRANSFORMER_NB_DATA')
     if not folder: pytest.skip('TRANSFORMER_NB_DATA is unset: Multi30k is not here')
     return Path(folder)
+
+@pytest.fixture(scope='module')
+def chromium():
+    "A browser; tests that need it skip where there is none"
+    if not CHROMIUM.exists(): pytest.skip(f'no {CHROMIUM} here')
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()

@@ -21,10 +21,8 @@ from transformer_nb.multihead import causal_mask
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator
 
-ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
+ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT/'nbs/models/multi30k-en-de'
-FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
-         '--disable-background-networking', '--disable-component-update']
 
 # What the tests ask the engine for, beyond the messages of its worker
 LAB = '''
@@ -57,15 +55,6 @@ const found = ([key, src, options]) => {
   return step.value.map(({ids, score, logProbs}) => [ids, score, logProbs])
 }
 '''
-
-@pytest.fixture(scope='module')
-def chromium():
-    if not CHROMIUM.exists(): pytest.skip(f'no {CHROMIUM} here')
-    from playwright.sync_api import sync_playwright
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield browser
-        browser.close()
 
 @pytest.fixture(scope='module')
 def tab(chromium, tmp_path_factory):

@@ -17,21 +17,10 @@ from transformer_nb.model import Transformer, TransformerConfig, attention_weigh
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator
 
-ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
+ROOT = Path(__file__).parent.parent
 MODEL = ROOT/'nbs/models/multi30k-en-de'
-FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
-         '--disable-background-networking', '--disable-component-update']
 BOY, BOY_DE = 'A boy is picking up a ball.', 'Ein Junge hebt einen Ball auf.'
 VIEWS = ['type', 'looked', 'break', 'step', 'inside']
-
-@pytest.fixture(scope='module')
-def chromium():
-    if not CHROMIUM.exists(): pytest.skip(f'no {CHROMIUM} here')
-    from playwright.sync_api import sync_playwright
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield browser
-        browser.close()
 
 @pytest.fixture(scope='module')
 def address(chromium, tmp_path_factory):

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from book import cells, chapters
 
-ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
+ROOT = Path(__file__).parent.parent
 HTML, LEDGER = ROOT/'docs/_build/html', ROOT.parent/'shared/paper/claims.md'
 MOST = 1_500_000 # bytes of a page with its own images
 ALIVE = 'translate_here.html' # has a model in it, and tests of its own
@@ -135,18 +135,6 @@ def address(site):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f'http://127.0.0.1:{server.server_port}'
         server.shutdown()
-
-FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
-         '--disable-background-networking', '--disable-component-update']
-
-@pytest.fixture(scope='module')
-def chromium():
-    if not CHROMIUM.exists(): pytest.skip(f'no {CHROMIUM} here')
-    from playwright.sync_api import sync_playwright
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield browser
-        browser.close()
 
 @pytest.fixture
 def tab(chromium, address):
