@@ -167,6 +167,16 @@ def test_limits(beam_size):
     src = pad([[5, EOS], [5, 5, 5, 5, EOS]])
     assert output_limits(random_model(5, max_len=53), src).tolist() == [51, 53]
 
+@pytest.mark.parametrize('max_extra', [1, 20, 300])
+def test_outputs_may_be_shorter_or_longer(max_extra):
+    model = random_model(5, end=-60., max_len=70)
+    sentences = random_sentences(5, 5)
+    found = search(model, sentences, beam_size=3, max_extra=max_extra)
+    for s, [h] in zip(sentences, found):
+        assert len(h.ids) == min(len(s) + max_extra, 70)
+    with pytest.raises(InputError, match='max_extra is 0'):
+        search(model, sentences, max_extra=0)
+
 def test_ended_hypotheses_come_before_cut_off_ones():
     model = random_model(6, end=0., max_len=6)
     sentences = random_sentences(6, 30, longest=5)

@@ -39,11 +39,12 @@ def power_penalty(n:int|Tensor, alpha:float)->float|Tensor:
 
 # %% ../nbs/13_decoding.ipynb #6f1a3904
 def output_limits(model:Transformer,
-                  src:Tensor  # source ids, each row ending with `</s>` (b, s)
-                 )->Tensor:   # maximum tokens per output, `</s>` included (b,)
-    "Source length (without `</s>`) + 50 (§6.1), never more than the model has positions"
+                  src:Tensor,        # source ids, each row ending with `</s>` (b, s)
+                  max_extra:int=50,  # tokens that an output may have more than its source
+                 )->Tensor:          # maximum tokens per output, `</s>` included (b,)
+    "Source length without `</s>`, + 50 (§6.1); never more than the model has positions"
     lengths = (src != PAD).sum(1) - 1
-    return (lengths + 50).clamp(max=model.config.max_len)
+    return (lengths + max_extra).clamp(max=model.config.max_len)
 
 # %% ../nbs/13_decoding.ipynb #5d7976d6
 def _to_hypothesis(score:float, ids:list[int], log_probs:list[float],
@@ -317,13 +318,15 @@ def beam_search(model:Transformer,  # in evaluation mode
                 n_best:int=1,       # hypotheses returned per sentence, at most `beam_size`
                 penalty:Callable=length_penalty,
                 min_len:int=0,      # minimum tokens per output, `</s>` not counted
+                max_extra:int=50,   # as for `output_limits`
                )->list[list[Hypothesis]]: # of each sentence, the best first
     "Beam search with length penalty (§6.1); fewer than `n_best` where fewer have ended"
     if not 1 <= n_best <= beam_size:
         raise InputError(f'n_best is {n_best}; it must be from 1 to beam_size, {beam_size}')
     if not 0 <= alpha <= 10:
         raise InputError(f'alpha is {alpha}; it must be from 0 to 10')
-    limits = output_limits(model, src)
+    if max_extra < 1: raise InputError(f'max_extra is {max_extra}; it must be at least 1')
+    limits = output_limits(model, src, max_extra)
     _check_min_len(min_len, limits)
     longest = int(limits.max())
     dtype = model.output.weight.dtype
@@ -342,12 +345,13 @@ def greedy(model:Transformer,
 def _cost(n_tokens:int,  # of a source sentence, `</s>` included
           beam_size:int, # k
           max_len:int,   # positions that the model has
+          max_extra:int, # as for `output_limits`
          )->int:         # what the sentence takes of the budget, in tokens
-    longest = min(n_tokens + 49, max_len) # as in `output_limits`
+    longest = min(n_tokens - 1 + max_extra, max_len)
     return max(n_tokens, ceil(beam_size * longest / 16))
 
 def _batches(model:Transformer, sentences:list[list[int]], # as for `search`
-             batch_tokens:int, beam_size:int
+             batch_tokens:int, beam_size:int, max_extra:int=50
             )->Iterator[tuple[list[int],Tensor]]: # places in the list, source ids (b, s)
     max_len = model.config.max_len
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
@@ -355,7 +359,7 @@ def _batches(model:Transformer, sentences:list[list[int]], # as for `search`
     if lengths and lengths[-1] > max_len:
         raise InputError(f'sentence {order[-1] + 1} has {lengths[-1] - 1} tokens; '
                          f'the model reads at most {max_len - 1}')
-    costs = [_cost(n, beam_size, max_len) for n in lengths]
+    costs = [_cost(n, beam_size, max_len, max_extra) for n in lengths]
     device = next(model.parameters()).device
     for piece in split_by_budget(costs, batch_tokens):
         rows = [order[i] for i in piece]
@@ -375,6 +379,7 @@ def search(model:Transformer,         # in evaluation mode
                                       # and a 16th of the target positions
            precision:str='fp32',      # or 'bf16', for matrix products on a GPU
            beam_size:int=4,           # from 1, which is greedy search, to 256
+           max_extra:int=50,          # as for `output_limits`
            **options                  # of `beam_search`
           )->list[list[Hypothesis]]:  # of each sentence, in the same order
     "Beam search of any number of sentences, in batches of similar length"
@@ -382,8 +387,9 @@ def search(model:Transformer,         # in evaluation mode
         raise InputError(f'beam_size is {beam_size}; it must be from 1 to 256')
     found = [[]] * len(sentences)
     with _autocast(model, precision):
-        for rows, src in _batches(model, sentences, batch_tokens, beam_size):
-            batch = beam_search(model, src, beam_size, **options)
+        batches = _batches(model, sentences, batch_tokens, beam_size, max_extra)
+        for rows, src in batches:
+            batch = beam_search(model, src, beam_size, max_extra=max_extra, **options)
             for i, hypotheses in zip(rows, batch): found[i] = hypotheses
     return found
 

@@ -4,16 +4,19 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'PEAK_LR', 'WARMUP_STEPS', 'TABLE', 'LEFT_OUT', 'DEPTH', 'RATES', 'ROWS',
-           'read_results', 'ablate', 'train_row', 'train_rows', 'tnb_variations']
+           'read_results', 'ablate', 'train_row', 'train_rows', 'tnb_variations', 'Difference', 'compare_rows']
 
 # %% ../nbs/18_variations.ipynb #0350ee95
 import json, time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from itertools import islice
+from functools import cache
 from math import exp, sqrt
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
+import numpy as np
 import torch
 from fastcore.script import Param, call_parse
 from torch import Tensor, nn
@@ -301,3 +304,70 @@ def tnb_variations(
     pairs = load_corpus(corpus, 'en', 'de', data_dir)
     short = {split: _short(pairs[split]) for split in ('train', 'valid')}
     train_rows(out, names, range(seeds), short, n_steps, processes)
+
+# %% ../nbs/18_variations.ipynb #v18fit
+def _least_squares(results:list[dict], # with row, seed and measure
+                   measure:str,
+                  )->tuple:            # names of rows, their means, covariance, freedom
+    "Loss = row + seed + luck, where the seeds' numbers add up to zero"
+    rows = list(dict.fromkeys(r['row'] for r in results))
+    seeds = sorted({r['seed'] for r in results})
+    has_row = [[float(r['row'] == row) for row in rows] for r in results]
+    has_seed = [[float(r['seed'] == seed) for seed in seeds[:-1]] for r in results]
+    last = np.array([r['seed'] == seeds[-1] for r in results])
+    has_seed = np.array(has_seed).reshape(len(results), -1) - last[:, None]
+    x = np.hstack([has_row, has_seed])
+    y = np.array([r[measure] for r in results])
+    inverse = np.linalg.inv(x.T @ x)
+    fitted = inverse @ x.T @ y
+    free = len(y) - len(fitted)
+    variance = np.square(y - x @ fitted).sum() / free
+    n = len(rows)
+    return rows, fitted[:n], variance * inverse[:n, :n], free
+
+# %% ../nbs/18_variations.ipynb #v18crit
+@cache
+def _critical_value(covariance:bytes, # of the differences to base, float64
+                    free:int,         # degrees of freedom of its scale
+                   )->tuple[float,float]: # both in standard errors
+    "Half the width of simultaneous 95 % intervals; the effect found 80 times in 100"
+    n = int(sqrt(len(covariance) / 8))
+    covariance = np.frombuffer(covariance).reshape(n, n)
+    errors = np.sqrt(covariance.diagonal())
+    rng = np.random.default_rng(0)
+    z = rng.multivariate_normal(np.zeros(n), covariance / np.outer(errors, errors), 10**6)
+    luck = np.sqrt(rng.chisquare(free, 10**6) / free)
+    critical = np.quantile(abs(z).max(1) / luck, 0.95)
+    power = np.quantile(critical * luck - z[:, 0], 0.80)
+    return critical, power
+
+# %% ../nbs/18_variations.ipynb #v18cmp
+class Difference(NamedTuple):
+    "Of a row to base, in units of the measure"
+    mean: float
+    low: float        # simultaneous 95 % interval
+    high: float
+    detectable: float # the effect that would have been found in 80 of 100 repetitions
+
+    def verdict(self, bound:float=0.05)->str: # effects within ± bound are equal
+        if self.low > 0: return 'worse'
+        if self.high < 0: return 'better'
+        return 'equal' if max(-self.low, self.high) <= bound else 'not resolved'
+
+def compare_rows(results:list[dict],       # of trainings, with row and seed
+                 base:str='base',
+                 measure:str='valid_loss', # lower is better
+                )->dict[str,Difference]:   # of every row but base
+    "Differences to base with Dunnett's simultaneous intervals, blocked by seed"
+    rows, means, covariance, free = _least_squares(results, measure)
+    contrast = np.eye(len(rows))
+    contrast[:, rows.index(base)] -= 1
+    contrast = np.delete(contrast, rows.index(base), 0)
+    differences = contrast @ means
+    covariance = contrast @ covariance @ contrast.T
+    errors = np.sqrt(covariance.diagonal())
+    critical, power = _critical_value(covariance.tobytes(), free)
+    others = [row for row in rows if row != base]
+    low, high = differences - critical*errors, differences + critical*errors
+    columns = differences, low, high, power*errors
+    return {row: Difference(*map(float, x)) for row, *x in zip(others, *columns)}
