@@ -169,6 +169,21 @@ def test_settings_out_of_range_are_refused(name, value, wanted):
     with pytest.raises(InputError, match=f'^{name} is .*; it must be {wanted}'):
         TrainingConfig(**{name: value})
 
+@pytest.mark.parametrize('settings, message', [
+    (dict(decay_steps=1000), 'decay_steps is 1000; it must be more than warmup_steps, 1000'),
+    (dict(decay_steps=9000), 'max_steps is 10000; it must be at most decay_steps, 9000')])
+def test_decay_that_cannot_be_is_refused(settings, message):
+    with pytest.raises(InputError, match=message): TrainingConfig(**settings)
+
+def test_decay_to_zero_in_a_straight_line(tmp_path):
+    t = run_to_end(tmp_path/'straight', lr=5e-3, decay_steps=15, valid_every=1)
+    assert [line['lr'] for line in t.history] == pytest.approx(
+        [1e-3, 2e-3, 3e-3, 4e-3, 5e-3, 4.5e-3, 4e-3, 3.5e-3, 3e-3, 2.5e-3, 2e-3, 1.5e-3])
+    run_to_end(tmp_path/'parts', lr=5e-3, decay_steps=15, max_steps=7)
+    again = resumed(tmp_path/'parts', lr=5e-3, decay_steps=15)
+    again.run()
+    assert_same_weights(t, again)
+
 def test_clipping_limits_the_step(tmp_path):
     t = trainer(tmp_path, max_grad_norm=1e-3, max_steps=2)
     norms, step = [], t.optimizer.step
@@ -326,6 +341,7 @@ def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
 @pytest.mark.parametrize('change, message', [
     (dict(lr=1e-3), 'lr was 0.005 and is 0.001'),
     (dict(seed=3), 'seed was 0 and is 3'),
+    (dict(decay_steps=20), 'decay_steps was None and is 20'),
     (dict(grad_accum_steps=2), 'batches_per_step was 1 and is 2'),
     (dict(label_smoothing=0.2), 'label_smoothing was 0.1 and is 0.2')])
 def test_resume_refuses_other_settings(change, message, tmp_path):

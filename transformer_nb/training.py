@@ -27,7 +27,8 @@ from .core import InputError, set_seed, write_atomically
 from .data import Batch, TokenBatches
 from .distributed import all_gather, all_reduce_sum, rank, world_size
 from .notebook import new_axes
-from .optimizer import adam, inverse_sqrt_lr, set_lr, smoothed_loss
+from .optimizer import (
+    adam, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
 
 # %% ../nbs/12_training.ipynb #53ddc553
 def token_loss(model:nn.Module, batch:Batch,
@@ -130,6 +131,7 @@ class TrainingConfig:
     patience: int|None = None        # end after this many validations without a better loss
     lr: float = 5e-3                 # peak learning rate, reached at the end of the warm-up
     warmup_steps: int = 1000         # steps over which the learning rate rises
+    decay_steps: int|None = None     # then it falls straight to 0 here; by default Eq. (3)
     label_smoothing: float = 0.1     # share of each target given to the whole vocabulary
     grad_accum_steps: int = 1        # batches per step, in each process
     max_grad_norm: float|None = None # clip gradients to this norm; by default no clipping
@@ -146,16 +148,26 @@ class TrainingConfig:
     device: str|None = None          # cpu, cuda, ...; by default the GPU if there is one
 
     def __post_init__(self): # raises `InputError`
-        for name, value in asdict(self).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise InputError(f'{name} is {value}; it must be a finite number')
-        if not 0 <= self.seed < 2**32:
-            raise InputError(f'seed is {self.seed}; it must be from 0 to {2**32 - 1}')
-        if self.workers is not None and not 0 <= self.workers <= 64:
-            raise InputError(f'workers is {self.workers}; it must be from 0 to 64')
-        if self.weights not in _WEIGHTS:
-            wanted = ', '.join(_WEIGHTS)
-            raise InputError(f'weights is {self.weights!r}; it must be one of: {wanted}')
+        _check_training(self)
+
+# %% ../nbs/12_training.ipynb #12check
+def _check_training(c:TrainingConfig):
+    for name, value in asdict(c).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f'{name} is {value}; it must be a finite number')
+    if not 0 <= c.seed < 2**32:
+        raise InputError(f'seed is {c.seed}; it must be from 0 to {2**32 - 1}')
+    if c.workers is not None and not 0 <= c.workers <= 64:
+        raise InputError(f'workers is {c.workers}; it must be from 0 to 64')
+    if c.weights not in _WEIGHTS:
+        wanted = ', '.join(_WEIGHTS)
+        raise InputError(f'weights is {c.weights!r}; it must be one of: {wanted}')
+    if c.decay_steps is not None and not c.warmup_steps < c.decay_steps:
+        raise InputError(f'decay_steps is {c.decay_steps}; it must be more than '
+                         f'warmup_steps, {c.warmup_steps}')
+    if c.decay_steps is not None and c.max_steps > c.decay_steps:
+        raise InputError(f'max_steps is {c.max_steps}; it must be at most decay_steps, '
+                         f'{c.decay_steps}, where the learning rate is 0')
 
 # %% ../nbs/12_training.ipynb #c554e658
 def _with_precision(config:TrainingConfig, device:torch.device
@@ -283,6 +295,10 @@ def _batch_loader(batches:TokenBatches, c:TrainingConfig, p:Progress,
                       generator=torch.Generator()) # dropout's own is not touched
 
 # %% ../nbs/12_training.ipynb #bf3c58ec
+def _lr_of_step(step:int, c:TrainingConfig)->float:
+    if not c.decay_steps: return inverse_sqrt_lr(step, c.lr, c.warmup_steps)
+    return linear_lr(step, c.lr, c.warmup_steps, c.decay_steps)
+
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     p:Progress,       # gets the number of each step, its place, and its lr
                     device:torch.device,
@@ -290,7 +306,7 @@ def _training_steps(batches:TokenBatches, c:TrainingConfig,
     "For each step its batches, and the number of target tokens by which to divide"
     for epoch, position, mine, n_tokens in _batch_loader(batches, c, p, device):
         p.step, p.epoch, p.position = p.step + 1, epoch, position
-        p.lr = inverse_sqrt_lr(p.step, c.lr, c.warmup_steps)
+        p.lr = _lr_of_step(p.step, c)
         yield [batch.to(device) for batch in mine], n_tokens
 
 # %% ../nbs/12_training.ipynb #29c730cb
