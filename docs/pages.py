@@ -361,7 +361,8 @@ def table(rows):
     lines += [[shown(row.get(c)) for c in columns] for row in rows]
     return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
 
-TEXT = {'run', 'change', 'weights', 'machine', 'model', 'memory', 'layout'}
+TEXT = {'run', 'change', 'weights', 'machine', 'model', 'memory', 'layout', 'task',
+        'learning rate', 'pairs', 'sentences'}
 
 def grouped(rows, *names):
     "Rows that agree in these fields, in the order of their first"
@@ -385,10 +386,27 @@ def translations(rows):
 
 def over_seeds(rows):
     for (row, weights, beam_size), same in grouped(rows, 'row', 'weights', 'beam_size'):
-        measured = {'seeds': len(same), 'perplexity': spread(same, 'ppl'),
-                    'BLEU': spread(same, 'bleu')}
+        measured = {'seeds': len(same), 'perplexity': spread(same, 'ppl')}
+        if 'bleu' in same[0]: measured['BLEU'] = spread(same, 'bleu')
         how = {'weights': weights, 'beam': beam_size} if weights else {}
         yield {'change': row} | how | measured
+
+def families(rows):
+    columns = {'loss': 'valid_loss', 'BLEU': 'bleu', 'share of tokens right': 'accuracy'}
+    for (row,), same in grouped(rows, 'row'):
+        task, model, rate = row.split('/')
+        measured = {column: spread(same, name) for column, name in columns.items()
+                    if name in same[0]}
+        yield {'task': task, 'model': model, 'learning rate': f'× {rate}',
+               'seeds': len(same)} | dict.fromkeys(columns) | measured
+
+def parsing(rows):
+    for (row,), same in grouped(rows, 'row'):
+        for kind in ('test', 'longer', 'deeper', 'both'):
+            scores = [result[kind] for result in same]
+            yield {'pairs': row, 'sentences': kind, 'seeds': len(same),
+                   'F1': spread(scores, 'f1'), 'exact': spread(scores, 'exact'),
+                   'well-formed': spread(scores, 'well_formed')}
 
 def sweep(rows):
     for row in rows:
@@ -418,7 +436,12 @@ SUMMARIES = {
     'sweep': ('Short runs', sweep, 'One seed each; put together by hand.'),
     'performance': ('Training speed', training_speeds,
                     'Target tokens per second, the median over the rounds. Layout is '
-                    'processes × threads. The file also has decoding and memory.')}
+                    'processes × threads. The file also has decoding and memory.'),
+    'since_2017': ('Since 2017, part by part', over_seeds,
+                   'Mean ± standard deviation over the seeds.'),
+    'families': ('Three families', families, 'Mean ± standard deviation over the seeds.'),
+    'parsing': ('Parsing in small', parsing,
+                'In percent; mean ± standard deviation over the seeds.')}
 
 def results(book):
     yield ('# Results\n\nThe results of the book in short, each with the file that the '
