@@ -1,0 +1,476 @@
+"""Chapter 20 beyond its own proofs: every part against an independent form on random sizes,
+what `modernize` touches, and trainings that are interrupted."""
+import json
+from collections import Counter
+from copy import deepcopy
+from functools import partial
+from math import ceil, sqrt
+from pathlib import Path
+from unittest import mock
+import pytest, torch
+from hypothesis import given, settings, strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+from transformer_nb import since_2017, variations
+from transformer_nb.core import InputError, set_seed
+from transformer_nb.corpora import load_corpus
+from transformer_nb.embedding import PositionalEncoding, positional_encoding
+from transformer_nb.layers import FeedForward, ResidualNorm
+from transformer_nb.model import EncoderLayer, Transformer, TransformerConfig
+from transformer_nb.multihead import MultiHeadAttention, causal_mask
+from transformer_nb.optimizer import set_lr
+from transformer_nb.since_2017 import (
+    PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, NoPositions, QKNormAttention,
+    RMSNorm, RotaryAttention, SwiGLU, adamw, build_modern, modernize, replace, rotate,
+    train_modern, train_since)
+from transformer_nb.variations import N_STEPS, read_results
+
+RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
+few = settings(max_examples=25, deadline=None)
+close = partial(assert_close, rtol=1e-9, atol=1e-9)
+
+@pytest.fixture(autouse=True)
+def seeded(): set_seed(0)
+
+def randn64(*size): return torch.randn(*size, dtype=torch.float64)
+
+def drawn_gains(module):
+    "Weights of norms away from 1, where they would hide"
+    for weight in module.parameters():
+        if weight.dim() == 1: nn.init.normal_(weight, 1., 0.5)
+    return module.double()
+
+# The parts
+
+@few
+@given(d=st.integers(1, 20), eps=st.sampled_from([1e-6, 1e-3, 1.]))
+def test_rms_norm(d, eps):
+    ours, theirs = RMSNorm(d, eps).double(), nn.RMSNorm(d, eps).double()
+    nn.init.normal_(ours.weight)
+    theirs.load_state_dict(ours.state_dict())
+    outputs, gradients = [], []
+    x = randn64(2, 3, d)
+    for norm in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        y = norm(leaf)
+        y.square().sum().backward()
+        outputs.append(y)
+        gradients.append(leaf.grad)
+    close(*outputs)
+    close(*gradients)
+    close(ours.weight.grad, theirs.weight.grad)
+    assert ours.eps == eps and RMSNorm(d).eps == 1e-6
+
+@few
+@given(t=st.integers(1, 30), pairs=st.integers(1, 8), start=st.integers(0, 500))
+def test_rotate_is_a_complex_product(t, pairs, start):
+    x = randn64(2, t, 2*pairs)
+    position = torch.arange(start, start + t, dtype=torch.float64)
+    omega = 10000. ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    turn = torch.polar(torch.ones(t, pairs).double(), position[:, None] * omega)
+    theirs = torch.view_as_complex(x.unflatten(-1, (pairs, 2))) * turn
+    close(rotate(x, start), torch.view_as_real(theirs).flatten(-2))
+
+@few
+@given(m=st.integers(0, 60), n=st.integers(0, 60), moved=st.integers(0, 60))
+def test_scores_depend_on_the_distance(m, n, moved):
+    q, k = randn64(2, 1, 8)
+    def score(m, n): return rotate(q, m) @ rotate(k, n).T
+    close(score(m, n), score(m + moved, n + moved))
+    close(rotate(rotate(q, m), n), rotate(q, m + n)) # turns add up
+
+@pytest.mark.parametrize('k', [1, 5, 64])
+def test_the_turn_is_the_shift_of_chapter_04(k):
+    PE = positional_encoding(200, 12, torch.float64)
+    M_k = rotate(torch.eye(12, dtype=torch.float64)[:, None], start=k).squeeze(1)
+    close(PE[:200 - k] @ M_k.T, PE[k:])
+
+def test_rotary_attention_turns_queries_and_keys_only():
+    attention = RotaryAttention(8, 2, 4, 4).double()
+    x = randn64(2, 5, 8)
+    q, k, v = attention.project(x, x)
+    plain = MultiHeadAttention.project(attention, x, x)
+    close(q, rotate(plain[0]))
+    close(k, rotate(plain[1]))
+    close(v, plain[2])
+
+def test_no_positions():
+    x = randn64(2, 5, 8)
+    positions = NoPositions(0.5)
+    close(positions.eval()(x), x)
+    dropped = positions.train()(x)
+    assert 0 < (dropped == 0).sum() < x.numel()
+    with pytest.raises(ValueError, match='start is 3'): positions(x, start=3)
+
+@few
+@given(d=st.integers(1, 12), d_ff=st.integers(1, 40))
+def test_swiglu(d, d_ff):
+    network, x = SwiGLU(d, d_ff).double(), randn64(3, d)
+    assert network.inner.out_features == 4*ceil(2*d_ff/3/4)
+    gate, inner = x @ network.gate.weight.T, x @ network.inner.weight.T
+    silu = gate / (1 + torch.exp(-gate))
+    close(network(x), (silu * inner) @ network.outer.weight.T)
+
+@few
+@given(n_kv=st.integers(1, 3), group=st.integers(1, 3), d_k=st.integers(1, 5),
+       d_v=st.integers(1, 5), masked=st.booleans())
+def test_groups(n_kv, group, d_k, d_v, masked):
+    h, t, s, d = n_kv*group, 4, 6, 8
+    attention = GroupedQueryAttention(d, h, d_k, d_v, n_kv).double()
+    x, memory = randn64(2, t, d), randn64(2, s, d)
+    mask = torch.ones(t, s, dtype=torch.bool).tril() if masked else None
+    heads = []
+    for i in range(h): # head by head, its keys those of head i // group
+        j = i // group
+        q = x @ attention.query.weight[d_k*i:d_k*(i + 1)].T
+        k = memory @ attention.key.weight[d_k*j:d_k*(j + 1)].T
+        v = memory @ attention.value.weight[d_v*j:d_v*(j + 1)].T
+        scores = q @ k.mT / sqrt(d_k)
+        if masked: scores = scores.masked_fill(~mask, -torch.inf)
+        heads.append(scores.softmax(-1) @ v)
+    close(attention(x, memory, mask), attention.output(torch.cat(heads, -1)))
+    _, k, v = attention.project(x, memory) # what a cache holds
+    assert k.shape == (2, n_kv, s, d_k) and v.shape == (2, n_kv, s, d_v)
+
+def test_as_many_groups_as_heads_is_multi_head():
+    grouped = GroupedQueryAttention(8, 4, 2, 3, n_kv_heads=4).double()
+    plain = MultiHeadAttention(8, 4, 2, 3).double()
+    plain.load_state_dict(grouped.state_dict())
+    x = randn64(2, 5, 8)
+    close(grouped(x), plain(x))
+
+def test_qk_norm():
+    attention = drawn_gains(QKNormAttention(8, 2, 4, 4))
+    assert attention.query_norm.weight.shape == (4,)
+    x = 100*randn64(2, 5, 8) # next to which eps is nothing
+    q, k, v = MultiHeadAttention.project(attention, x, x)
+    norm = partial(F.rms_norm, normalized_shape=[4], eps=1e-6)
+    ours = attention.project(x, x)
+    close(ours[0], norm(q, weight=attention.query_norm.weight))
+    close(ours[1], norm(k, weight=attention.key_norm.weight))
+    close(ours[2], v)
+    for weight in (attention.query.weight, attention.key.weight): weight.data *= 1000
+    close(attention.project(x, x)[:2], ours[:2], atol=1e-4, rtol=1e-4)
+
+def test_modern_attention_normalizes_and_then_turns():
+    attention = drawn_gains(ModernAttention(16, 4, 4, 4, n_kv_heads=2))
+    x = randn64(2, 7, 16)
+    q, k, v = GroupedQueryAttention.project(attention, x, x)
+    ours = attention.project(x, x)
+    close(ours[0], rotate(attention.query_norm(q)))
+    close(ours[1], rotate(attention.key_norm(k)))
+    close(ours[2], v)
+
+@pytest.mark.parametrize('decay', [0., 0.1, 3.])
+def test_adamw_written_out(decay):
+    set_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), RMSNorm(3), nn.Linear(3, 2, bias=False)).double()
+    optimizer = adamw(model, decay)
+    inputs = randn64(5, 4)
+    theta = [w.detach().clone() for w in model.parameters()]
+    m = [torch.zeros_like(w) for w in theta]
+    v = [torch.zeros_like(w) for w in theta]
+    for step, lr in enumerate([0.01, 0.02, 0.005], 1):
+        set_lr(optimizer, lr)
+        optimizer.zero_grad()
+        model(inputs).square().sum().backward()
+        for i, w in enumerate(model.parameters()):
+            m[i] = 0.9*m[i] + 0.1*w.grad
+            v[i] = 0.98*v[i] + 0.02*w.grad**2
+            if w.dim() > 1: theta[i] -= lr*decay*theta[i]
+            moved = m[i] / (1 - 0.9**step)
+            theta[i] -= lr * moved / ((v[i] / (1 - 0.98**step)).sqrt() + 1e-9)
+        optimizer.step()
+        for w, expected in zip(model.parameters(), theta): close(w, expected)
+
+def test_adamw_has_every_weight_once():
+    model = build_modern({}, 50)
+    groups = adamw(model).param_groups
+    found = [id(w) for group in groups for w in group['params']]
+    assert sorted(found) == sorted(id(w) for w in model.parameters())
+    assert [group['weight_decay'] for group in groups] == [0.1, 0.]
+
+# Hugging Face
+
+def by_halves(n_heads, d_k):
+    order = torch.cat([torch.arange(0, d_k, 2), torch.arange(1, d_k, 2)])
+    return (d_k*torch.arange(n_heads)[:, None] + order).flatten()
+
+def in_their_names(layer, h, n_kv, d_k):
+    a, f = layer.self_attention, layer.feed_forward
+    weights = {
+        'self_attn.q_proj': a.query.weight[by_halves(h, d_k)],
+        'self_attn.k_proj': a.key.weight[by_halves(n_kv, d_k)],
+        'self_attn.v_proj': a.value.weight, 'self_attn.o_proj': a.output.weight,
+        'mlp.gate_proj': f.gate.weight, 'mlp.up_proj': f.inner.weight,
+        'mlp.down_proj': f.outer.weight, 'input_layernorm': layer.residuals[0].norm.weight,
+        'post_attention_layernorm': layer.residuals[1].norm.weight}
+    if hasattr(a, 'query_norm'):
+        weights['self_attn.q_norm'] = a.query_norm.weight[by_halves(1, d_k)]
+        weights['self_attn.k_norm'] = a.key_norm.weight[by_halves(1, d_k)]
+    return {f'{name}.weight': w for name, w in weights.items()}
+
+class LlamaAttention(RotaryAttention, GroupedQueryAttention): pass
+
+KINDS = [('llama', LlamaAttention), ('qwen3', ModernAttention)]
+
+@pytest.mark.parametrize('name, kind', KINDS)
+@pytest.mark.parametrize('h, n_kv, d_k, t', [(4, 2, 8, 9), (6, 1, 4, 3), (2, 2, 6, 20)])
+def test_layer_of_hugging_face(name, kind, h, n_kv, d_k, t):
+    "As it is, float32 norms and angles included"
+    pytest.importorskip('transformers', reason='needs the extra `bench`')
+    from importlib import import_module
+    theirs = import_module(f'transformers.models.{name}.modeling_{name}')
+    prefix = name.capitalize()
+    d = h*d_k
+    c = TransformerConfig(50, d_model=d, d_ff=40, n_heads=h, dropout=0., norm='pre')
+    ours = modernize(EncoderLayer(c), 'rmsnorm', 'swiglu')
+    since_2017._use_attention(ours, kind, n_kv_heads=n_kv)
+    drawn_gains(ours)
+    config = getattr(theirs, prefix + 'Config')(
+        hidden_size=d, intermediate_size=28, num_attention_heads=h, head_dim=d_k,
+        num_key_value_heads=n_kv, rms_norm_eps=1e-6, attn_implementation='sdpa')
+    layer = getattr(theirs, prefix + 'DecoderLayer')(config, 0).double()
+    layer.load_state_dict(in_their_names(ours, h, n_kv, d_k))
+    x, mask = randn64(2, t, d), causal_mask(t)
+    rotary = getattr(theirs, prefix + 'RotaryEmbedding')(config)
+    turns = rotary(x, torch.arange(t)[None])
+    output = layer(x, attention_mask=mask[None, None], position_embeddings=turns)
+    assert_close(ours(x, mask), output, rtol=1e-5, atol=1e-5)
+
+# What `modernize` touches
+
+def kinds(model): return Counter(type(m) for m in model.modules())
+
+def changed(before, after):
+    return {k: after[k] - before[k] for k in {*before, *after} if after[k] != before[k]}
+
+def bare_model(norm='post'):
+    return Transformer(TransformerConfig(50, d_model=16, d_ff=24, n_heads=4, norm=norm,
+                                         n_encoder_layers=2, n_decoder_layers=3))
+
+# 2 + 3 layers: 2 + 3 self-attentions, 3 cross-attentions, 5 networks, 2·2 + 3·3 norms
+TOUCHED = {
+    'rmsnorm': {nn.LayerNorm: -13, RMSNorm: 13},
+    'rotary': {MultiHeadAttention: -5, RotaryAttention: 5,
+               PositionalEncoding: -2, NoPositions: 2},
+    'swiglu': {FeedForward: -5, SwiGLU: 5, nn.Linear: 5},
+    'gqa': {MultiHeadAttention: -8, GroupedQueryAttention: 8},
+    'mqa': {MultiHeadAttention: -8, GroupedQueryAttention: 8},
+    'qk-norm': {MultiHeadAttention: -5, QKNormAttention: 5, RMSNorm: 10},
+    'no-bias': {},
+    'modern-attention': {MultiHeadAttention: -5, ModernAttention: 5, RMSNorm: 10,
+                         PositionalEncoding: -2, NoPositions: 2}}
+
+def test_every_part_is_listed(): assert set(TOUCHED) == set(PARTS)
+
+@pytest.mark.parametrize('part', PARTS)
+def test_modernize_touches_what_it_says(part):
+    set_seed(0)
+    model = bare_model()
+    before, weights = kinds(model), deepcopy(model.state_dict())
+    assert modernize(model, part) is model
+    assert changed(before, kinds(model)) == TOUCHED[part]
+    after = model.state_dict()
+    for name, w in after.items(): # what fits has moved in
+        if name in weights and weights[name].shape == w.shape:
+            assert torch.equal(w, weights[name]), name
+    n_kv = {'gqa': 2, 'mqa': 1, 'modern-attention': 2}.get(part)
+    for m in model.modules():
+        if isinstance(m, GroupedQueryAttention): assert m.n_kv_heads == n_kv
+    if part == 'no-bias':
+        gone = set(weights) - set(after)
+        assert gone == {name for name in weights if name.endswith('bias')}
+    if part == 'rotary': assert set(after) == set(weights)
+    src, tgt = torch.randint(4, 50, (2, 2, 6))
+    model(src, tgt).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+def test_the_dropout_of_positions_stays():
+    model = modernize(bare_model(), 'rotary')
+    assert model.src_positions.dropout.p == model.tgt_positions.dropout.p == 0.1
+
+def test_sizes_of_heads_stay():
+    c = TransformerConfig(50, d_model=16, n_heads=2, d_k=6, d_v=10, n_encoder_layers=1,
+                          n_decoder_layers=1)
+    model = modernize(Transformer(c), 'gqa')
+    a = model.encoder.layers[0].self_attention
+    sizes = [part.weight.shape for part in (a.query, a.key, a.value, a.output)]
+    assert sizes == [(12, 16), (12, 16), (20, 16), (16, 20)]
+
+def test_replace_wants_the_exact_class_and_name():
+    model = modernize(bare_model(), 'rotary')
+    before = kinds(model)
+    replace(model, MultiHeadAttention, lambda part: nn.Identity(), only='self_attention')
+    assert kinds(model) == before # they are rotary, a subclass
+    replace(model, MultiHeadAttention, lambda part: nn.Identity())
+    assert changed(before, kinds(model)) == {
+        MultiHeadAttention: -3, nn.Identity: 3, nn.Linear: -12}
+
+def test_together_has_no_bias_and_no_plain_part():
+    model = build_modern(ROWS_SINCE['together'], 50)
+    assert not any('bias' in name for name, _ in model.named_parameters())
+    found = kinds(model)
+    assert found[ModernAttention] == 6 and found[GroupedQueryAttention] == 3
+    for kind in (MultiHeadAttention, FeedForward, nn.LayerNorm, PositionalEncoding):
+        assert kind not in found
+    assert all(m.pre for m in model.modules() if isinstance(m, ResidualNorm))
+
+# The rows and their trainings
+
+@pytest.fixture(scope='module')
+def mini():
+    pairs = load_corpus('mini', 'en', 'de')
+    return {'train': pairs['train'][:60], 'valid': pairs['valid'][:3]}
+
+def test_a_row_begins_with_the_weights_of_base():
+    def weights(row):
+        set_seed(3)
+        return build_modern(ROWS_SINCE[row], 60).state_dict()
+    base = weights('base')
+    drawn_anew = {'swiglu': 'feed_forward', 'gqa': ('key.', 'value.'),
+                  'mqa': ('key.', 'value.')}
+    for row in ROWS_SINCE:
+        if row == 'together': continue
+        for name, w in weights(row).items():
+            new = any(word in name for word in drawn_anew.get(row, ()))
+            if row == 'swiglu' and 'feed_forward' in name: new = True
+            if name in base and not new: assert torch.equal(w, base[name]), (row, name)
+
+def test_base_is_trained_as_in_chapter_18(mini):
+    with mock.patch.object(variations, '_scores', return_value={}):
+        theirs = variations.train_row({}, 5, mini, 6)
+    ours = train_modern('base', 5, mini, 6)
+    shared = set(ours) - {'seconds'}
+    assert {'valid_loss', 'train_loss', 'parameters', 'epochs'} < shared
+    for name in shared: assert ours[name] == theirs[name], name
+
+def timeless(result): return {k: v for k, v in result.items() if k != 'seconds'}
+
+@pytest.mark.parametrize('row', ['adamw', 'together'])
+def test_a_training_repeats(mini, row):
+    first, second = (train_modern(row, 2, mini, 3) for _ in range(2))
+    assert timeless(first) == timeless(second)
+    assert first['valid_loss'] != train_modern(row, 3, mini, 3)['valid_loss']
+
+def seen_by(row, mini):
+    "Batches, learning rates, and the optimizer of a row"
+    seen = []
+    def note(model, optimizer, batches, lr, label_smoothing):
+        [batch] = batches
+        decays = [group['weight_decay'] for group in optimizer.param_groups]
+        seen.append((batch.src.tolist(), batch.labels.tolist(), lr, label_smoothing))
+        seen.append((type(optimizer).__name__, decays))
+        return 0., True
+    with (mock.patch.object(since_2017, 'train_step', note),
+          mock.patch.object(since_2017, '_losses', return_value={}),
+          mock.patch.object(since_2017, 'BATCH_TOKENS', 100)):
+        train_modern(row, 1, mini, 4)
+    return seen[::2], seen[1]
+
+def test_rows_differ_in_their_change_only(mini):
+    batches, optimizer = seen_by('base', mini)
+    assert len(batches) == 4 and optimizer == ('Adam', [0])
+    for row in ROWS_SINCE:
+        theirs, their_optimizer = seen_by(row, mini)
+        assert theirs == batches, row
+        decays = row in ('adamw', 'together')
+        expected = ('AdamW', [0.1, 0.]) if decays else ('Adam', [0])
+        assert their_optimizer == expected, row
+
+def test_a_skipped_step_is_counted(mini):
+    with mock.patch.object(since_2017, 'train_step', lambda *_: (0., False)):
+        assert train_modern('rmsnorm', 0, mini, 3)['skipped'] == 3
+
+def quick(row, seed, corpus, n_steps):
+    return dict(parameters=1, valid_loss=seed + 0.5, skipped=0, commit='none')
+
+@pytest.fixture
+def trained():
+    "Rows and seeds that were trained, in place of a training"
+    calls = []
+    def note(row, seed, corpus, n_steps):
+        calls.append((row, seed))
+        return quick(row, seed, corpus, n_steps)
+    with mock.patch.object(since_2017, 'train_modern', note): yield calls
+
+def test_seed_by_seed(trained, mini, tmp_path):
+    out = tmp_path/'r.jsonl'
+    results = train_since(out, range(3), mini, 5, processes=0)
+    assert trained == [(row, seed) for seed in range(3) for row in ROWS_SINCE]
+    assert read_results(out) == results
+
+@pytest.mark.parametrize('n_left', [0, 1, 14, 21])
+def test_goes_on_where_it_was_cut(trained, mini, tmp_path, n_left):
+    out = tmp_path/'r.jsonl'
+    whole = train_since(out, range(2), mini, 5, processes=0)
+    lines = out.read_text().splitlines(keepends=True)
+    out.write_text(''.join(lines[:n_left]))
+    trained.clear()
+    assert train_since(out, range(2), mini, 5, processes=0) == whole
+    assert trained == [(r['row'], r['seed']) for r in whole[n_left:]]
+    assert out.read_text() == ''.join(lines)
+
+def test_what_was_trained_is_kept_when_a_training_fails(mini, tmp_path):
+    out, n = tmp_path/'r.jsonl', 0
+    def fail_at_the_fourth(*args):
+        nonlocal n
+        n += 1
+        if n == 4: raise RuntimeError('no memory')
+        return quick(*args)
+    with (mock.patch.object(since_2017, 'train_modern', fail_at_the_fourth),
+          pytest.raises(RuntimeError, match='no memory')):
+        train_since(out, range(1), mini, 5, processes=0)
+    assert [r['row'] for r in read_results(out)] == list(ROWS_SINCE)[:3]
+
+def test_half_a_line_is_refused(trained, mini, tmp_path):
+    out = tmp_path/'r.jsonl'
+    train_since(out, range(1), mini, 5, processes=0)
+    damaged = out.read_text()[:-20]
+    out.write_text(damaged)
+    with pytest.raises(InputError, match=r'r\.jsonl:11: not a result'):
+        train_since(out, range(1), mini, 5, processes=0)
+    assert out.read_text() == damaged
+
+@pytest.mark.parametrize('change', ['steps', 'corpus', 'row', 'learning rate'])
+def test_other_settings_are_refused(trained, mini, tmp_path, change):
+    out = tmp_path/'r.jsonl'
+    train_since(out, range(1), mini, 5, processes=0)
+    before = out.read_text()
+    corpus = mini | dict(valid=mini['valid'][:2]) if change == 'corpus' else mini
+    rows = dict(ROWS_SINCE)
+    if change == 'row': rows['adamw'] = dict(weight_decay=0.2)
+    lr = 1e-3 if change == 'learning rate' else since_2017.PEAK_LR
+    with (mock.patch.object(since_2017, 'ROWS_SINCE', rows),
+          mock.patch.object(since_2017, 'PEAK_LR', lr),
+          pytest.raises(InputError, match='trained with other settings')):
+        train_since(out, range(1), corpus, 6 if change == 'steps' else 5, processes=0)
+    assert out.read_text() == before
+
+def test_a_row_that_is_not_there_is_refused(trained, mini, tmp_path):
+    out = tmp_path/'r.jsonl'
+    out.write_text(json.dumps(dict(row='alibi', seed=0, settings='x')) + '\n')
+    with pytest.raises(InputError, match='row alibi'): train_since(out, range(1), mini, 5)
+
+# The stored results
+
+@pytest.fixture(scope='module')
+def stored():
+    if not RESULTS.exists(): pytest.skip('the trainings are not stored')
+    return read_results(RESULTS)
+
+def test_stored_results(stored):
+    assert {r['row'] for r in stored} == set(ROWS_SINCE)
+    assert len({(r['row'], r['seed']) for r in stored}) == len(stored)
+    assert {r['steps'] for r in stored} == {N_STEPS}
+    assert len({r['commit'] for r in stored}) == 1
+    for row, changes in ROWS_SINCE.items():
+        size = sum(p.numel() for p in build_modern(changes, 2000).parameters())
+        assert {r['parameters'] for r in stored if r['row'] == row} == {size}
+
+def test_stored_settings(stored, multi30k_dir):
+    pairs = load_corpus('multi30k', 'en', 'de', multi30k_dir)
+    corpus = {split: variations._short(pairs[split]) for split in ('train', 'valid')}
+    expected = since_2017._settings_since(corpus, N_STEPS)
+    assert all(r['settings'] == expected[r['row']] for r in stored)
