@@ -292,8 +292,8 @@ def contents(text):
     for part, title, chapter in re.findall(row, text, re.M):
         if part: parts.append((part, []))
         else: parts[-1][1].append(f'{title} <{chapter}>')
-    gathered = ['translate', 'claims', 'deviations', 'results', 'bibliography', 'api',
-                'genindex', 'CONTRIBUTING']
+    gathered = ['translate', 'claims', 'deviations', 'results', 'results/RULES',
+                'bibliography', 'api', 'genindex', 'CONTRIBUTING']
     parts.append(('At a glance', gathered))
     return '\n'.join(toctree(part, rows) for part, rows in parts)
 
@@ -488,7 +488,7 @@ def write(root, out):
     for name in ('bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
     shutil.copytree(root/'nbs/results', out/'results',
-                    ignore=shutil.ignore_patterns('*.md'))
+                    ignore=shutil.ignore_patterns('README.md'), dirs_exist_ok=True)
     for chapter, rows in book.cells.items():
         made = list(page(book, chapter))
         if chapter == 'index':
