@@ -345,7 +345,7 @@ def greedy(model:Transformer,
 def _cost(n_tokens:int,  # of a source sentence, `</s>` included
           beam_size:int, # k
           max_len:int,   # positions that the model has
-          max_extra:int, # as for `output_limits`
+          max_extra:int=50, # as for `output_limits`
          )->int:         # what the sentence takes of the budget, in tokens
     longest = min(n_tokens - 1 + max_extra, max_len)
     return max(n_tokens, ceil(beam_size * longest / 16))
