@@ -128,7 +128,7 @@ def generate(model:OneStack,            # `DecoderOnly`, in evaluation mode
         if not len(live): break
     return [_until_end(row[start:]) for row, start in zip(rows.tolist(), starts)]
 
-def _until_end(ids:list[int])->list[int]: # without `</s>` and what follows
+def _until_end(ids:list[int])->list[int]: # without `</s>` and padding
     return [i for i in ids if i not in (EOS, PAD)]
 
 # %% ../nbs/21_families.ipynb #f21loadm
@@ -289,7 +289,7 @@ _SETTINGS = dict(plain={}, cool=dict(temperature=0.7), top_k=dict(top_k=10),
                  top_p=dict(top_p=0.9), greedy=dict(top_k=1))
 
 def _samples(model:DecoderOnly, tokenizer:BPETokenizer)->dict[str,list[str]]:
-    "Captions drawn with the same random numbers and different options"
+    "Captions drawn with the same seed and different options"
     found = {}
     for name, options in _SETTINGS.items():
         generator = torch.Generator().manual_seed(0)

@@ -23,7 +23,8 @@ def rotate_part(x, n, start=0):
 def average_heads(attention, n_kv_heads):
     """Exercise 2. The mean matrix of each group; queries and output stay.
 
-    Nothing changes if the heads of a group have equal keys and values.
+    Nothing changes if each head is its own group, or if the heads of a group have equal
+    keys and values.
     """
     h, d_model = attention.n_heads, attention.query.in_features
     d_k = attention.query.out_features // h
@@ -42,7 +43,8 @@ def alibi(n_heads, t):
 
     Without any positions, a causal decoder still sees one token at the first position and
     three at the third. Chapter 04 says so: the mask lets some order leak in. A head that
-    attends evenly to all it sees can find out how many they are.
+    attends evenly to all it sees gives `<s>`, which stands only at the start, the weight
+    1/t. So the share of `<s>` in its output is the position.
     """
     slopes = 2. ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
     position = torch.arange(t)
