@@ -4,7 +4,7 @@ without a network.
 Without a site, or for the browser tests without Debian's Chromium, these tests skip and say
 so.
 """
-import ast, re, threading
+import ast, json, re, threading
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -124,6 +124,24 @@ def test_every_claim_has_a_line():
         assert set(ledger) <= set(lines) # those of §6.3 are the book's own proposals
         proved = re.findall(r'^\| (C\d+) \| [^|]* \| P ', LEDGER.read_text('utf8'), re.M)
         for claim in proved: assert re.search(rf'^- {claim} .* \*Proved\* ', text, re.M)
+
+def outputs_of(path):
+    "What the cells of a chapter printed"
+    nb = json.loads(path.read_text(encoding='utf8'))
+    return '\n'.join(''.join(o.get('text', '')) for c in nb['cells']
+                     for o in c.get('outputs', []))
+
+def test_outcomes_on_the_claims_page_are_those_of_the_chapters():
+    "Every number with a decimal point or a percent sign was printed by an answering chapter"
+    text = (ROOT/'docs/claims.md').read_text(encoding='utf8')
+    answers = [(cell.directives.get('claim', ''), path)
+               for path in chapters(ROOT) for cell in cells(path)]
+    measured = re.findall(r'^- (C\d+) .*?(\*\w.*\*What would change it:\* .*)$', text, re.M)
+    assert len(measured) >= 5
+    for claim, outcome in measured:
+        printed = ' '.join(outputs_of(path) for claims, path in answers if claim in claims)
+        numbers = re.findall(r'[+-]?\d+\.\d+|\d+%', outcome.replace('±0.05', ''))
+        for number in numbers: assert number in printed, f'{claim}: {number}'
 
 # In a browser
 
