@@ -96,11 +96,12 @@ def plot_heads(maps:Maps,
                xlabel:str='looked at', ylabel:str='looks'
               )->'Figure': # a row of maps for each layer, a column for each head
     n, h = maps.weights.shape[:2]
-    fig, axes = new_grid(n, h, figsize=(2*h + 1, 2*n), sharex=True, sharey=True)
+    fig, axes = new_grid(n, h, figsize=(2*h + 1, 2*n))
     for layer, head in product(range(n), range(h)):
         ax, weights = axes[layer, head], maps.weights[layer, head]
         image = ax.imshow(weights.numpy(), vmin=0, vmax=1, aspect='auto')
         ax.set_title(f'layer {layer + 1}, head {head + 1}', size=8)
+        ax.set(xticks=[], yticks=[])
         ax.tick_params(length=0)
     small = dict(size=6, parse_math=False)
     for ax in axes[-1]:

@@ -7,13 +7,13 @@ __all__ = ['Recurrent', 'Convolution', 'window_attention', 'RestrictedAttention'
            'back', 'attention_edges', 'recurrent_edges', 'contiguous_edges', 'dilated_edges', 'restricted_edges',
            'PeakMemory', 'Banded', 'draw_key', 'far_places', 'dose_rows', 'dose_path', 'DeepReader', 'train_path',
            'dose_rates', 'read_paths', 'train_paths', 'judged_paths', 'dose_scores', 'dose_verdict', 'fit_censored',
-           'path_exponent', 'can_fit', 'mostly_learned', 'compare_paths', 'path_verdict']
+           'path_line', 'path_exponent', 'can_fit', 'mostly_learned', 'compare_paths', 'path_verdict']
 
 # %% ../nbs/17_layer_types.ipynb #3e3bfb6f
 import json, time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, product
 from math import inf, log, log2, pi, sqrt
 from multiprocessing import get_context
@@ -431,12 +431,12 @@ def train_paths(out:str|Path,     # file of results; what it has is not trained 
 _T = {5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262} # 97.5 %, of n - 1
 
 def judged_paths(results:list[dict], first:int=3)->list[dict]:
-    "Of the seeds from `first` on, those that have all rows of all distances"
+    "Of the seeds from `first` on, those that have all networks of the file"
+    arms = {(r['distance'], r['row']) for r in results}
     seeds = {}
     for r in results:
         if r['seed'] >= first: seeds.setdefault(r['seed'], []).append(r)
-    most = max(map(len, seeds.values()), default=0)
-    return [r for found in seeds.values() if len(found) == most for r in found]
+    return [r for found in seeds.values() if len(found) == len(arms) for r in found]
 
 # %% ../nbs/17_layer_types.ipynb #p17vere1
 def _taken(r:dict)->float: return r['steps'] or inf # steps; infinite where censored
@@ -498,6 +498,7 @@ def fit_censored(x:Tensor,         # (n, p)
     w = torch.cat([x, -y[:, None]], 1)
     for _ in range(iterations):
         step = _newton_step(w, censored, weights, gamma)
+        if step.abs().max() < 1e-9: break
         shrinks = -step[:, -1:] / gamma[:, -1:]
         gamma = gamma + step / (2*shrinks).clamp(min=1) # h is at most halved
     return gamma[:, :-1] / gamma[:, -1:]
@@ -512,6 +513,15 @@ def _dose_table(results:list[dict])->tuple: # regressors, log2 of the steps, cen
     x, y = (torch.tensor(values, dtype=torch.float64) for values in (x, y))
     censored = torch.tensor([r['steps'] is None for r in results])
     return x, y, censored, torch.tensor([r['seed'] for r in results])
+
+# %% ../nbs/17_layer_types.ipynb #p17line
+def path_line(results:list[dict])->tuple[dict[int,float],float]: # a of each distance; b
+    "log2(steps) = a + b·log2(path), fitted to the windows"
+    x, y, censored, _ = _dose_table(results)
+    [fitted] = fit_censored(x, y, censored, torch.ones(1, len(y), dtype=y.dtype))
+    *a, b = fitted.tolist()
+    distances = sorted({r['distance'] for r in results if _is_dose(r)})
+    return dict(zip(distances, a)), b
 
 # %% ../nbs/17_layer_types.ipynb #p17vere5
 def path_exponent(results:list[dict], draws:int=2_000
@@ -544,13 +554,18 @@ def mostly_learned(results:list[dict])->list[dict]: # arms in which half or more
             if fmean(r['steps'] is not None for r in arm) >= 0.5 for r in arm]
 
 # %% ../nbs/17_layer_types.ipynb #p17verd8
+@cache
+def _regroupings(n:int, n_first:int, draws:int)->Tensor: # (draws, n), 1 in the first group
+    generator = torch.Generator().manual_seed(0)
+    orders = torch.rand(draws, n, generator=generator).argsort(1)
+    return F.one_hot(orders[:, :n_first], n).sum(1).double()
+
+# %% ../nbs/17_layer_types.ipynb #p17rank
 def _rank_test(a:list[float], b:list[float], draws:int=20_000)->tuple[float,float]:
     "How often a is below b (a tie is half), and the two-sided p of a permutation test"
     both = torch.tensor(a + b, dtype=torch.float64)
     below = (both[:, None] < both).double() + (both[:, None] == both).double()/2
-    generator = torch.Generator().manual_seed(0)
-    orders = torch.rand(draws, len(both), generator=generator).argsort(1)
-    first = F.one_hot(orders[:, :len(a)], len(both)).sum(1).double() # which ones are a's
+    first = _regroupings(len(both), len(a), draws)
     by_chance = ((first @ below) * (1 - first)).sum(1)/(len(a)*len(b)) - 0.5
     found = below[:len(a), len(a):].mean() - 0.5
     extreme = (by_chance.abs() >= found.abs() - 1e-9).sum().item()
