@@ -1,11 +1,14 @@
-"""Chapter 18 beyond its own proofs: what a row changes, what it leaves alone, and a table
-that is interrupted."""
-import json, os, subprocess, sys
+"""Chapter 18 beyond its own proofs: what a row changes, what it leaves alone, a table that
+is interrupted, and the rule on losses whose effects are known."""
+import json, os, re, subprocess, sys
 from copy import deepcopy
-from math import sqrt
+from math import atan, exp, isfinite, nan, pi, sqrt
 from pathlib import Path
 from unittest import mock
+import numpy as np
 import pytest, torch
+from book import read_notebook
+from matplotlib import pyplot
 from torch.testing import assert_close
 from transformer_nb import variations
 from transformer_nb.core import BOS, EOS, InputError, set_seed
@@ -16,12 +19,16 @@ from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.variations import (
-    BASE, DEPTH, LEFT_OUT, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS, _lr_of, ablate,
-    read_results, train_row, train_rows)
+    BASE, DEPTH, LADDERS, LEFT_OUT, N_STEPS, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS,
+    Difference, Slope, _lr_of, _slope, _t_p_value, ablate, after_rates, beside_paper,
+    best_rates, compare_rows, direction, judge_heads, judge_rows, read_results, t_quantile,
+    train_row, train_rows, trends, whole_seeds)
+from transformer_nb.variations import _critical_value as critical_value
 
 BIN = Path(sys.executable).parent
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'variations.jsonl'
+TEN = RESULTS.parent/'variations_ten.jsonl'
 
 def config(name, vocab_size=2000):
     settings = BASE | ROWS[name]
@@ -287,3 +294,384 @@ def test_command(tmp_path):
     assert result['row'] == 'C-N1' and result['steps'] == 40
     assert result['hardware'] and result['commit']
     assert result['torch'] == torch.__version__
+
+# The rule, on losses that are made up
+
+def made_up(effects, seeds=range(10), rows=TABLE, s=0.02, measure='valid_loss'):
+    "Trainings whose losses are a number for the row, one for the seed, and luck"
+    rng, results = np.random.default_rng(1), []
+    for seed in seeds:
+        of_seed = 0.03*np.sin(seed)
+        for row in rows:
+            loss = 2.9 + effects.get(row, 0.) + of_seed + s*rng.normal()
+            results.append(dict(row=row, seed=seed, skipped=0) | {measure: loss})
+    return results
+
+@pytest.fixture
+def quick(monkeypatch):
+    "Without draws: of one row the t test, of several a little stricter than Dunnett's"
+    def replaced(covariance, free):
+        n = int(sqrt(len(covariance) / 8))
+        critical = t_quantile(1 - 0.05/2/n, free)
+        return critical, critical + t_quantile(0.8, free)
+    monkeypatch.setattr(variations, '_critical_value', replaced)
+
+def losses_of(results, row):
+    return np.array([r['valid_loss'] for r in results if r['row'] == row])
+
+def paired(results, row, base='base'):
+    "Mean and standard error of the differences within each seed"
+    d = losses_of(results, row) - losses_of(results, base)
+    return d.mean(), d.std(ddof=1) / sqrt(len(d))
+
+def test_student():
+    for t in (0.3, 1., 2.5, 9.): # in closed form for one and two degrees of freedom
+        assert abs(_t_p_value(t, 1) - (1 - 2/pi*atan(t))) < 1e-5
+        assert abs(_t_p_value(-t, 2) - (1 - t/sqrt(2 + t*t))) < 1e-5
+    printed = {(0.975, 4): 2.776, (0.975, 9): 2.262, (0.95, 38): 1.686, (0.8, 5): 0.920}
+    for (p, free), t in printed.items(): assert abs(t_quantile(p, free) - t) < 1e-3
+
+def test_complete_tables_by_the_formula():
+    results = made_up({}, range(4), ['base', 'A1', 'E'])
+    y = np.array([losses_of(results, row) for row in ('base', 'A1', 'E')])
+    left = y - y.mean(1, keepdims=True) - y.mean(0) + y.mean()
+    error = sqrt(np.square(left).sum() / 6 * 2/4)
+    critical, power = critical_value((np.eye(2) + 1).tobytes(), 6)
+    for i, d in enumerate(compare_rows(results).values(), 1):
+        mean = y[i].mean() - y[0].mean()
+        assert abs(d.mean - mean) < 1e-9
+        assert abs((d.high - d.mean) / error - critical) < 0.02
+        assert abs(d.detectable / error - power) < 0.02
+        assert abs(d.low + d.high - 2*d.mean) < 1e-9
+
+def test_whole_seeds():
+    results = made_up({}, range(3), ['base', 'A1']) + made_up({}, range(5, 7), ['base'])
+    assert whole_seeds(results, ['base', 'A1']) == [0, 1, 2]
+    assert whole_seeds(results[:-2], ['base']) == [0, 1, 2]
+    assert whole_seeds(results, ['base']) == [0, 1, 2, 5, 6]
+    assert whole_seeds(results, ['base', 'E']) == []
+
+def test_further_seeds_of_base_change_nothing(quick):
+    results = made_up({'A1': 0.1})
+    more = [r | dict(seed=r['seed'] + 10) for r in results if r['row'] == 'base'][:3]
+    before, after = compare_rows(results), compare_rows(results + more)
+    for row in before: assert np.allclose(before[row], after[row], rtol=1e-9, atol=1e-9)
+
+FAILURES = dict(skipped=1), dict(valid_loss=5.), dict(valid_loss=nan)
+
+@pytest.mark.parametrize('failure', FAILURES)
+def test_a_failed_row_is_judged_apart(quick, failure):
+    results = made_up({'D-ls0': 0.5})
+    next(r for r in results if r['row'] == 'D-ls0').update(failure)
+    found, apart = judge_rows(results)
+    assert apart == ['D-ls0'] and set(found) == set(TABLE) - {'base'}
+    d, (mean, error) = found['D-ls0'], paired(results, 'D-ls0')
+    if isfinite(mean):
+        assert abs(d.mean - mean) < 1e-9
+        assert abs((d.high - d.mean) / error - t_quantile(0.975, 9)) < 0.01
+    else: assert d.verdict() == 'not resolved'
+    others = compare_rows([r for r in results if r['row'] != 'D-ls0'])
+    assert found['A1'] == others['A1']
+    for r in results: r['gap'] = 2*r['valid_loss']
+    gap = judge_rows(results, 'gap')[0]['D-ls0']
+    assert not isfinite(mean) or abs(gap.mean - 2*mean) < 1e-9
+    next(r for r in results if r['row'] == 'base').update(failure)
+    with pytest.raises(AssertionError, match='nothing to compare with'): judge_rows(results)
+
+def test_nothing_failed(quick):
+    results = made_up({'E': 0.03}, measure='gap')
+    for r in results: r['valid_loss'] = 4.99
+    found, apart = judge_rows(results, 'gap')
+    assert apart == [] and abs(found['E'].mean - 0.03) < 0.03
+
+WORSE, SURELY = Difference(.04, .01, .07, .05), Difference(.09, .06, .12, .05)
+BETTER, SURELY_BETTER = Difference(-.04, -.07, -.01, .05), Difference(-.09, -.12, -.06, .05)
+LARGE = Difference(.06, .01, .11, .05) # in the mean, but not surely
+EQUAL, OPEN = Difference(0., -.03, .03, .05), Difference(.04, -.02, .1, .1)
+
+@pytest.mark.parametrize('d, effect, says', [
+    (WORSE, .01, 'agrees'), (WORSE, .009, 'undecided'), (WORSE, -.009, 'undecided'),
+    (WORSE, -.01, 'disagrees'), (LARGE, 0., 'undecided'),
+    (SURELY, 0., 'disagrees'), (SURELY, .2, 'agrees'),
+    (BETTER, -.01, 'agrees'), (BETTER, 0., 'undecided'), (BETTER, .01, 'disagrees'),
+    (SURELY_BETTER, 0., 'disagrees'), (EQUAL, .009, 'agrees'), (EQUAL, .05, 'undecided'),
+    (EQUAL, -.03, 'undecided'), (EQUAL, .051, 'disagrees'), (EQUAL, -.051, 'disagrees'),
+    (OPEN, 0., 'undecided'), (OPEN, .2, 'undecided'), (OPEN, -.2, 'undecided')])
+def test_beside_the_paper(d, effect, says):
+    assert beside_paper(d, d.verdict(), effect) == says
+    word = 'depends on the learning rate'
+    assert beside_paper(d, word, effect) == 'undecided'
+
+def test_words():
+    words = [d.verdict() for d in (WORSE, SURELY, BETTER, EQUAL, OPEN)]
+    assert words == ['worse', 'worse', 'better', 'equal', 'not resolved']
+    assert Difference(0., -.05, .05, .1).verdict() == 'equal'
+    assert Difference(0., -.051, .05, .1).verdict() == 'not resolved'
+    assert Difference(.01, .005, .02, .1).verdict() == 'worse' # small, but above 0
+
+RATED = [*TABLE, *RATES]
+
+def test_best_rates():
+    effects = dict.fromkeys(RATES, .1) | {'A2': -.1, 'A8@2': -.1}
+    effects |= {'base@2': -.3, 'A1@0.5': -.2}
+    results = made_up(effects, range(4), RATED, s=0.)
+    for r in results:
+        if r['row'] == 'A16@2': r['valid_loss'] = nan if r['seed'] == 1 else 0.1
+        if r['row'] == 'E' and r['seed'] == 0: r['valid_loss'] = nan
+        if r['row'] == 'E@2': r['valid_loss'] -= 50*(r['seed'] == 3) # is not looked at
+        if r['row'] == 'A8@2': r['valid_loss'] += .6*(r['seed'] == 0) # the mean decides
+    best = best_rates(results)
+    assert set(best) == set(TABLE)
+    rates = {row: rate for row, (_, rate) in best.items()}
+    special = dict(base=2, A1=0.5, E=0.5)
+    assert rates == dict.fromkeys(TABLE, 1) | special
+    mean = np.mean([2.9 + 0.03*np.sin(seed) for seed in range(3)])
+    assert abs(best['base'][0] - (mean - .3)) < 1e-9
+    assert abs(best['A2'][0] - (mean - .1)) < 1e-9
+
+@pytest.mark.parametrize('word, loss, says', [
+    ('worse', 3., 'worse'), ('worse', 2.7, ''), ('worse', 2.8, ''),
+    ('better', 2.7, 'better'),
+    ('better', 3., ''), ('equal', 3., 'equal'), ('equal', 2.7, 'equal'),
+    ('not resolved', 2.7, 'not resolved')])
+def test_after_rates(word, loss, says):
+    best = dict(base=(2.8, 1), E=(loss, 2))
+    assert after_rates(word, 'E', best) == (says or 'depends on the learning rate')
+
+def test_heads():
+    "Chosen on five seeds, judged on five others"
+    results = made_up({'A1': .1, 'A16': -.1, 'A8': -.05})
+    for r in results: # later, the chosen row is bad, and another would be chosen
+        if r['row'] == 'A8' and r['seed'] >= 5: r['valid_loss'] += .2
+        if r['row'] in ('A1', 'A16') and r['seed'] < 5: r['valid_loss'] += 9
+    results += made_up({'A1': 9}, range(10, 13))
+    chosen, found = judge_heads(results)
+    assert chosen == 'A8' and set(found) == {'A1', 'A16'}
+    later = [r for r in results if 5 <= r['seed'] < 10]
+    for row, d in found.items():
+        mean, error = paired(later, row, 'A8')
+        assert abs(d.mean - mean) < 1e-9
+        assert abs((d.mean - d.low) / error - t_quantile(0.975, 4)) < 0.02
+    for best in ('A2', 'base'):
+        results = made_up({best: -.1})
+        assert judge_heads(results)[0] == best
+
+LADDER_OF = {'d_k': [4, 8, 16], 'N': [1, 2, 3, 4], 'd_model': [32, 64, 128],
+             'd_ff': [128, 256, 512]}
+
+def test_slopes():
+    "Least squares through the means of the rows, with luck estimated from all rows"
+    true = {'B4': .04, 'B8': .02, 'C-N1': .3, 'C-d32': .2, 'C-d128': -.2, 'C-ff512': -.01}
+    results = made_up(true)
+    y = np.array([losses_of(results, row) for row in TABLE])
+    left = y - y.mean(1, keepdims=True) - y.mean(0) + y.mean()
+    free = 19*9
+    s = sqrt(np.square(left).sum() / free)
+    for name, ladder in LADDERS.items():
+        assert list(ladder.values()) == LADDER_OF[name]
+        found = _slope(results, ladder)
+        x = np.log2(LADDER_OF[name])
+        means = [losses_of(results, row).mean() for row in ladder]
+        assert abs(found.mean - np.polyfit(x, means, 1)[0]) < 1e-9
+        error = s / sqrt(10 * np.square(x - x.mean()).sum())
+        assert abs(found.high - found.mean - t_quantile(0.975, free)*error) < 1e-9
+        assert abs(found.high + found.low - 2*found.mean) < 1e-9
+        assert abs(found.p - _t_p_value(found.mean/error, free)) < 1e-9
+        critical = t_quantile(1 - 0.05/4/2, free)
+        assert abs(found.detectable - (critical + t_quantile(0.8, free))*error) < 1e-9
+    exact = made_up(true, s=1e-6)
+    assert abs(_slope(exact, LADDERS['d_k']).mean + .02) < 1e-5
+    assert abs(_slope(exact, LADDERS['d_model']).mean + .2) < 1e-5
+
+@pytest.mark.parametrize('ps, corrected', [
+    ([.01, .04, .03, .005], [.03, .06, .06, .02]),
+    ([.5, .9, .4, .8], [1., 1., 1., 1.]),
+    ([.0125, .0126, .04, .0001], [.0375, .0375, .04, .0004]),
+    ([.04, .04, .04, .04], [.16, .16, .16, .16])])
+def test_holm(ps, corrected):
+    results, given = made_up({}, range(2)), iter(ps)
+    def slope(*_): return Slope(-1., -2., 0., next(given), 1.)
+    with mock.patch.object(variations, '_slope', slope):
+        found = trends(results)
+    assert list(found) == list(LADDERS)
+    assert_close([s.p for s in found.values()], corrected)
+
+def test_a_trend_with_a_failed_training():
+    results = made_up({'C-N1': .1})
+    next(r for r in results if r['row'] == 'C-N1')['skipped'] = 2
+    with mock.patch.object(variations, '_slope', wraps=_slope) as made: trends(results)
+    rows_of = [{r['row'] for r in call.args[0]} for call in made.call_args_list]
+    sound = set(TABLE) - {'C-N1'}
+    assert rows_of == [sound, set(LADDERS['N']), sound, sound]
+
+@pytest.mark.parametrize('slopes, says', [
+    ([(-.1, .01)], 'agrees'), ([(-.1, .05)], 'agrees'), ([(-.1, .051)], 'undecided'),
+    ([(.1, .01)], 'disagrees'), ([(.1, .06)], 'undecided'),
+    ([(-.1, .01)]*3, 'agrees'), ([(-.1, .01), (-.1, .2), (-.1, .01)], 'undecided'),
+    ([(-.1, .01), (.1, .2), (-.1, .01)], 'undecided'),
+    ([(-.1, .01), (.1, .02), (-.1, .3)], 'disagrees')])
+def test_direction(slopes, says):
+    assert direction([Slope(mean, mean, mean, p, 1.) for mean, p in slopes]) == says
+
+# The cells that read the results, on files that are made up
+
+CHAPTER = RESULTS.parent.parent/'18_variations.ipynb'
+READING = ('3816b348', '82ebb717', 'v18pap1', 'results0', 'b58e15d7', 'v18tab', '9babe303',
+           '3b929438', '1305eb09', 'v18left', '19fcc0e6', '60a88707', '952a3c6d', 'v18ptab',
+           'v18pfig', '6e50f566', 'e9c36fc0', 'b7c87d74', '4d4a5a3e', 'ffc56411', 'v18rtab')
+
+PAPER = { # what the paper found, in nats beside base
+    'A1': .073, 'A2': .016, 'A16': .018, 'B4': .048, 'B8': .018, 'C-N1': .217, 'C-N2': .053,
+    'C-N4': -.008, 'C-d32': .156, 'C-d128': -.054, 'C-ff128': .04, 'C-ff512': -.035,
+    'D-drop0': .159, 'D-drop0.2': .006, 'D-ls0': -.052, 'D-ls0.2': .106, 'big': -.128}
+
+def a_file(effects, n_seeds=10, n_base=13, n_rates=3, s=.008):
+    "What the trainings would write"
+    every = {row: effects.get(row.partition('@')[0], 0.) for row in ROWS} | effects
+    jobs = made_up(every, range(n_seeds), s=s)
+    jobs += made_up(every, range(n_seeds, n_base), ['base'], s=s)
+    jobs += made_up(every, range(n_rates), RATES, s=s)
+    about = dict(settings='x', parameters=1000, steps=700, epochs=12, bleu=20.,
+                 signature='s', hardware='h', torch='t', python='p', commit='c')
+    for r in jobs:
+        drops_nothing = r['row'].startswith('D-drop0') and '0.2' not in r['row']
+        r |= about | dict(train_loss=r['valid_loss'] - (2. if drops_nothing else 1.),
+                          ppl=exp(r['valid_loss']))
+    return jobs
+
+@pytest.fixture
+def read_chapter(tmp_path, monkeypatch, capsys, quick):
+    "What the reading cells print of some trainings"
+    monkeypatch.chdir(tmp_path)
+    cells = read_notebook(CHAPTER)['cells']
+    sources = {cell['id']: ''.join(cell['source']) for cell in cells}
+    def read(lines):
+        (tmp_path/'results').mkdir(exist_ok=True)
+        text = ''.join(json.dumps(line) + '\n' for line in lines)
+        (tmp_path/'results/variations_ten.jsonl').write_text(text, encoding='utf8')
+        capsys.readouterr()
+        names = vars(variations).copy()
+        for name in READING: exec(sources[name], names)
+        pyplot.close('all')
+        return capsys.readouterr().out
+    return read
+
+def claims(text):
+    found = re.findall(r'^(C\d\d)[^:\n]*: (\w+)(.*)$', text, re.M)
+    return {claim: word for claim, word, _ in found}, [rest for *_, rest in found]
+
+CLAIMS = ('C55', 'C56', 'C57', 'C58', 'C50', 'C37')
+
+def test_reading_what_the_paper_found(read_chapter):
+    text = read_chapter(a_file(PAPER))
+    assert '323 of 323 trainings; whole seeds: 10 of 10; rows judged apart: none\n' in text
+    assert 'preliminary' not in text and 'so far' not in text and 'No verdict' not in text
+    words, rest = claims(text)
+    assert words == dict.fromkeys(CLAIMS, 'agrees') and set(rest) == {''}
+    assert re.search(r'^A8 .* equal: agrees$', text, re.M)
+    assert re.search(r'^C-N4 .* -0.008  equal: agrees$', text, re.M)
+    assert re.search(r'^D-drop0 +rate × \S+ +\+0\.1\d\d  worse$', text, re.M)
+    assert re.search(r'^chosen: (A8 \(8|base \(4|A2 \(2) heads\)$', text, re.M)
+    assert not re.search('disagrees|undecided|depends', text)
+
+def test_reading_the_opposite(read_chapter):
+    text = read_chapter(a_file({row: -d for row, d in PAPER.items()} | {'E': .1}))
+    words, _ = claims(text)
+    assert words == dict.fromkeys(CLAIMS, 'disagrees')
+    assert re.search(r'^A1 .* better: disagrees$', text, re.M)
+    assert re.search(r'^E .* worse: disagrees$', text, re.M)
+    assert 'agrees' in text and not re.search(': agrees', text.partition('C55')[0][:200])
+
+def test_reading_half_of_a_claim(read_chapter):
+    "One head is as good; keys turn the other way; d_ff does nothing; D-ls0 as in the paper"
+    halves = {'A1': 0., 'B4': -.05, 'B8': -.02, 'D-ls0.2': -.1}
+    halves |= {'C-ff128': 0., 'C-ff512': 0.}
+    words, _ = claims(read_chapter(a_file(PAPER | halves)))
+    expected = dict.fromkeys(CLAIMS, 'agrees') | {'C56': 'disagrees'}
+    assert words == expected | {'C55': 'undecided', 'C57': 'undecided'}
+
+def test_reading_much_luck(read_chapter):
+    text = read_chapter(a_file(PAPER, s=.6) )
+    words, _ = claims(text)
+    assert words == dict.fromkeys(CLAIMS, 'undecided')
+    assert len(re.findall(r'not resolved \(\d\.\d{3}\): undecided$', text, re.M)) == 19
+
+def test_reading_equal_rows(read_chapter):
+    text = read_chapter(a_file({}))
+    words, _ = claims(text)
+    assert words['C37'] == 'agrees' and words['C50'] == words['C58'] == 'disagrees'
+    assert words['C55'] == words['C57'] == 'undecided'
+    assert re.search(r'^D-drop0 .* equal: disagrees$', text, re.M)
+    assert re.search(r'^gap .*\]  wider$', text, re.M)
+
+def test_reading_rates_that_turn_verdicts(read_chapter):
+    turned = {'D-drop0@0.5': -.5, 'D-ls0@2': .4, 'E@2': -.4, 'base@2': -.2, 'big@0.5': -.9}
+    text = read_chapter(a_file(PAPER | turned))
+    words, _ = claims(text)
+    word = 'depends on the learning rate'
+    depends = set(re.findall(rf'^(\S+) .*  {word}: undecided$', text, re.M))
+    assert {'D-ls0', 'C-d128'} <= depends and not depends & {'E', 'big', 'C-N1', 'A8'}
+    assert 'D-drop0' in depends and words['C58'] == words['C50'] == 'undecided'
+    assert words['C37'] == 'agrees' # equal has no sign
+    assert re.search(r'^D-drop0 +rate × 0.5 .* depends on the learning rate$', text, re.M)
+
+def test_reading_a_gap_that_is_not_wider(read_chapter):
+    lines = a_file(PAPER)
+    for r in lines: r['train_loss'] = r['valid_loss'] - 1
+    text = read_chapter(lines)
+    assert claims(text)[0]['C58'] == 'undecided'
+    assert re.search(r'^gap .* not wider$', text, re.M)
+
+@pytest.mark.parametrize('n_seeds, n_base, n_rates, drop, whole', [
+    (3, 10, 0, 0, 3), (6, 10, 0, 1, 5), (10, 13, 0, 0, 10), (10, 13, 2, 0, 10),
+    (10, 12, 3, 0, 10), (9, 13, 3, 0, 9), (10, 13, 3, 1, 9)])
+def test_reading_a_part(read_chapter, n_seeds, n_base, n_rates, drop, whole):
+    lines = a_file(PAPER, n_seeds, n_base, n_rates)
+    last = drop and ('big', n_seeds - 1)
+    lines = [r for r in lines if (r['row'], r['seed']) != last]
+    text = read_chapter(lines)
+    assert f'{len(lines)} of 323 trainings; whole seeds: {whole} of 10' in text
+    assert 'The numbers below are preliminary.' in text
+    assert ('No verdict has been checked at other' in text) == (n_rates < 3)
+    assert ('C55 needs seeds 0 to 9' in text) == (whole < 10)
+    words, rest = claims(text)
+    assert set(words) == set(CLAIMS) and (words['C55'] == 'not') == (whole < 10)
+    assert set(rest) - {' judged yet'} == {f', so far ({whole} of 10 seeds)'}
+    assert ('These trainings are still missing' in text) == (n_rates < 3)
+
+def test_reading_whole_seeds_only(read_chapter):
+    lines = a_file(PAPER, 4, 10, 0)
+    extreme = [r | dict(valid_loss=4.) for r in lines if r['seed'] == 3]
+    lines = [r for r in lines if r['seed'] != 3] + extreme[:-1]
+    text = read_chapter(lines)
+    assert 'whole seeds: 3 of 10' in text
+    shorter = read_chapter(a_file(PAPER, 3, 10, 0))
+    assert text.partition('\n')[2] == shorter.partition('\n')[2]
+
+def test_reading_too_little(read_chapter):
+    with pytest.raises(AssertionError): read_chapter(a_file(PAPER, 2, 10, 0))
+
+def test_reading_a_failed_training(read_chapter):
+    lines = a_file(PAPER)
+    failed = [r for r in lines if (r['row'], r['seed']) in (('D-ls0', 4), ('E@2', 1))]
+    for r in failed: r['skipped'] = 3
+    text = read_chapter(lines)
+    assert 'rows judged apart: D-ls0\n' in text
+    assert 'failed trainings: D-ls0, seed 4 E@2, seed 1\n' in text
+    assert claims(text)[0] == dict.fromkeys(CLAIMS, 'agrees')
+
+def test_ten_seeds_are_of_one_code(multi30k_dir, tmp_path):
+    "Of this table, of one commit, and of the settings that the rows have today"
+    results = read_results(TEN)
+    jobs = [(r['row'], r['seed']) for r in results]
+    allowed = {(row, seed) for row in TABLE for seed in range(10)}
+    allowed |= {('base', seed) for seed in range(13)}
+    allowed |= {(row, seed) for row in RATES for seed in range(3)}
+    assert len(set(jobs)) == len(jobs) and set(jobs) <= allowed
+    [commit] = {r['commit'] for r in results}
+    assert len(commit) >= 7 and int(commit, 16)
+    assert {r['steps'] for r in results} == {N_STEPS}
+    copy = tmp_path/'x.jsonl'
+    copy.write_bytes(TEN.read_bytes())
+    done = run('--rows', 'base', '--seeds', 10, '--data_dir', multi30k_dir, '--out', copy)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'', b'')
