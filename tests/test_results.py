@@ -39,7 +39,7 @@ def test_model_says_how_it_was_trained():
     assert all(line['lr'] <= run.training.lr for line in lines)
 
 @pytest.mark.parametrize('name', ['ablations', 'families', 'head_roles', 'parsing',
-                                  'since_2017', 'sweep', 'translation',
+                                  'path_lengths', 'since_2017', 'sweep', 'translation',
                                   'variations_ten'])
 def test_every_result_names_its_commit(name):
     for row in read_jsonl(RESULTS/f'{name}.jsonl'):
