@@ -696,21 +696,10 @@ def test_trainings_go_on_where_they_were(tmp_path, monkeypatch):
     assert [job[:2] for job in calls] == [('de-en', 1), ('en-de', 1)]
     assert [(r['row'], r['seed']) for r in results] == [
         ('de-en', 0), ('en-de', 0), ('de-en', 1), ('en-de', 1)]
-    assert am.read_roles(out) == results
+    assert am.read_results(out) == results
     stored = out.read_bytes()
     for other in (dict(n_steps=9), dict(n_train=5)):
         with pytest.raises(InputError, match='other settings'):
             am.train_head_roles(out, range(3), 0, **dict(n_losses=7) | other)
     assert out.read_bytes() == stored
-    assert am.read_roles(tmp_path/'none.jsonl') == []
-
-def test_a_broken_pool_is_said(monkeypatch):
-    class Pool:
-        def __init__(self, *args, **kwargs): pass
-        def __enter__(self): return self
-        def __exit__(self, *args): return False
-        def submit(self, *args): raise am.BrokenExecutor
-        def shutdown(self, **kwargs): pass
-    monkeypatch.setattr(am, 'ProcessPoolExecutor', Pool)
-    with pytest.raises((InputError, am.BrokenExecutor)):
-        list(am._run_roles({('de-en', 0): ()}, 2))
+    assert am.read_results(tmp_path/'none.jsonl') == []

@@ -10,7 +10,8 @@ from transformer_nb.checkpoint import (
     load_model, load_verified, load_weights, remove_half_written, save_model, save_verified,
     training_lock)
 from transformer_nb.core import InputError
-from transformer_nb.distributed import broadcast_from_rank0, process_group
+from transformer_nb.distributed import (
+    broadcast_from_rank0, process_group, run_in_processes)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 
@@ -419,3 +420,18 @@ def test_the_others_wait_for_two_hours(two_gpus, monkeypatch):
     with process_group(): pass
     assert two_gpus['gpu'] == 1 and two_gpus['backend'] == 'cpu:gloo,cuda:nccl'
     assert two_gpus['timeout'].total_seconds() == 2 * 60 * 60
+
+@pytest.mark.slow
+def test_processes_side_by_side_have_one_thread():
+    found = dict(run_in_processes(torch.get_num_threads, dict(a=(), b=()), 2))
+    assert found == dict(a=1, b=1)
+
+@pytest.mark.slow
+def test_a_killed_training_says_how_to_go_on():
+    with pytest.raises(InputError, match='goes on with what is missing'):
+        list(run_in_processes(os._exit, dict(a=(1,)), 1))
+
+@pytest.mark.parametrize('processes', [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_error_of_a_training_is_its_own(processes):
+    with pytest.raises(ZeroDivisionError):
+        list(run_in_processes(divmod, dict(a=(1, 0)), processes))

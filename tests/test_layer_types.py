@@ -1,7 +1,6 @@
 """Chapter 17 beyond its own proofs: sweeps against oracles, and the three measures on cases
 whose answer is known."""
 import ast, gc, json, re
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from functools import cache, partial
 from itertools import combinations
 from math import gamma, inf, pi
@@ -16,12 +15,12 @@ from torch.testing import assert_close
 from transformer_nb import layer_types
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import InputError
+from transformer_nb.distributed import read_results, run_in_processes
 from transformer_nb.layer_types import (
     Convolution, DeepReader, PeakMemory, Recurrent, RestrictedAttention, can_fit,
     compare_paths, dose_path, dose_rates, dose_rows, dose_scores, dose_verdict, draw_key,
     far_places, fit_censored, judged_paths, longest_chain, mostly_learned, path_exponent,
-    path_length, path_line, path_verdict, read_paths, train_path, train_paths,
-    window_attention)
+    path_length, path_line, path_verdict, train_path, train_paths, window_attention)
 from transformer_nb.multihead import MultiHeadAttention
 
 few = settings(max_examples=25, deadline=None)
@@ -364,7 +363,7 @@ def quick(monkeypatch):
 def test_trainings_go_seed_by_seed(quick, tmp_path, capsys):
     out = tmp_path/'paths.jsonl'
     found = train_paths(out, processes=0)
-    assert len(found) == len(quick) == 361 and read_paths(out) == found
+    assert len(found) == len(quick) == 361 and read_results(out) == found
     assert [key[0] for key in quick] == sorted(key[0] for key in quick)
     assert {key[3] for key in quick[:171]} == {1e-3, 3e-3, 1e-2}
     assert {key[3] for key in quick[171:]} == {3e-3}
@@ -383,7 +382,7 @@ def test_trainings_go_on_after_a_kill(quick, tmp_path, monkeypatch, made):
     n = len(quick)
     monkeypatch.setattr(layer_types, 'train_path', killed)
     with pytest.raises(KeyboardInterrupt): train_paths(out, (8,), processes=0)
-    assert read_paths(out) == whole[:made]
+    assert read_results(out) == whole[:made]
     monkeypatch.setattr(layer_types, 'train_path', train)
     assert train_paths(out, (8,), processes=0) == whole
     assert len(quick) == 2*n == 2*7*(9 + 10)
@@ -395,18 +394,11 @@ def test_other_settings_are_refused(quick, tmp_path):
         train_paths(out, (8,), range(1), range(0), processes=0, cap=20)
     assert len(quick) == 21
 
-def test_a_killed_training_says_how_to_go_on(quick, tmp_path, monkeypatch):
-    def die(*args): raise BrokenExecutor
-    def threads(processes, *args): return ThreadPoolExecutor(processes)
-    monkeypatch.setattr(layer_types, 'train_path', die)
-    monkeypatch.setattr(layer_types, 'ProcessPoolExecutor', threads)
-    with pytest.raises(InputError, match='the same call goes on'):
-        train_paths(tmp_path/'paths.jsonl', (8,), range(1), processes=2)
-
 @pytest.mark.slow
 def test_processes_train_the_same():
     keys = [(100, 8, row, 3e-3) for row in ('whole', 'r = 3')]
-    runs = [dict(layer_types._run_paths(keys, processes, 5)) for processes in (0, 2)]
+    jobs = {key: (key[2], key[1], key[3], key[0], 5) for key in keys}
+    runs = [dict(run_in_processes(train_path, jobs, processes)) for processes in (0, 2)]
     for key in keys:
         here, there = (run[key] for run in runs)
         assert here['by_place'] == there['by_place']
@@ -597,9 +589,9 @@ def test_no_p_is_zero():
     assert found == (1, 1/20_001)
 
 def test_holm():
-    assert_close(layer_types._holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
-    assert layer_types._holm([0.5, 0.9]) == [1., 1.]
-    assert layer_types._holm([0.02]) == [0.02]
+    assert_close(layer_types.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    assert layer_types.holm([0.5, 0.9]) == [1., 1.]
+    assert layer_types.holm([0.02]) == [0.02]
 
 def arm_of(row, steps, distance=8):
     return [a_result(row, distance, steps=n, seed=seed) for seed, n in enumerate(steps, 3)]

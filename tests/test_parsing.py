@@ -15,7 +15,7 @@ from transformer_nb.parsing import (
     LONGEST, PARSER_STEPS, SHARES, Tree, brackets, compare, draw_tree, encode_trees, leaves,
     linearize, parse, parse_brackets, parse_scores, train_parser, train_share, train_shares,
     treebank, treebank_tokenizer, with_leaves)
-from transformer_nb.variations import read_results
+from transformer_nb.distributed import read_results, run_in_processes
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'parsing.jsonl'
 SETS = 'test', 'longer', 'deeper', 'both'
@@ -472,7 +472,7 @@ def test_real_trainings_are_written(quick, tmp_path):
 @pytest.mark.slow
 def test_a_process_of_its_own():
     job = '1%', 0, treebank(1, 100, 1, 1), 1
-    [(key, result)] = parsing._run_parsers({('1%', 0): job}, processes=1)
+    [(key, result)] = run_in_processes(train_share, {('1%', 0): job}, processes=1)
     assert key == ('1%', 0) and result['pairs'] == result['threads'] == 1
     assert set(SETS) <= set(result)
 

@@ -24,7 +24,8 @@ from transformer_nb.since_2017 import (
     PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, NoPositions, QKNormAttention,
     RMSNorm, RotaryAttention, SwiGLU, adamw, build_modern, modernize, replace, rotate,
     train_modern, train_since)
-from transformer_nb.variations import N_STEPS, read_results
+from transformer_nb.distributed import read_results
+from transformer_nb.variations import N_STEPS
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
 few = settings(max_examples=25, deadline=None)

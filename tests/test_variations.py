@@ -20,7 +20,7 @@ from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.variations import (
     BASE, DEPTH, LADDERS, LEFT_OUT, N_STEPS, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS,
-    Difference, Slope, _lr_of, _slope, _t_p_value, ablate, after_rates, beside_paper,
+    Difference, Slope, _lr_of, _slope, t_p_value, ablate, after_rates, beside_paper,
     best_rates, compare_rows, direction, judge_heads, judge_rows, read_results, t_quantile,
     train_row, train_rows, trends, whole_seeds)
 from transformer_nb.variations import _critical_value as critical_value
@@ -326,8 +326,8 @@ def paired(results, row, base='base'):
 
 def test_student():
     for t in (0.3, 1., 2.5, 9.): # in closed form for one and two degrees of freedom
-        assert abs(_t_p_value(t, 1) - (1 - 2/pi*atan(t))) < 1e-5
-        assert abs(_t_p_value(-t, 2) - (1 - t/sqrt(2 + t*t))) < 1e-5
+        assert abs(t_p_value(t, 1) - (1 - 2/pi*atan(t))) < 1e-5
+        assert abs(t_p_value(-t, 2) - (1 - t/sqrt(2 + t*t))) < 1e-5
     printed = {(0.975, 4): 2.776, (0.975, 9): 2.262, (0.95, 38): 1.686, (0.8, 5): 0.920}
     for (p, free), t in printed.items(): assert abs(t_quantile(p, free) - t) < 1e-3
 
@@ -476,7 +476,7 @@ def test_slopes():
         error = s / sqrt(10 * np.square(x - x.mean()).sum())
         assert abs(found.high - found.mean - t_quantile(0.975, free)*error) < 1e-9
         assert abs(found.high + found.low - 2*found.mean) < 1e-9
-        assert abs(found.p - _t_p_value(found.mean/error, free)) < 1e-9
+        assert abs(found.p - t_p_value(found.mean/error, free)) < 1e-9
         critical = t_quantile(1 - 0.05/4/2, free)
         assert abs(found.detectable - (critical + t_quantile(0.8, free))*error) < 1e-9
     exact = made_up(true, s=1e-6)

@@ -7,18 +7,16 @@ __all__ = ['Pairs', 'Cases', 'FAR', 'Head', 'GRAMMAR_MODEL', 'GRAMMAR_STEPS', 'P
            'plot_heads', 'head_measures', 'without_heads', 'head_costs', 'Labeled', 'draw_labeled', 'dependencies',
            'alignments', 'labeled_pairs', 'find_cases', 'head_hits', 'Half', 'judge_task', 'specialization',
            'sentence_losses', 'redundancy', 'train_grammar_model', 'RolesSetup', 'prepare_roles', 'measure_roles',
-           'train_roles', 'read_roles', 'train_head_roles', 'followed', 'specialized']
+           'train_roles', 'train_head_roles', 'followed', 'specialized']
 
 # %% ../nbs/16_attention_maps.ipynb #c846a0bf
-import json, re, time
+import re, time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from statistics import NormalDist, fmean
@@ -27,11 +25,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from .core import (
-    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, provenance, set_seed, write_atomically)
+    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, provenance, set_seed)
 from .notebook import INK, new_grid
 from .checkpoint import fingerprint, save_model
 from .data import Batch, Ids, TokenBatches, encode_pairs, make_batch
 from .decoding import search
+from .distributed import read_results, run_in_processes, write_results
 from .evaluation import score
 from .fast import accelerate, plain as unaccelerated
 from .grammar import (
@@ -780,10 +779,6 @@ def train_roles(direction:str, seed:int, n_steps:int, sizes:dict, models:Path|No
 # %% ../nbs/16_attention_maps.ipynb #h16runs0
 _SIZES = dict(n_train=22_000, n_labeled=2_000, n_untrained=10, n_losses=1_000)
 
-def read_roles(path:str|Path)->list[dict]: # lines of `train_head_roles`
-    if not Path(path).exists(): return []
-    return [json.loads(line) for line in Path(path).read_text(encoding='utf8').splitlines()]
-
 # %% ../nbs/16_attention_maps.ipynb #h16runs2
 def train_head_roles(out:str|Path,     # file of results; what it has is not trained again
                      seeds:range=range(3),
@@ -795,7 +790,7 @@ def train_head_roles(out:str|Path,     # file of results; what it has is not tra
     "Raises `InputError` where a line of the file has other settings"
     sizes = _SIZES | sizes
     settings = fingerprint([GRAMMAR_MODEL, _LEARNING, n_steps, sizes, FAR, _FEWEST])
-    results = read_roles(out)
+    results = read_results(out)
     if any(r['settings'] != settings for r in results):
         raise InputError(f'{out} has trainings with other settings; choose another file')
     done = {(r['row'], r['seed']) for r in results}
@@ -803,27 +798,11 @@ def train_head_roles(out:str|Path,     # file of results; what it has is not tra
     jobs = {key: (*key, *rest) for key in product(('de-en', 'en-de'), seeds)
             if key not in done}
     jobs = dict(sorted(jobs.items(), key=lambda job: job[0][::-1])) # seed by seed
-    for (row, seed), result in _run_roles(jobs, processes):
+    for (row, seed), result in run_in_processes(train_roles, jobs, processes):
         results.append(dict(row=row, seed=seed) | result | dict(settings=settings))
-        lines = [json.dumps(r, ensure_ascii=False) + '\n' for r in results]
-        write_atomically(out, ''.join(lines).encode())
+        write_results(out, results)
         print(f"{row}, seed {seed}: BLEU {result['bleu']:.1f}", flush=True)
     return results
-
-# %% ../nbs/16_attention_maps.ipynb #h16runs1
-def _run_roles(jobs:dict, processes:int)->Iterator[tuple]: # key and result, as they come
-    if not processes:
-        for key, job in jobs.items(): yield key, train_roles(*job)
-        return
-    with ProcessPoolExecutor(processes, get_context('spawn'), torch.set_num_threads, (1,),
-                             max_tasks_per_child=1) as pool:
-        futures = {pool.submit(train_roles, *job): key for key, job in jobs.items()}
-        try:
-            for future in as_completed(futures): yield futures[future], future.result()
-        except BrokenExecutor:
-            raise InputError('a training was killed; the same call goes on '
-                             'with what is missing') from None
-        finally: pool.shutdown(cancel_futures=True)
 
 # %% ../nbs/16_attention_maps.ipynb #h16verd0
 def followed(results:list[dict], # of one direction, all seeds

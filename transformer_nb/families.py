@@ -9,22 +9,21 @@ __all__ = ['MASK', 'TRANSLATORS', 'READERS', 'OneStack', 'DecoderOnly', 'Encoder
 
 # %% ../nbs/21_families.ipynb #f21import
 import json, time
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from math import exp, isfinite
-from multiprocessing import get_context
 from pathlib import Path
 import torch
 from torch import Tensor, nn
 from safetensors.torch import load_file
 from .checkpoint import save_model
-from .core import (BOS, EOS, PAD, UNK, InputError, default_device,
-                                 provenance, set_seed, write_atomically)
+from .core import (BOS, EOS, PAD, UNK, default_device, provenance,
+                                 set_seed)
 from .corpora import load_corpus
 from .data import Batch, TokenBatches, encode_pairs, pad
 from .decoding import draw_tokens, search
+from .distributed import read_results, run_in_processes, write_results
 from .embedding import Embedding, PositionalEncoding
 from .evaluation import score
 from .fast import accelerate
@@ -34,7 +33,7 @@ from .optimizer import adam, inverse_sqrt_lr, set_lr, smoothed_loss
 from .text import BPETokenizer
 from .training import batch_groups
 from .variations import (
-    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, WARMUP_STEPS, read_results)
+    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, WARMUP_STEPS)
 
 # %% ../nbs/21_families.ipynb #f21stack
 class OneStack(nn.Module):
@@ -368,27 +367,9 @@ def train_families(out:str|Path,     # file of results; what it has is not train
         task, model = job[:2]
         n_steps = N_STEPS if task == 'translate' else READERS[model][-1]
         arguments[job] = *job, corpora[task], steps or n_steps, models
-    for n, (job, result) in enumerate(_in_processes(arguments, processes), 1):
+    for n, (job, result) in enumerate(run_in_processes(_run_job, arguments, processes), 1):
         row = '/'.join(map(str, job[:3]))
         results.append(dict(row=row) | dict(zip(_KEYS, job)) | result)
-        lines = [json.dumps(r, ensure_ascii=False) + '\n' for r in results]
-        write_atomically(out, ''.join(lines).encode())
+        write_results(out, results)
         print(f'{n} of {len(arguments)}: {row}, seed {job[-1]}', flush=True)
     return results
-
-# %% ../nbs/21_families.ipynb #f21proc
-def _in_processes(jobs:dict,     # of each key, the arguments of `_run_job`
-                  processes:int, # 0: here
-                 )->Iterator[tuple]: # key and result, as they come
-    if not processes:
-        for key, job in jobs.items(): yield key, _run_job(*job)
-        return
-    with ProcessPoolExecutor(processes, get_context('spawn'), torch.set_num_threads, (1,),
-                             max_tasks_per_child=1) as pool:
-        futures = {pool.submit(_run_job, *job): key for key, job in jobs.items()}
-        try:
-            for future in as_completed(futures): yield futures[future], future.result()
-        except BrokenExecutor:
-            raise InputError('a training was killed; the same call goes on '
-                             'with what is missing') from None
-        finally: pool.shutdown(cancel_futures=True)

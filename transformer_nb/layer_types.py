@@ -6,17 +6,15 @@
 __all__ = ['Recurrent', 'Convolution', 'window_attention', 'RestrictedAttention', 'band_mask', 'longest_chain', 'path_length',
            'back', 'attention_edges', 'recurrent_edges', 'contiguous_edges', 'dilated_edges', 'restricted_edges',
            'PeakMemory', 'Banded', 'draw_key', 'far_places', 'dose_rows', 'dose_path', 'DeepReader', 'train_path',
-           'dose_rates', 'read_paths', 'train_paths', 'judged_paths', 'dose_scores', 'dose_verdict', 'fit_censored',
-           'path_line', 'path_exponent', 'can_fit', 'mostly_learned', 'compare_paths', 'path_verdict']
+           'dose_rates', 'train_paths', 'judged_paths', 'dose_scores', 'dose_verdict', 'fit_censored', 'path_line',
+           'path_exponent', 'can_fit', 'mostly_learned', 'holm', 'compare_paths', 'path_verdict']
 
 # %% ../nbs/17_layer_types.ipynb #3e3bfb6f
-import json, time
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+import time
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import combinations, product
 from math import inf, log, log2, pi, sqrt
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, median, stdev
 from weakref import finalize
@@ -25,7 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from .core import InputError, provenance, write_atomically
+from .core import InputError, provenance
+from .distributed import read_results, run_in_processes, write_results
 from .embedding import Embedding, PositionalEncoding
 from .layers import ResidualNorm
 from .multihead import MultiHeadAttention
@@ -370,45 +369,23 @@ def dose_rates(results:list[dict], # of the choosing seeds
     return {arm: min(sorted(rates), key=lambda rate: badness(rates[rate]))
             for arm, rates in arms.items()}
 
-# %% ../nbs/17_layer_types.ipynb #p17runs2
-def read_paths(path:str|Path)->list[dict]: # lines of `train_paths`
-    if not Path(path).exists(): return []
-    return [json.loads(line) for line in Path(path).read_text(encoding='utf8').splitlines()]
-
 # %% ../nbs/17_layer_types.ipynb #p17runt2
 _KEY = 'seed', 'distance', 'row', 'rate' # of a training
 
 def _train_missing(out:str|Path, keys:list[tuple], processes:int, cap:int)->list[dict]:
     settings = fingerprint([cap, _CHECK, _BATCH, _DEPTH, _CYCLE, _SIZES, _DOSE_RATES])
-    results = read_paths(out)
+    results = read_results(out)
     if any(r['settings'] != settings for r in results):
         raise InputError(f'{out} has trainings with other settings; choose another file')
     done = {tuple(r[name] for name in _KEY) for r in results}
-    keys = [key for key in keys if key not in done]
-    for key, result in _run_paths(keys, processes, cap):
+    jobs = {key: (key[2], key[1], key[3], key[0], cap) for key in keys if key not in done}
+    for key, result in run_in_processes(train_path, jobs, processes):
         result = dict(zip(_KEY, key)) | result | dict(settings=settings)
         results.append(result)
-        lines = [json.dumps(r, ensure_ascii=False) + '\n' for r in results]
-        write_atomically(out, ''.join(lines).encode())
+        write_results(out, results)
         shown = ', '.join(f'{name} {x}' for name, x in zip(_KEY, key))
         print(f"{shown}: {result['steps'] or 'not learned'}", flush=True)
     return results
-
-# %% ../nbs/17_layer_types.ipynb #p17runs3
-def _run_paths(keys:list[tuple], processes:int, cap:int)->Iterator[tuple]: # key, result
-    jobs = {key: (key[2], key[1], key[3], key[0], cap) for key in keys}
-    if not processes:
-        for key, job in jobs.items(): yield key, train_path(*job)
-        return
-    context = get_context('spawn')
-    with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
-        futures = {pool.submit(train_path, *job): key for key, job in jobs.items()}
-        try:
-            for future in as_completed(futures): yield futures[future], future.result()
-        except BrokenExecutor:
-            raise InputError('a training was killed; the same call goes on '
-                             'with what is missing') from None
-        finally: pool.shutdown(cancel_futures=True)
 
 # %% ../nbs/17_layer_types.ipynb #p17runs4
 def train_paths(out:str|Path,     # file of results; what it has is not trained again
@@ -572,7 +549,8 @@ def _rank_test(a:list[float], b:list[float], draws:int=20_000)->tuple[float,floa
     return found.item() + 0.5, (1 + extreme)/(1 + draws)
 
 # %% ../nbs/17_layer_types.ipynb #p17vere8
-def _holm(ps:list[float])->list[float]: # corrected
+def holm(ps:list[float])->list[float]: # corrected
+    "P values corrected for their number (Holm, 1979)"
     order = sorted(range(len(ps)), key=ps.__getitem__)
     corrected, worst = [0.]*len(ps), 0.
     for rank, i in enumerate(order):
@@ -591,7 +569,7 @@ def compare_paths(results:list[dict])->list[dict]: # every two rows at one dista
         share, p = _rank_test([_taken(r) for r in arms[a]], [_taken(r) for r in arms[b]])
         pairs.append(dict(distance=a[0], rows=(a[2], b[2]), paths=(a[1], b[1]),
                           share=share, p=p))
-    for pair, p in zip(pairs, _holm([pair['p'] for pair in pairs])):
+    for pair, p in zip(pairs, holm([pair['p'] for pair in pairs])):
         short, long = pair['paths']
         words = ('differs',)*2 if short == long else ('supports', 'opposes')
         word = words[pair['share'] < 0.5] if p < 0.05 else 'open'

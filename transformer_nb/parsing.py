@@ -8,12 +8,9 @@ __all__ = ['LONGEST', 'PARSER', 'PARSER_STEPS', 'SHARES', 'Tree', 'leaves', 'lin
            'encode_trees', 'train_parser', 'parse', 'train_share', 'train_shares']
 
 # %% ../nbs/22_parsing.ipynb #s22imprt
-import json, time
+import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -21,9 +18,10 @@ import torch
 from torch import Tensor
 from .checkpoint import fingerprint
 from .core import (SPECIAL_TOKENS, UNK, InputError, default_device,
-                                 provenance, set_seed, write_atomically)
+                                 provenance, set_seed)
 from .data import TokenBatches
 from .decoding import search
+from .distributed import read_results, run_in_processes, write_results
 from .fast import accelerate
 from .grammar import (
     _REPORTS, _Clause, _Complement, _Phrase, _draw_clause, _english, _english_phrase,
@@ -33,7 +31,6 @@ from .model import Transformer, TransformerConfig
 from .optimizer import adam, inverse_sqrt_lr
 from .text import Tokenizer
 from .training import batch_groups, train_step
-from .variations import read_results
 
 # %% ../nbs/22_parsing.ipynb #s22tree0
 class Tree(NamedTuple):
@@ -418,25 +415,9 @@ def train_shares(out:str|Path,   # file of results; what it has is not trained a
     done = {(r['row'], r['seed']) for r in results}
     jobs = {(share, seed): (share, seed, bank, n_steps) for seed in seeds
             for share in SHARES if (share, seed) not in done}
-    for (share, seed), result in _run_parsers(jobs, processes):
+    for (share, seed), result in run_in_processes(train_share, jobs, processes):
         results.append(dict(row=share, seed=seed) | result | dict(settings=settings))
-        lines = [json.dumps(r, ensure_ascii=False) + '\n' for r in results]
-        write_atomically(out, ''.join(lines).encode())
+        write_results(out, results)
         f1 = ', '.join(f"{name} {result[name]['f1']:.2f}" for name in _TESTS)
         print(f'{share}, seed {seed}: F1 on {f1}', flush=True)
     return results
-
-# %% ../nbs/22_parsing.ipynb #s22heav3
-def _run_parsers(jobs:dict, processes:int)->Iterator[tuple]: # share and seed, and a result
-    if not processes:
-        for key, job in jobs.items(): yield key, train_share(*job)
-        return
-    with ProcessPoolExecutor(processes, get_context('spawn'), torch.set_num_threads, (1,),
-                             max_tasks_per_child=1) as pool:
-        futures = {pool.submit(train_share, *job): key for key, job in jobs.items()}
-        try:
-            for future in as_completed(futures): yield futures[future], future.result()
-        except BrokenExecutor:
-            raise InputError('a training was killed; the same call goes on '
-                             'with what is missing') from None
-        finally: pool.shutdown(cancel_futures=True)

@@ -9,12 +9,10 @@ __all__ = ['PARTS', 'ROWS_SINCE', 'RMSNorm', 'rotate', 'RotaryAttention', 'NoPos
 
 # %% ../nbs/20_since_2017.ipynb #s20impor
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from math import ceil
-from multiprocessing import get_context
 from pathlib import Path
 import torch
 from torch import Tensor, nn
@@ -23,6 +21,7 @@ from .checkpoint import fingerprint
 from .core import InputError, default_device, provenance, set_seed
 from .corpora import load_corpus
 from .data import TokenBatches, encode_pairs
+from .distributed import read_results, run_in_processes, write_results
 from .embedding import PositionalEncoding, _angles
 from .fast import accelerate
 from .layers import FeedForward
@@ -32,8 +31,8 @@ from .optimizer import adam
 from .text import BPETokenizer
 from .training import batch_groups, train_step
 from .variations import (
-    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, WARMUP_STEPS, read_results,
-    _VOCAB_SIZE, _losses, _lr_of, _short, _write_results)
+    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, WARMUP_STEPS,
+    _VOCAB_SIZE, _losses, _lr_of, _short)
 
 # %% ../nbs/20_since_2017.ipynb #s20rms01
 class RMSNorm(nn.Module):
@@ -304,24 +303,6 @@ def _check_settings(out:str|Path, results:list[dict], settings:dict[str,str]):
             raise InputError(f"{out}: row {r['row']} was trained with other settings; "
                              'choose another file')
 
-# %% ../nbs/20_since_2017.ipynb #s20mea04
-def _run_trainings(jobs:list[tuple[str,int]], # row and seed
-                   corpus:dict, n_steps:int,
-                   processes:int,             # 0: here
-                  )->Iterator[tuple]:         # row and seed, and what was measured
-    if not processes:
-        for row, seed in jobs: yield (row, seed), train_modern(row, seed, corpus, n_steps)
-        return
-    with ProcessPoolExecutor(processes, get_context('spawn'), torch.set_num_threads, (1,),
-                             max_tasks_per_child=1) as pool:
-        futures = {pool.submit(train_modern, *job, corpus, n_steps): job for job in jobs}
-        try:
-            for future in as_completed(futures): yield futures[future], future.result()
-        except BrokenExecutor:
-            raise InputError('a training was killed; the same call goes on '
-                             'with what is missing') from None
-        finally: pool.shutdown(cancel_futures=True)
-
 # %% ../nbs/20_since_2017.ipynb #s20mea05
 def train_since(out:str|Path,    # file of results; what it already has is not trained again
                 seeds:range,
@@ -338,12 +319,12 @@ def train_since(out:str|Path,    # file of results; what it already has is not t
     _check_settings(out, results, settings)
     done = {(r['row'], r['seed']) for r in results}
     wanted = [(row, seed) for seed in seeds for row in ROWS_SINCE]
-    jobs = [job for job in wanted if job not in done]
-    trainings = _run_trainings(jobs, corpus, n_steps, processes)
+    jobs = {job: (*job, corpus, n_steps) for job in wanted if job not in done}
+    trainings = run_in_processes(train_modern, jobs, processes)
     for n, ((row, seed), result) in enumerate(trainings, 1):
         line = dict(row=row, seed=seed, settings=settings[row]) | result
         results.append(line)
-        _write_results(out, results)
+        write_results(out, results)
         loss = result['valid_loss']
         print(f'{n} of {len(jobs)}: {row}, seed {seed}: {loss} nats', flush=True)
     return results

@@ -4,18 +4,15 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'PEAK_LR', 'WARMUP_STEPS', 'TABLE', 'LEFT_OUT', 'DEPTH', 'RATES', 'ROWS', 'LADDERS',
-           'Difference', 'compare_rows', 't_quantile', 'whole_seeds', 'judge_rows', 'best_rates', 'after_rates',
-           'beside_paper', 'judge_heads', 'Slope', 'trends', 'direction', 'read_results', 'ablate', 'train_row',
+           'Difference', 'compare_rows', 't_p_value', 't_quantile', 'whole_seeds', 'judge_rows', 'best_rates',
+           'after_rates', 'beside_paper', 'judge_heads', 'Slope', 'trends', 'direction', 'ablate', 'train_row',
            'train_rows', 'tnb_variations']
 
 # %% ../nbs/18_variations.ipynb #0350ee95
-import json, time
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+import time
 from itertools import islice
 from functools import cache
 from math import atan, exp, isfinite, pi, sqrt
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 import numpy as np
@@ -24,14 +21,16 @@ from fastcore.script import Param, call_parse
 from torch import Tensor, nn
 from .checkpoint import fingerprint
 from .core import (InputError, check_positive, command, default_device,
-                                 provenance, set_seed, write_atomically)
+                                 provenance, set_seed)
 from .commands import VERSION
-from .corpora import load_corpus, stream_lines
+from .corpora import load_corpus
 from .data import TokenBatches, encode_pairs
 from .decoding import search
+from .distributed import read_results, run_in_processes, write_results
 from .embedding import Embedding
 from .evaluation import score
 from .fast import accelerate
+from .layer_types import holm
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
 from .optimizer import adam, inverse_sqrt_lr
@@ -175,7 +174,7 @@ def compare_rows(results:list[dict],       # of trainings, with row and seed
     return {row: Difference(*map(float, x)) for row, *x in zip(others, *columns)}
 
 # %% ../nbs/18_variations.ipynb #v18stud
-def _t_p_value(t:float, free:int)->float: # two-sided
+def t_p_value(t:float, free:int)->float: # two-sided
     def area(start):
         angle = torch.linspace(start, pi/2, 4001, dtype=torch.float64)
         return torch.trapezoid(angle.cos()**(free - 1), angle)
@@ -189,7 +188,7 @@ def t_quantile(p:float,  # share of the area below it, at least 0.5
     low, high = 0., 1000.
     for _ in range(40):
         middle = (low + high) / 2
-        if _t_p_value(middle, free) > 2*(1 - p): low = middle
+        if t_p_value(middle, free) > 2*(1 - p): low = middle
         else: high = middle
     return high
 
@@ -288,7 +287,7 @@ def _slope(results:list[dict], ladder:dict[str,float])->Slope:
     mean, error = weights @ means, sqrt(weights @ covariance @ weights)
     half = t_quantile(0.975, free) * error
     detectable = (t_quantile(1 - 0.05/8, free) + t_quantile(0.8, free)) * error
-    p = _t_p_value(mean / error, free)
+    p = t_p_value(mean / error, free)
     return Slope(mean, mean - half, mean + half, p, detectable)
 
 # %% ../nbs/18_variations.ipynb #v18tren
@@ -300,11 +299,8 @@ def trends(results:list[dict])->dict[str,Slope]: # with p corrected by Holm's me
     for name, ladder in LADDERS.items():
         own = [r for r in results if r['row'] in ladder]
         found[name] = _slope(own if apart & set(ladder) else sound, ladder)
-    so_far = 0.
-    for rank, name in enumerate(sorted(found, key=lambda name: found[name].p)):
-        so_far = max(so_far, min(1., found[name].p * (len(found) - rank)))
-        found[name] = found[name]._replace(p=so_far)
-    return found
+    corrected = holm([slope.p for slope in found.values()])
+    return {name: found[name]._replace(p=p) for name, p in zip(found, corrected)}
 
 # %% ../nbs/18_variations.ipynb #v18dire
 def direction(slopes:list[Slope])->str: # agrees, disagrees, undecided
@@ -312,24 +308,6 @@ def direction(slopes:list[Slope])->str: # agrees, disagrees, undecided
     signs = [np.sign(s.mean) if s.p <= 0.05 else 0 for s in slopes]
     if 1 in signs: return 'disagrees'
     return 'agrees' if set(signs) == {-1} else 'undecided'
-
-# %% ../nbs/18_variations.ipynb #d8b00dcc
-def read_results(path:str|Path # a JSON object per line
-                )->list[dict]: # empty where there is no file
-    "Raises `InputError` with file and line where a line is not a result"
-    if not Path(path).exists(): return []
-    results = []
-    for n, line in enumerate(stream_lines(path), 1):
-        try: result = dict(row=None, seed=None, settings=None) | json.loads(line)
-        except (ValueError, TypeError, RecursionError): result = {}
-        if not _names_a_training(result):
-            raise InputError(f'{path}:{n}: not a result; remove the line, '
-                             'or choose another file')
-        results.append(result)
-    return results
-
-def _names_a_training(result:dict)->bool:
-    return isinstance(result.get('row'), str) and isinstance(result.get('seed'), int)
 
 # %% ../nbs/18_variations.ipynb #463041a7
 class _UnscaledEmbedding(Embedding):
@@ -429,11 +407,6 @@ def _scores(model:Transformer, tokenizer:BPETokenizer, pairs:list)->dict: # pair
     signature = scores['signatures']['bleu']
     return dict(bleu=scores['bleu'], chrf=scores['chrf'], signature=signature)
 
-# %% ../nbs/18_variations.ipynb #f26385be
-def _write_results(path:str|Path, results:list[dict]):
-    lines = [json.dumps(result, ensure_ascii=False) + '\n' for result in results]
-    write_atomically(path, ''.join(lines).encode())
-
 # %% ../nbs/18_variations.ipynb #7fa9cce7
 def _fingerprints(corpus:dict, n_steps:int)->dict[str,str]: # of each row
     task = fingerprint([corpus['train'], corpus['valid'], n_steps,
@@ -457,29 +430,13 @@ def train_rows(out:str|Path, # file of results
     done = {(r['row'], r['seed']) for r in results}
     wanted = [(row, seed) for row in rows for seed in seeds if (row, seed) not in done]
     jobs = {(row, seed): (ROWS[row], seed, corpus, n_steps) for row, seed in wanted}
-    for n, ((row, seed), result) in enumerate(_run_jobs(jobs, processes), 1):
+    trainings = run_in_processes(train_row, jobs, processes)
+    for n, ((row, seed), result) in enumerate(trainings, 1):
         results.append(dict(row=row, seed=seed) | result | dict(settings=settings[row]))
-        _write_results(out, results)
+        write_results(out, results)
         scores = f"perplexity {result['ppl']}, BLEU {result['bleu']}"
         print(f'{n} of {len(jobs)}: {row}, seed {seed}: {scores}', flush=True)
     return results
-
-# %% ../nbs/18_variations.ipynb #3d79c93c
-def _run_jobs(jobs:dict,             # of each row and seed, the arguments of `train_row`
-              processes:int,         # 0: here
-             )->Iterator[tuple]:     # row and seed, and what was measured, as they come
-    if not processes:
-        for key, job in jobs.items(): yield key, train_row(*job)
-        return
-    with ProcessPoolExecutor(processes, get_context('spawn'), torch.set_num_threads, (1,),
-                             max_tasks_per_child=1) as pool:
-        futures = {pool.submit(train_row, *job): key for key, job in jobs.items()}
-        try:
-            for future in as_completed(futures): yield futures[future], future.result()
-        except BrokenExecutor:
-            raise InputError('a training was killed; the same command goes on '
-                             'with what is missing') from None
-        finally: pool.shutdown(cancel_futures=True)
 
 # %% ../nbs/18_variations.ipynb #dba2b69e
 def _row_names(rows:str)->list[str]: # of names and groups, separated by commas
