@@ -128,7 +128,7 @@ def _least_squares(results:list[dict], # with row, seed and measure
 
 # %% ../nbs/18_variations.ipynb #v18crit
 @cache
-def _critical_value(covariance:bytes, # of the differences to base, float64
+def _critical_value(covariance:bytes, # of the differences to base, float64; hashable
                     free:int,         # degrees of freedom of its scale
                    )->tuple[float,float]: # both in standard errors
     "Half the width of simultaneous 95 % intervals; the effect found 80 times in 100"
@@ -139,8 +139,8 @@ def _critical_value(covariance:bytes, # of the differences to base, float64
     z = rng.multivariate_normal(np.zeros(n), covariance / np.outer(errors, errors), 10**6)
     luck = np.sqrt(rng.chisquare(free, 10**6) / free)
     critical = np.quantile(abs(z).max(1) / luck, 0.95)
-    power = np.quantile(critical * luck - z[:, 0], 0.80)
-    return critical, power
+    detectable = np.quantile(critical * luck - z[:, 0], 0.80)
+    return critical, detectable
 
 # %% ../nbs/18_variations.ipynb #v18cmp
 class Difference(NamedTuple):
@@ -456,7 +456,7 @@ def _short(pairs:list)->list: # with few words in the source
 @command
 def tnb_variations(
     out:str='variations.jsonl', # file of results; rows it already has are not trained again
-    rows:str='table,left_out,depth', # names of rows, or groups: table, left_out, depth
+    rows:str='table,left_out,depth', # names of rows, or groups; the fourth group is rates
     seeds:int=3,            # trainings of each row
     processes:int=2,        # trainings at the same time, one thread each
     corpus:str='multi30k',  # multi30k or mini
