@@ -388,6 +388,17 @@ def test_the_beam_grows(new_page):
     assert 'after “Ein”' in second.locator('li').first.text_content()
     assert texts(page, '#ends dt') == ['Beam of 4', 'Greedy']
 
+def test_the_beam_keeps_what_the_reader_fixed(new_page):
+    page = new_page('#type')
+    page.locator('#cards .card').first.locator('.choice').nth(1).click()
+    wait(page, 'scene.force.length == 1 && !running')
+    page.click('#tab-step')
+    wait(page, '!running && shown.steps.best')
+    assert page.evaluate('shown.steps.best.ids') == page.evaluate('scene.ids')
+    first = page.locator('#steps > li').first
+    assert first.locator('ul:not(.gone) li').count() == 1
+    assert page.evaluate('shown.steps.greedy.ids[0] == state.force[0]')
+
 def test_greedy_beside_the_beam(new_page):
     page = new_page('#step?t=A+man+is+standing+on+a+ladder+and+painting+a+house.')
     page.select_option('#beam', '1')

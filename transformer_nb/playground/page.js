@@ -781,9 +781,9 @@ function drawHonest() { // three lines, whatever came of it
 const MOST_GONE = 8 // of the dropped, the likeliest that are shown
 
 function drawStep() {
-  const {model, text, off, beam: beam_size, alpha} = state
+  const {model, text, off, force: prefix, beam: beam_size, alpha} = state
   const found = scene && !busy
-    && ask('steps', {model, text, beam_size, alpha, broken: asBroken(off)})
+    && ask('steps', {model, text, beam_size, alpha, prefix, broken: asBroken(off)})
   const {steps, best, greedy} = latest('steps', found || undefined) ?? {steps: []}
   const n = scene ? steps.length : 0, last = Math.min(state.step, n)
   Object.assign($('step'), {max: Math.max(n, 1), value: last})

@@ -128,17 +128,19 @@ function* worth({model: key, text, ids}) { // -> by head: what log p of the ids 
   return deltas
 }
 
-function* steps({model: key, text, beam_size = 4, alpha = 0.6, broken}) {
+function* steps({model: key, text, beam_size = 4, alpha = 0.6, prefix = [], broken}) {
   const found = find(key), {tokenizer, model} = found, {src} = source(found, text)
   if (!strip(text)) return {steps: [], best: null, greedy: null}
-  const running = search(model, src, {beam_size, alpha}, new Run(broken)), shown = []
+  const searching = size =>
+    search(model, src, {beam_size: size, alpha, prefix}, new Run(broken))
+  const running = searching(beam_size), shown = []
   let step = running.next()
   for (; !step.done; step = running.next()) {
     shown.push(showStep(step.value, tokenizer, alpha))
     yield
   }
   const [best] = step.value
-  const [greedy] = yield* search(model, src, {beam_size: 1, alpha}, new Run(broken))
+  const [greedy] = yield* searching(1)
   const show = ({ids, score, logProbs}) =>
     ({text: tokenizer.text(ids), ids, score, log_prob: sum(logProbs)})
   return {steps: shown, best: show(best), greedy: show(greedy)}
