@@ -3,19 +3,21 @@
 
     python benchmarks/bench.py --out FILE [--parts PART,PART] [--models FOLDER,FOLDER] ...
 
-The allocator and the threads belong to a whole process, so every measurement runs in a
-process of its own. In a line, `memory_kept` says whether freed memory was kept, as
-`accelerate` does for the commands; `processes` is the number of processes, and `threads`
-that of the threads of each.
+Lines that FILE has of other machines, or of other parts, stay. The allocator and the
+threads belong to a whole process, so every measurement runs in a process of its own. In a
+line, `memory_kept` says whether freed memory was kept, as `accelerate` does for the
+commands; `processes` is the number of processes, and `threads` that of the threads of each.
 """
 import json, os, subprocess, sys
 from argparse import ArgumentParser
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice, product
+from multiprocessing import get_context
 from pathlib import Path
 from shutil import which
 from statistics import quantiles
@@ -53,6 +55,7 @@ WIDE = dict(
     n_decoder_layers=3,
     dropout=0.1)
 SIZES = dict(tiny={}, d512=WIDE) # beside the preset tiny
+BATCH_TOKENS = dict(tiny=4096, d512=1024) # at most, on either side
 GROWTH = dict(
     length=(32, 64, 128, 256, 512),
     width=(64, 128, 256, 512),
@@ -60,12 +63,28 @@ GROWTH = dict(
     batch=(2, 4, 8, 16, 32),
     vocabulary=(1000, 2000, 4000, 8000, 16000))
 BEAMS = (1, 2, 4, 8, 16)
-OUR_DECODERS = ('ours', "ours, CTranslate2's rule")
-DECODERS = (
-    *OUR_DECODERS,
+EACH = dict(inter_threads=2, intra_threads=1) # threads of CTranslate2: one for each batch
+SHARED = dict(inter_threads=1, intra_threads=2) # or both for every operation
+OUR_DECODERS = {
+    'ours': {},
+    'ours, one thread': dict(threads=1),
+    'ours, two processes': dict(threads=1, processes=2),
+    "ours, CTranslate2's rule": dict(early=True)}
+THEIR_DECODERS = {
+    'CTranslate2': SHARED,
+    'CTranslate2, one thread': dict(inter_threads=1, intra_threads=1),
+    'CTranslate2, one thread each': EACH,
+    'CTranslate2, one thread each, patience 2': EACH | dict(patience=2),
+    'CTranslate2, one thread each, patience 5': EACH | dict(patience=5),
+    'CTranslate2, one thread each, patience 10': EACH | dict(patience=10),
+    'CTranslate2, one thread each, 8 bits': EACH | dict(compute_type='int8')}
+DECODERS = tuple(OUR_DECODERS | THEIR_DECODERS)
+WIDE_DECODERS = (
+    'ours',
+    'ours, two processes',
     'CTranslate2',
-    'CTranslate2, patience 10',
-    'CTranslate2, one thread each')
+    'CTranslate2, one thread each',
+    'CTranslate2, one thread each, 8 bits')
 CPU = torch.device('cpu')
 
 # A model and its training
@@ -141,7 +160,7 @@ def by_other_library(model):
         with mock.patch('transformer_nb.fast.USE_ONEDNN', use): step(group)
     return other
 
-def variants(n, size, **options):
+def variants(n, size, round, **options): # in every round all take turns
     "Ours beside itself with one thing changed: a row for each"
     ours, batches = load_task(size, **options)
     def copy(): return deepcopy(ours)
@@ -173,16 +192,19 @@ def one_batch(size, **options):
 def plain_attention(q, k, v, mask): # the fused kernel hides its products
     return scaled_dot_product_attention(q, k, v, mask)[0]
 
+def fastest(func, n): # seconds: a limit is what the machine can do, not what it often does
+    return min(interleave({'it': lambda _: func()}, range(n + 2))['it'])
+
 def square_rate(n): # FLOP/s of a large product, by the faster library
     square = torch.randn(2048, 2048)
     libraries = [torch.matmul]
     if HAS_ONEDNN: libraries.append(by_onednn)
-    seconds = [seconds_of(partial(multiply, square, square), n) for multiply in libraries]
+    seconds = [fastest(partial(multiply, square, square), n) for multiply in libraries]
     return 2*2048**3 / min(seconds)
 
 def bandwidth(n): # bytes read or written per second
     x, y = torch.ones(2**26), torch.ones(2**26)
-    return 2*x.nbytes / seconds_of(lambda: y.copy_(x), n)
+    return 2*x.nbytes / fastest(lambda: y.copy_(x), n)
 
 def limit(n, **options):
     "What a step computes and moves, and how fast this machine is at both: one row"
@@ -292,28 +314,44 @@ def english_sentences(corpus, n): # of the test set
     pairs = load_corpus(corpus, 'en', 'de')['test'][:n]
     return [source for source, _ in pairs]
 
-def our_translator(system, folder):
+def our_translator(folder, threads=None, early=False):
     "A function that gives the token ids of the best translation of each text"
+    if threads: torch.set_num_threads(threads)
     ours = Translator(folder, CPU, penalty=power_penalty)
     def best(texts): return [found[0].ids for found in ours.search(texts)]
-    if system == 'ours': return best
+    if not early: return best
     ours.options['n_best'] = 4
     def stop(beams, n): # once as many hypotheses have ended as there are beams
         return (beams.best_scores > -torch.inf).all(1) | (beams.limits == n)
     return mock.patch.object(Beams, 'done', stop)(best)
 
-def ctranslate2_engine(system, folder):
+def start_worker(folder, threads): # of several processes, each with its own translator
+    global best_of_worker
+    best_of_worker = our_translator(folder, threads)
+
+def work(texts): return best_of_worker(texts)
+
+def in_processes(folder, threads, processes):
+    "The same by several processes; each gets every second of the texts, longest first"
+    pool = ProcessPoolExecutor(processes, get_context('spawn'), start_worker,
+                               (folder, threads))
+    def best(texts):
+        longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        shares = [longest_first[i::processes] for i in range(processes)]
+        shares = [share for share in shares if share]
+        found = pool.map(work, [[texts[i] for i in share] for share in shares])
+        ids = [None] * len(texts)
+        for share, rows in zip(shares, found):
+            for i, row in zip(share, rows): ids[i] = row
+        return ids
+    return best
+
+def their_translator(folder, patience=1, compute_type='float32', **threads):
+    "The same by CTranslate2, with our weights and our tokens"
     import ctranslate2
-    n = torch.get_num_threads()
-    threads = dict(inter_threads=1, intra_threads=n)
-    if 'one thread' in system: threads = dict(inter_threads=n, intra_threads=1)
     with TemporaryDirectory() as d:
         tnb_export(folder, f'{d}/model')
-        return ctranslate2.Translator(f'{d}/model', compute_type='float32', **threads)
-
-def their_translator(system, folder):
-    "The same by CTranslate2, with our weights and our tokens"
-    engine = ctranslate2_engine(system, folder)
+        engine = ctranslate2.Translator(f'{d}/model', compute_type=compute_type, **threads)
     _, bpe = load_model(folder)
     library = bpe.tokenizer
     def best(texts):
@@ -322,7 +360,7 @@ def their_translator(system, folder):
             [[library.id_to_token(i) for i in ids] for ids in rows],
             beam_size=4,
             length_penalty=0.6,
-            patience=10 if 'patience' in system else 1,
+            patience=patience,
             batch_type='tokens',
             max_batch_size=4096,
             max_decoding_length=max(len(ids) for ids in rows) + 50)
@@ -331,8 +369,10 @@ def their_translator(system, folder):
     return best
 
 def translator(system, folder):
-    make = our_translator if system in OUR_DECODERS else their_translator
-    return make(system, folder)
+    if system in THEIR_DECODERS: return their_translator(folder, **THEIR_DECODERS[system])
+    settings = OUR_DECODERS[system]
+    make = in_processes if 'processes' in settings else our_translator
+    return make(folder, **settings)
 
 def decoding(round, system, folder, wide, sentences, corpus): # systems take turns by rounds
     "All sentences at once, then one at a time; if `wide`, by the widened model: one row"
@@ -342,14 +382,14 @@ def decoding(round, system, folder, wide, sentences, corpus): # systems take tur
     with TemporaryDirectory() as d:
         save_model(d, model, tokenizer)
         translate = translator(system, d)
-    ids = translate(texts) # warms up, too
-    single = interleave({system: translate}, [[text] for text in texts[:102]])
-    whole = interleave({system: translate}, [texts]*2, warm_up=0)
+        ids = translate(texts) # warms up, too; the folder is read
+    single = interleave({system: translate}, [[text] for text in texts[:52]])
+    [seconds] = interleave({system: translate}, [texts], warm_up=0)[system]
     return [dict(
         folder=Path(folder).name,
         d_model=model.config.d_model,
         tokens=sum(len(row) for row in ids),
-        seconds=min(whole[system]),
+        seconds=seconds,
         latency=quantiles(single[system], n=10),
         ids=ids)]
 
@@ -414,15 +454,15 @@ def failure(stderr): # in one line
     hint = '; the peers come with: pip install transformer_nb[bench]'
     return message + hint if missing else message
 
-def in_own_process(part, options, threads, processes=1, memory_kept=True):
-    "The rows of a measurement, with everything that it depends on"
+def in_own_process(part, options, processes=1, memory_kept=True):
+    "The rows of a measurement, with everything that it depends on; two threads in all"
     launch = []
     if processes > 1:
         launch = ['-m', 'torch.distributed.run', '--standalone']
         launch.append(f'--nproc_per_node={processes}')
     order = json.dumps([part, memory_kept, options])
     environment = {k: v for k, v in os.environ.items() if k != 'GOMP_SPINCOUNT'}
-    environment['OMP_NUM_THREADS'] = str(threads // processes)
+    environment['OMP_NUM_THREADS'] = str(2 // processes)
     done = subprocess.run([sys.executable, *launch, __file__, 'measure', order],
                           capture_output=True, text=True, env=environment)
     if done.returncode: raise InputError(f'{part}: {failure(done.stderr)}')
@@ -457,22 +497,25 @@ def corpus_here():
     return 'multi30k' if found.exists() else 'mini'
 
 def decoding_options(o, folders, corpus):
-    models = [(folder, False) for folder in folders] + [(folders[0], True)]
-    shared = dict(sentences=o.sentences, corpus=corpus)
-    return [dict(round=i, system=system, folder=folder, wide=wide) | shared
-            for (folder, wide), i, system in product(models, range(o.rounds), DECODERS)]
+    "The wide model, which is slow, gets a quarter of the sentences"
+    models = [(folder, False, o.sentences, DECODERS) for folder in folders]
+    models.append((folders[0], True, o.sentences // 4, WIDE_DECODERS))
+    return [dict(round=i, system=system, folder=folder, wide=wide, sentences=n)
+            | dict(corpus=corpus) for folder, wide, n, systems in models
+            for i, system in product(range(o.rounds), systems)]
 
 def jobs(o):
     "Every measurement asked for: its part, its options, and the settings of its process"
     wanted, sizes = o.parts.split(','), parse_sizes(o.sizes)
     check_known(wanted, PARTS)
     corpus, folders = o.corpus or corpus_here(), o.models.split(',')
-    shared = dict(corpus=corpus, batch_tokens=o.batch_tokens)
-    sized = [dict(n=n, size=size) | shared for size, n in sizes.items()]
+    sized = [dict(n=n, size=size, corpus=corpus,
+                  batch_tokens=o.batch_tokens or BATCH_TOKENS[size])
+             for size, n in sizes.items()]
     first = dict(folder=folders[0], corpus=corpus)
     options = dict(
         training=[x | dict(round=i) for x in sized for i in range(o.rounds)],
-        variants=sized,
+        variants=[sized[0] | dict(round=i) for i in range(o.rounds)],
         limit=sized,
         parts=sized,
         growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
@@ -486,9 +529,9 @@ def jobs(o):
     return found
 
 def check_least(o):
-    for name, least in dict(threads=2, n=1, batch_tokens=1, sentences=4, rounds=2).items():
+    for name, least in dict(n=1, batch_tokens=1, sentences=16, rounds=2).items():
         value = getattr(o, name)
-        if value >= least: continue
+        if value is None or value >= least: continue
         raise InputError(f'--{name} is {value}; it must be at least {least}')
 
 def count_same_output(row, ours):
@@ -496,44 +539,58 @@ def count_same_output(row, ours):
     ids = row.pop('ids')
     row['same_output'] = sum(a == b for a, b in zip(ids, ours))
 
+def lines_to_keep(out, parts): # of other machines, or of parts that are not measured now
+    lines = out.read_text(encoding='utf8').splitlines(True) if out.exists() else []
+    here = provenance()['hardware']
+    rows = [json.loads(line) for line in lines]
+    kept = [line for line, row in zip(lines, rows)
+            if row['hardware'] != here or row['part'] not in parts]
+    if lines: print(f'{out}: {len(kept)} lines stay, {len(lines) - len(kept)} '
+                    'of this machine are replaced at the end', flush=True)
+    return kept
+
 @command
 def bench(o):
     check_least(o)
     todo = jobs(o)
+    kept = lines_to_keep(o.out, o.parts.split(','))
+    unfinished = o.out.with_name(o.out.name + '.unfinished')
     rows, first_ids = [], {} # token ids that a model found first, which is by our search
     for i, (part, options, settings) in enumerate(todo, 1):
         shown = [f'{name} {value}' for name, value in (options | settings).items()]
         print(f'{i} of {len(todo)}:', part, *shown, flush=True)
-        rows += in_own_process(part, options, o.threads, **settings)
+        rows += in_own_process(part, options, **settings)
         if part == 'decoding':
             model = options['folder'], options['wide']
             ours = first_ids.setdefault(model, rows[-1]['ids'])
             count_same_output(rows[-1], ours)
         lines = [json.dumps(row) + '\n' for row in rows]
-        write_atomically(o.out, ''.join(lines).encode())
+        write_atomically(unfinished, ''.join(lines).encode())
+    write_atomically(o.out, ''.join(kept + lines).encode())
+    unfinished.unlink()
 
 OPTIONS = dict(
     parts=('training,variants,limit,parts,growth,beams,decoding',
            'what is measured (%(default)s); also memory, which is left out by default'),
-    sizes=('tiny:8,d512:4',
+    sizes=('tiny:30,d512:30',
            'models to train, each with the number of steps timed per round (%(default)s)'),
     models=('nbs/models/multi30k-en-de',
             'folders of models that translate English to German (%(default)s); '
             'the first is also measured four times as wide'),
     corpus=(None, 'multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)'),
-    threads=(2, 'threads of all processes together (%(default)s)'),
     n=(5, 'number of timed calls where cost grows (%(default)s)'),
-    batch_tokens=(4096, 'maximum tokens per batch on either side (%(default)s)'),
+    batch_tokens=(None, 'maximum tokens per batch on either side (4,096 at tiny, '
+                        '1,024 at d512)'),
     sentences=(1000, 'number of sentences to translate (%(default)s)'),
-    rounds=(2, 'number of rounds of training and of decoding (%(default)s)'),
+    rounds=(5, 'number of rounds of training and of decoding (%(default)s)'),
     translations=(100_000, 'sentences to translate in the part memory (%(default)s)'))
 
 def main():
     if sys.argv[1:2] == ['measure']: return measure(*json.loads(sys.argv[2]))
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--out', required=True, help='file to write')
+    parser.add_argument('--out', required=True, type=Path, help='file to write')
     for name, (default, text) in OPTIONS.items():
-        kind = int if isinstance(default, int) else str
+        kind = int if isinstance(default, int) or name == 'batch_tokens' else str
         parser.add_argument(f'--{name}', type=kind, default=default, help=text)
     bench(parser.parse_args())
 

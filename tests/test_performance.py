@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb import performance
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import PAD
+from transformer_nb.core import PAD, provenance
 from transformer_nb.data import make_batch
 from transformer_nb.fast import HAS_ONEDNN, accelerate
 from transformer_nb.grammar import mini_corpus
@@ -62,8 +62,8 @@ def test_turns(systems, batches, warm_up):
 
 def test_compared():
     first, second = compared(dict(ours=[1., 2., 4.], theirs=[2., 2., 2.]), [10, 20, 80])
-    assert first == dict(system='ours', tokens_per_second=10., ratio=[1., 1., 1.])
-    assert second == dict(system='theirs', tokens_per_second=10., ratio=[0.5, 1., 2.])
+    assert first == dict(system='ours', tokens_per_second=10., ratio=1.)
+    assert second == dict(system='theirs', tokens_per_second=10., ratio=1.)
 
 # Peers
 
@@ -232,9 +232,17 @@ def test_bench_without_peers(tmp_path):
 def test_bench(tmp_path):
     pytest.importorskip('transformers')
     out = tmp_path/'out'
+    here = provenance()['hardware']
+    elsewhere = dict(hardware='another', part='limit')
+    other_part = dict(hardware=here, part='growth')
+    before = dict(hardware=here, part='limit')
+    rows = [elsewhere, before, other_part]
+    out.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     done = bench('--out', out, '--parts', 'limit', *SHORT)
     assert done.returncode == 0, done.stderr
-    [row] = [json.loads(line) for line in out.read_text().splitlines()]
+    assert '2 lines stay, 1 of this machine' in done.stdout
+    *kept, row = [json.loads(line) for line in out.read_text().splitlines()]
+    assert kept == [elsewhere, other_part] and [out] == list(tmp_path.iterdir())
     assert row['torch'] == torch.__version__
     assert row['hardware'].endswith(f', {os.cpu_count()} cores') and row['commit']
     assert (row['corpus'], row['threads'], row['memory_kept']) == ('mini', 2, True)
@@ -246,7 +254,7 @@ def test_two_processes():
     pytest.importorskip('transformers')
     from bench import in_own_process
     options = dict(n=2, round=0, size='tiny', corpus='mini', batch_tokens=128)
-    rows = in_own_process('training', options, threads=2, processes=2, memory_kept=False)
+    rows = in_own_process('training', options, processes=2, memory_kept=False)
     assert [r['system'] for r in rows] == ['ours', 'torch', 'Marian']
     for r in rows:
         assert r['logit_difference'] < 1e-4 and r['tokens_per_second'] > 0
@@ -266,12 +274,15 @@ def small_bench():
     corpus = dict(train=pairs, test=pairs[:4])
     changes = dict(load_corpus=lambda *_: corpus, which=lambda _: None, BEAMS=(1, 4))
     shorter = mock.patch.dict(bench.GROWTH, length=(8, 64))
+    threads = torch.get_num_threads()
     with shorter, mock.patch.multiple(bench, **changes): yield bench
+    torch.set_num_threads(threads)
 
 def test_parts_of_training(small_bench):
     rows = small_bench.training(2, round=0, **TASK)
     assert [r['system'] for r in rows] == ['ours', 'torch', 'Marian']
-    ours, dropout, projections, library, *adams = small_bench.variants(2, **TASK)
+    rows = small_bench.variants(2, round=0, **TASK)
+    ours, dropout, projections, library, *adams = rows
     assert ours['system'] == 'ours'
     assert dropout['system'] == 'nn.Dropout'
     assert projections['system'] == 'three projections'
@@ -295,10 +306,12 @@ def test_part_decoding(small_bench):
         assert row['d_model'] == (512 if wide else 128) and row['folder'] == FOLDER.name
         assert len(row['ids']) == 4
         return row['ids']
-    ours, *others = [decode(system) for system in small_bench.DECODERS]
-    assert len(others) == 4
-    assert ours == others[2] # CTranslate2 that is as patient as ours
+    found = {system: decode(system) for system in small_bench.DECODERS}
+    patient = found['CTranslate2, one thread each, patience 10']
+    ours = found['ours']
+    assert ours == found['ours, one thread'] == found['ours, two processes'] == patient
     assert ours == decode('ours', wide=True)
+    assert set(small_bench.WIDE_DECODERS) <= set(found)
 
 def test_variants_differ_in_one_class():
     from bench import exchanged
