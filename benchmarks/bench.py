@@ -16,14 +16,15 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice, product
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from shutil import which
-from statistics import quantiles
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from unittest import mock
 import torch
+import transformer_nb
 from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
@@ -34,11 +35,10 @@ from transformer_nb.data import Batch, TokenBatches, encode_pairs
 from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.distributed import process_group, rank, world_size
 from transformer_nb.export import tnb_export
-from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, FusedAttention,
-                                 accelerate, by_onednn, keep_freed_memory)
+from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
+                                 by_onednn, keep_freed_memory, plain)
 from transformer_nb.layer_types import PeakMemory
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import adam
 from transformer_nb.performance import (Marian, OpCounter, TorchTransformer, compared,
                                         interleave, product_seconds, seconds_of,
@@ -63,28 +63,34 @@ GROWTH = dict(
     batch=(2, 4, 8, 16, 32),
     vocabulary=(1000, 2000, 4000, 8000, 16000))
 BEAMS = (1, 2, 4, 8, 16)
-EACH = dict(inter_threads=2, intra_threads=1) # threads of CTranslate2: one for each batch
-SHARED = dict(inter_threads=1, intra_threads=2) # or both for every operation
+SHARED = dict(inter_threads=1, intra_threads=2) # CTranslate2: all threads in each operation
+EACH = dict(inter_threads=2, intra_threads=1, batch_tokens=1024) # or one for each batch
 OUR_DECODERS = {
     'ours': {},
-    'ours, one thread': dict(threads=1),
     'ours, two processes': dict(threads=1, processes=2),
+    'ours, one thread': dict(threads=1),
     "ours, CTranslate2's rule": dict(early=True)}
 THEIR_DECODERS = {
     'CTranslate2': SHARED,
-    'CTranslate2, one thread': dict(inter_threads=1, intra_threads=1),
     'CTranslate2, one thread each': EACH,
+    'CTranslate2, one thread': dict(inter_threads=1, intra_threads=1),
+    'CTranslate2, one thread each, larger batches': EACH | dict(batch_tokens=4096),
+    'CTranslate2, one thread each, memory as it is': EACH,
     'CTranslate2, one thread each, patience 2': EACH | dict(patience=2),
     'CTranslate2, one thread each, patience 5': EACH | dict(patience=5),
     'CTranslate2, one thread each, patience 10': EACH | dict(patience=10),
     'CTranslate2, one thread each, 8 bits': EACH | dict(compute_type='int8')}
-DECODERS = tuple(OUR_DECODERS | THEIR_DECODERS)
 WIDE_DECODERS = (
     'ours',
-    'ours, two processes',
     'CTranslate2',
-    'CTranslate2, one thread each',
-    'CTranslate2, one thread each, 8 bits')
+    'ours, two processes',
+    'CTranslate2, one thread each')
+DECODERS = (
+    *WIDE_DECODERS,
+    'ours, one thread',
+    'CTranslate2, one thread',
+    "ours, CTranslate2's rule",
+    *[name for name in THEIR_DECODERS if name.startswith('CTranslate2, one thread each, ')])
 CPU = torch.device('cpu')
 
 # A model and its training
@@ -116,9 +122,9 @@ def stepper(model, make_optimizer=partial(adam, fused=True), compile=False):
         train_step(network, optimizer, mine, 1e-4, label_smoothing=0.1, n_tokens=n_tokens)
     return step
 
-def first_groups(batches, n):
+def first_groups(batches, n, epoch):
     "The first n groups of batches, each with a batch for every process"
-    groups = islice(batch_groups(batches, world_size()), n)
+    groups = islice(batch_groups(batches, world_size(), epoch), n)
     return [[batches.batch(rows) for rows in group] for _, _, group in groups]
 
 def target_tokens(groups): # of each group
@@ -131,10 +137,11 @@ def logits_of(model, batch): # at real positions
     return model.eval()(batch.src, batch.tgt)[batch.labels != PAD]
 
 def training(n, size, round, **options): # in every round the arrangements take turns
-    "Ours and two peers take turns at n steps, after six in which the heap finds its size"
+    "Ours and, in one process, two peers take turns at n steps, after six that warm up"
     ours, batches = load_task(size, **options)
-    models = dict(ours=ours, torch=TorchTransformer(ours), Marian=Marian(ours))
-    groups = first_groups(batches, n + 6)
+    models = dict(ours=ours)
+    if world_size() == 1: models |= dict(torch=TorchTransformer(ours), Marian=Marian(ours))
+    groups = first_groups(batches, n + 6, round)
     logits = {name: logits_of(model, groups[0][0]) for name, model in models.items()}
     systems = {name: stepper(model) for name, model in models.items()}
     rows = compared(interleave(systems, groups, warm_up=6), target_tokens(groups[6:]))
@@ -170,13 +177,14 @@ def variants(n, size, round, **options): # in every round all take turns
     systems = {
         'ours': stepper(copy()),
         'nn.Dropout': stepper(exchanged(ours, FastDropout, nn.Dropout)),
-        'three projections': stepper(exchanged(ours, FusedAttention, MultiHeadAttention)),
+        'plain layers': stepper(plain(copy())),
         f'products by {library}': by_other_library(copy()),
         'Adam, one parameter at a time': stepper(copy(), one_parameter),
         'Adam, one operation at a time': stepper(copy(), one_operation)}
-    if which('g++'): systems['torch.compile'] = stepper(copy(), compile=True)
-    groups = first_groups(batches, n + 3)
-    return compared(interleave(systems, groups, warm_up=3), target_tokens(groups[3:]))
+    if which('g++'):
+        systems['plain layers, torch.compile'] = stepper(plain(copy()), compile=True)
+    groups = first_groups(batches, n + 6, round)
+    return compared(interleave(systems, groups, warm_up=6), target_tokens(groups[6:]))
 
 # What a step needs, and where its time goes
 
@@ -333,39 +341,39 @@ def work(texts): return best_of_worker(texts)
 
 def in_processes(folder, threads, processes):
     "The same by several processes; each gets every second of the texts, longest first"
-    pool = ProcessPoolExecutor(processes, get_context('spawn'), start_worker,
-                               (folder, threads))
+    pools = [ProcessPoolExecutor(1, get_context('spawn'), start_worker, (folder, threads))
+             for _ in range(processes)]
     def best(texts):
         longest_first = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         shares = [longest_first[i::processes] for i in range(processes)]
-        shares = [share for share in shares if share]
-        found = pool.map(work, [[texts[i] for i in share] for share in shares])
-        ids = [None] * len(texts)
-        for share, rows in zip(shares, found):
-            for i, row in zip(share, rows): ids[i] = row
-        return ids
+        asked = [pool.submit(work, [texts[i] for i in share])
+                 for pool, share in zip(pools, shares) if share]
+        found = {}
+        for share, answer in zip(shares, asked): found.update(zip(share, answer.result()))
+        return [found[i] for i in range(len(texts))]
     return best
 
-def their_translator(folder, patience=1, compute_type='float32', **threads):
+def their_translator(folder, patience=1, compute_type='float32', batch_tokens=4096,
+                     **threads):
     "The same by CTranslate2, with our weights and our tokens"
     import ctranslate2
     with TemporaryDirectory() as d:
         tnb_export(folder, f'{d}/model')
         engine = ctranslate2.Translator(f'{d}/model', compute_type=compute_type, **threads)
     _, bpe = load_model(folder)
-    library = bpe.tokenizer
+    id_of = bpe.tokenizer.get_vocab()
+    piece_of = {i: piece for piece, i in id_of.items()}
     def best(texts):
         rows = bpe.encode_batch(texts)
         found = engine.translate_batch(
-            [[library.id_to_token(i) for i in ids] for ids in rows],
+            [[piece_of[i] for i in ids] for ids in rows],
             beam_size=4,
             length_penalty=0.6,
             patience=patience,
             batch_type='tokens',
-            max_batch_size=4096,
+            max_batch_size=batch_tokens,
             max_decoding_length=max(len(ids) for ids in rows) + 50)
-        hypotheses = [result.hypotheses[0] for result in found]
-        return [[library.token_to_id(piece) for piece in pieces] for pieces in hypotheses]
+        return [[id_of[piece] for piece in result.hypotheses[0]] for result in found]
     return best
 
 def translator(system, folder):
@@ -383,13 +391,13 @@ def decoding(round, system, folder, wide, sentences, corpus): # systems take tur
         save_model(d, model, tokenizer)
         translate = translator(system, d)
         ids = translate(texts) # warms up, too; the folder is read
-    single = interleave({system: translate}, [[text] for text in texts[:52]])
-    [seconds] = interleave({system: translate}, [texts], warm_up=0)[system]
+    single = interleave({system: translate}, [[text] for text in texts[:32]])
+    whole = interleave({system: translate}, [texts]*3, warm_up=0)
     return [dict(
         folder=Path(folder).name,
         d_model=model.config.d_model,
         tokens=sum(len(row) for row in ids),
-        seconds=seconds,
+        seconds=median(whole[system]),
         latency=quantiles(single[system], n=10),
         ids=ids)]
 
@@ -471,7 +479,7 @@ def in_own_process(part, options, processes=1, memory_kept=True):
 
 # The command
 
-ARRANGEMENTS = ( # of a training
+ARRANGEMENTS = ( # of a training; the last one at the first size alone
     dict(memory_kept=False),
     dict(memory_kept=True),
     dict(memory_kept=True, processes=2))
@@ -502,7 +510,7 @@ def decoding_options(o, folders, corpus):
     models.append((folders[0], True, o.sentences // 4, WIDE_DECODERS))
     return [dict(round=i, system=system, folder=folder, wide=wide, sentences=n)
             | dict(corpus=corpus) for folder, wide, n, systems in models
-            for i, system in product(range(o.rounds), systems)]
+            for i in range(o.rounds) for system in (systems[::-1] if i % 2 else systems)]
 
 def jobs(o):
     "Every measurement asked for: its part, its options, and the settings of its process"
@@ -522,11 +530,13 @@ def jobs(o):
         beams=[dict(n=2) | first],
         decoding=decoding_options(o, folders, corpus),
         memory=[dict(translations=o.translations, sentences=o.sentences) | first])
-    found = []
-    for part in wanted:
-        settings = ARRANGEMENTS if part == 'training' else [{}]
-        found += [(part, *job) for job in product(options[part], settings)]
-    return found
+    return [(part, x, settings) for part in wanted for x in options[part]
+            for settings in settings_of(part, x)]
+
+def settings_of(part, options): # of the processes that measure it
+    if part == 'training': return ARRANGEMENTS[:2 if options['size'] == 'd512' else 3]
+    as_it_is = 'memory as it is' in options.get('system', '')
+    return [dict(memory_kept=False)] if as_it_is else [{}]
 
 def check_least(o):
     for name, least in dict(n=1, batch_tokens=1, sentences=16, rounds=2).items():
@@ -549,8 +559,14 @@ def lines_to_keep(out, parts): # of other machines, or of parts that are not mea
                     'of this machine are replaced at the end', flush=True)
     return kept
 
+def check_package(): # what is measured must be the code of this commit
+    here, package = Path(__file__), Path(transformer_nb.__file__)
+    if here.resolve().parents[1] == package.resolve().parents[1]: return
+    raise InputError(f'{package.parent} would be measured, which is not beside {here}')
+
 @command
 def bench(o):
+    check_package()
     check_least(o)
     todo = jobs(o)
     kept = lines_to_keep(o.out, o.parts.split(','))
@@ -570,8 +586,7 @@ def bench(o):
     unfinished.unlink()
 
 OPTIONS = dict(
-    parts=('training,variants,limit,parts,growth,beams,decoding',
-           'what is measured (%(default)s); also memory, which is left out by default'),
+    parts=(','.join(PARTS), 'what is measured (%(default)s)'),
     sizes=('tiny:30,d512:30',
            'models to train, each with the number of steps timed per round (%(default)s)'),
     models=('nbs/models/multi30k-en-de',
@@ -583,7 +598,7 @@ OPTIONS = dict(
                         '1,024 at d512)'),
     sentences=(1000, 'number of sentences to translate (%(default)s)'),
     rounds=(5, 'number of rounds of training and of decoding (%(default)s)'),
-    translations=(100_000, 'sentences to translate in the part memory (%(default)s)'))
+    translations=(50_000, 'sentences to translate in the part memory (%(default)s)'))
 
 def main():
     if sys.argv[1:2] == ['measure']: return measure(*json.loads(sys.argv[2]))
