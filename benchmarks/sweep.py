@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Short trainings that choose the recipe of chapter 15, on validation data alone.
 
-    python benchmarks/sweep.py --out sweep.jsonl --minutes 12 --processes 2
+    python benchmarks/sweep.py --out recipes.jsonl --minutes 12 --processes 2
 
 Every recipe gets the same processor minutes: its steps are counted from the time of its
 first ones. A line of the file has the recipe, its steps and what the validation set says.
@@ -23,11 +23,13 @@ from transformer_nb.evaluation import score
 from transformer_nb.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss
+from transformer_nb.since_2017 import adamw
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import valid_loss
 
 START = dict(vocab_size=6000, batch_tokens=1024, lr=3e-3, warmup=1000, dropout=0.2,
-             schedule='linear', bpe_dropout=0., r_drop=0., d_ff=256, label_smoothing=0.1)
+             schedule='linear', bpe_dropout=0., r_drop=0., d_ff=256, label_smoothing=0.1,
+             weight_decay=0.)
 RECIPES = {
     'start': {},
     'inverse square root': dict(schedule='inverse sqrt', lr=5e-3),
@@ -40,7 +42,8 @@ RECIPES = {
     'd_ff 512': dict(d_ff=512),
     'BPE-dropout 0.1': dict(bpe_dropout=0.1),
     'BPE-dropout 0.05': dict(bpe_dropout=0.05),
-    'R-Drop 1': dict(r_drop=1.)}
+    'R-Drop 1': dict(r_drop=1.),
+    'weight decay 0.1': dict(weight_decay=0.1)}
 N_TIMED = 40    # steps whose median time says how many fit
 N_ENCODINGS = 8 # by BPE-dropout; epoch n uses number n modulo 8
 
@@ -127,7 +130,8 @@ def build(recipe, vocab_size):
     config = TransformerConfig.tiny(vocab_size, dropout=recipe['dropout'],
                                     d_ff=recipe['d_ff'], max_len=256)
     model = accelerate(Transformer(config)).to(default_device())
-    return model, adam(model, fused=True)
+    if not recipe['weight_decay']: return model, adam(model, fused=True)
+    return model, adamw(model, recipe['weight_decay'], fused=True)
 
 def train(name, changes, corpus, minutes, n_steps=None):
     recipe, start = START | changes, time.process_time()
@@ -167,7 +171,7 @@ def validate(model, tokenizer, pairs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, default=Path('sweep.jsonl'))
+    parser.add_argument('--out', type=Path, default=Path('recipes.jsonl'))
     parser.add_argument('--minutes', type=float, default=12, help='of a processor')
     parser.add_argument('--recipes', nargs='*', default=list(RECIPES), choices=RECIPES)
     parser.add_argument('--processes', type=int, default=2)
