@@ -3,9 +3,10 @@
 
     python benchmarks/sweep.py --out recipes.jsonl --minutes 12 --processes 2
 
-Every recipe gets the same processor minutes: its steps are counted from the time of its
-first ones. A line of the file has the recipe, its steps and what the validation set says.
-A recipe that the file already has is not trained again.
+Every recipe gets the same processor time. The steps of *start* are counted from the time
+of its first ones, or given by --start_steps; another recipe gets as many as cost the same,
+by steps of both in turns. A line of the file has the recipe, its steps and what the
+validation set says. A recipe that the file already has is not trained again.
 """
 import argparse, json, os, time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -13,6 +14,7 @@ from dataclasses import replace
 from math import exp
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 import torch
 from torch.nn import functional as F
 from transformer_nb.core import PAD, default_device, provenance, set_seed, write_atomically
@@ -116,14 +118,22 @@ def take_step(model, optimizer, batch, recipe, lr):
     optimizer.zero_grad()
     return loss
 
-def count_steps(model, optimizer, batches, recipe, minutes):
-    "Steps that fit, by the median time of some with a learning rate of zero"
-    times, stream = [], steps(batches)
+def step_costs(recipes, corpus):
+    "Median processor time of a step with a learning rate of zero; all recipes take turns"
+    trainings = [prepare(recipe, corpus) for recipe in recipes]
+    streams = [steps(batches) for *_, batches in trainings]
+    times = [[] for _ in recipes]
     for _ in range(N_TIMED):
-        batch, start = next(stream), time.process_time()
-        take_step(model, optimizer, batch, recipe, 0.)
-        times.append(time.process_time() - start)
-    return int(60 * minutes / sorted(times)[N_TIMED // 2])
+        for i, (_, model, optimizer, _) in enumerate(trainings):
+            batch, start = next(streams[i]), time.process_time()
+            take_step(model, optimizer, batch, recipes[i], 0.)
+            times[i].append(time.process_time() - start)
+    return [median(x) for x in times]
+
+def count_steps(recipe, corpus, minutes, start_steps):
+    of_start, cost = step_costs([START, recipe], corpus)
+    if start_steps: return int(start_steps * of_start / cost)
+    return int(60 * minutes / cost)
 
 def build(recipe, vocab_size):
     set_seed(0)
@@ -133,15 +143,18 @@ def build(recipe, vocab_size):
     if not recipe['weight_decay']: return model, adam(model, fused=True)
     return model, adamw(model, recipe['weight_decay'], fused=True)
 
-def train(name, changes, corpus, minutes, n_steps=None):
-    recipe, start = START | changes, time.process_time()
+def prepare(recipe, corpus):
+    "A tokenizer, a new model, its optimizer, and batches"
     texts = [text for pair in corpus['train'] for text in pair]
     tokenizer = BPETokenizer.train(texts, recipe['vocab_size'])
     encodings = encode_train(corpus['train'], tokenizer, recipe, 256)
     batches = ManyEncodings(encodings, recipe['batch_tokens'], 0)
-    model, optimizer = build(recipe, tokenizer.vocab_size)
-    n_steps = n_steps or count_steps(model, optimizer, batches, recipe, minutes)
-    model, optimizer = build(recipe, tokenizer.vocab_size)
+    return tokenizer, *build(recipe, tokenizer.vocab_size), batches
+
+def train(name, changes, corpus, minutes, start_steps=None):
+    recipe = START | changes
+    n_steps, start = count_steps(recipe, corpus, minutes, start_steps), time.process_time()
+    tokenizer, model, optimizer, batches = prepare(recipe, corpus)
     set_seed(0)
     n_tokens = 0
     for step, batch in zip(range(1, n_steps + 1), steps(batches)):
@@ -175,7 +188,7 @@ def main():
     parser.add_argument('--minutes', type=float, default=12, help='of a processor')
     parser.add_argument('--recipes', nargs='*', default=list(RECIPES), choices=RECIPES)
     parser.add_argument('--processes', type=int, default=2)
-    parser.add_argument('--n_steps', type=int, help='in place of the minutes')
+    parser.add_argument('--start_steps', type=int, help='of start, in place of the minutes')
     a = parser.parse_args()
     corpus = load_corpus('multi30k', 'en', 'de')
     lines = a.out.read_text(encoding='utf8').splitlines() if a.out.exists() else []
@@ -183,7 +196,8 @@ def main():
     wanted = [name for name in a.recipes if name not in done]
     with ProcessPoolExecutor(a.processes, get_context('spawn'), torch.set_num_threads, (1,),
                              max_tasks_per_child=1) as pool:
-        futures = [pool.submit(train, name, RECIPES[name], corpus, a.minutes, a.n_steps)
+        futures = [pool.submit(train, name, RECIPES[name], corpus, a.minutes,
+                               a.start_steps)
                    for name in wanted]
         for future in as_completed(futures):
             lines.append(json.dumps(future.result(), ensure_ascii=False))
