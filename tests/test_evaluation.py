@@ -11,7 +11,7 @@ from transformer_nb.core import InputError
 from transformer_nb.corpora import load_corpus, read_lines
 from transformer_nb.data import make_batch
 from transformer_nb.evaluation import (moses_lc, paired_bootstrap, paired_test,
-                                       perplexity, score)
+                                       perplexity, score, seeds_bootstrap)
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import valid_loss
@@ -67,10 +67,12 @@ def test_score_with_all_of_it(caplog):
     with caplog.at_level(logging.WARNING):
         scores = score(spoiled(0.1), REFERENCES, **options)
     assert not caplog.records # no warning that the Moses text is tokenised, as it should be
-    assert set(scores) == {'bleu', 'bleu_lc', 'bleu_moses_lc', 'chrf', 'ci', 'signatures'}
-    low, high = scores['ci']
-    assert low < scores['bleu'] < high and high - low < 10
-    assert 'bs:1000|seed:' in scores['signatures']['bleu']
+    assert set(scores) == {'bleu', 'bleu_lc', 'bleu_moses_lc', 'chrf', 'ci', 'ci_moses_lc',
+                           'signatures'}
+    for name, interval in dict(bleu='ci', bleu_moses_lc='ci_moses_lc').items():
+        low, high = scores[interval]
+        assert low < scores[name] < high and high - low < 10
+        assert 'bs:1000|seed:' in scores['signatures'][name]
     assert scores['signatures']['bleu_moses_lc'].count('moses-en') == 1
     assert json.loads(json.dumps(scores)) == scores
     assert score(spoiled(0.1), REFERENCES, **options) == scores
@@ -191,6 +193,40 @@ def test_the_bootstrap_looks_to_both_sides():
     pairs = zip(systems[::2], systems[1::2])
     p = [paired_bootstrap(a, b, REFERENCES, 500)['p'] for a, b in pairs]
     assert sum(x < 0.05 for x in p) <= 3 and 0.3 < sum(p)/20 < 0.8, p
+
+def test_the_interval_of_a_score_is_of_that_score():
+    shouted = [line.upper() for line in spoiled(0.1)]
+    scores = score(shouted, REFERENCES, lang='en', n_bootstrap=1000)
+    assert scores['ci'][1] < 30 < 60 < scores['ci_moses_lc'][0]
+
+def width(result):
+    low, high = result['ci']
+    return high - low
+
+def test_seeds_are_drawn_with_the_sentences():
+    "Equal models add nothing, since all have the same sentences; different ones widen it"
+    one, three = (seeds_bootstrap([spoiled(0.1)] * n, REFERENCES) for n in (1, 3))
+    assert three['mean'] == one['mean']
+    assert width(three) == pytest.approx(width(one), rel=0.2)
+    good, bad = spoiled(0.05), spoiled(0.35)
+    both = seeds_bootstrap([good, bad], REFERENCES, n_samples=400)
+    low, high = (score(lines, REFERENCES)['bleu'] for lines in (bad, good))
+    assert both['mean'] == pytest.approx((low + high) / 2, abs=0.01)
+    # one draw in four has the bad one twice, one the good one twice
+    assert both['ci'][0] < low < high < both['ci'][1]
+
+def test_seeds_with_a_language_have_the_moses_score():
+    systems = [[line.upper() for line in spoiled(0.1, seed)] for seed in range(2)]
+    scores = [score(lines, REFERENCES, lang='en') for lines in systems]
+    for lang, name in ((None, 'bleu'), ('en', 'bleu_moses_lc')):
+        wanted = sum(s[name] for s in scores) / 2
+        found = seeds_bootstrap(systems, REFERENCES, lang, n_samples=10)
+        assert found['mean'] == pytest.approx(wanted, abs=0.01)
+
+def test_seeds_must_be_there_and_complete():
+    with pytest.raises(InputError, match='no translations'): seeds_bootstrap([], REFERENCES)
+    with pytest.raises(InputError, match='199 translations'):
+        seeds_bootstrap([spoiled(0.1), spoiled(0.1)[1:]], REFERENCES)
 
 @pytest.mark.parametrize('test', [paired_test, paired_bootstrap])
 @pytest.mark.parametrize('wrong', ['baseline', 'system'])
