@@ -1,26 +1,24 @@
 #!/usr/bin/env python3
 """Short trainings that choose the recipe of chapter 15, on validation data alone.
 
-    python benchmarks/sweep.py --out recipes.jsonl --minutes 12 --processes 2
+    python benchmarks/sweep.py --out recipes.jsonl --start_steps 4168
+    python benchmarks/sweep.py --out recipes.jsonl --start_steps 13893 --longer
 
-Every recipe gets the same processor time. The steps of *start* are counted from the time
-of its first ones, or given by --start_steps; another recipe gets as many as cost the same,
+Every recipe gets the same processor time: as many steps as cost what those of *start* do,
 by steps of both in turns. A line of the file has the recipe, its steps and what the
 validation set says. A recipe that the file already has is not trained again.
 """
-import argparse, json, os, time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+import argparse, time
 from math import exp
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 import torch
 from torch.nn import functional as F
-from transformer_nb.core import PAD, default_device, provenance, set_seed, write_atomically
+from transformer_nb.core import PAD, default_device, provenance, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import Batch, TokenBatches, encode_pairs
 from transformer_nb.decoding import search
+from transformer_nb.distributed import read_results, run_in_processes, write_results
 from transformer_nb.evaluation import score
 from transformer_nb.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
@@ -46,6 +44,12 @@ RECIPES = {
     'BPE-dropout 0.05': dict(bpe_dropout=0.05),
     'R-Drop 1': dict(r_drop=1.),
     'weight decay 0.1': dict(weight_decay=0.1)}
+BETTER = dict(dropout=0.1)
+LONGER = {
+    'longer': BETTER,
+    'longer, dropout 0.2': BETTER | dict(dropout=0.2),
+    'longer, BPE-dropout 0.1': BETTER | dict(bpe_dropout=0.1),
+    'longer, dropout 0.2, BPE-dropout 0.1': BETTER | dict(dropout=0.2, bpe_dropout=0.1)}
 N_TIMED = 40    # steps whose median time says how many fit
 N_ENCODINGS = 8 # by BPE-dropout; epoch n uses number n modulo 8
 
@@ -130,10 +134,9 @@ def step_costs(recipes, corpus):
             times[i].append(time.process_time() - start)
     return [median(x) for x in times]
 
-def count_steps(recipe, corpus, minutes, start_steps):
+def count_steps(recipe, corpus, start_steps):
     of_start, cost = step_costs([START, recipe], corpus)
-    if start_steps: return int(start_steps * of_start / cost)
-    return int(60 * minutes / cost)
+    return int(start_steps * of_start / cost)
 
 def build(recipe, vocab_size):
     set_seed(0)
@@ -151,9 +154,9 @@ def prepare(recipe, corpus):
     batches = ManyEncodings(encodings, recipe['batch_tokens'], 0)
     return tokenizer, *build(recipe, tokenizer.vocab_size), batches
 
-def train(name, changes, corpus, minutes, start_steps=None):
-    recipe = START | changes
-    n_steps, start = count_steps(recipe, corpus, minutes, start_steps), time.process_time()
+def train(recipe, corpus, start_steps):
+    n_steps = count_steps(recipe, corpus, start_steps)
+    start = time.process_time()
     tokenizer, model, optimizer, batches = prepare(recipe, corpus)
     set_seed(0)
     n_tokens = 0
@@ -163,7 +166,7 @@ def train(name, changes, corpus, minutes, start_steps=None):
     used = (time.process_time() - start) / 60
     found = validate(model.eval(), tokenizer, corpus['valid'])
     parameters = sum(p.numel() for p in model.parameters())
-    return dict(row=name, recipe=recipe, parameters=parameters, steps=n_steps,
+    return dict(recipe=recipe, parameters=parameters, steps=n_steps,
                 target_tokens=n_tokens, minutes=round(used, 1)) | found | provenance()
 
 def validate(model, tokenizer, pairs):
@@ -185,23 +188,19 @@ def validate(model, tokenizer, pairs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--out', type=Path, default=Path('recipes.jsonl'))
-    parser.add_argument('--minutes', type=float, default=12, help='of a processor')
-    parser.add_argument('--recipes', nargs='*', default=list(RECIPES), choices=RECIPES)
+    parser.add_argument('--start_steps', type=int, default=4168, help='steps of start')
+    parser.add_argument('--longer', action='store_true', help='the second stage')
     parser.add_argument('--processes', type=int, default=2)
-    parser.add_argument('--start_steps', type=int, help='of start, in place of the minutes')
     a = parser.parse_args()
     corpus = load_corpus('multi30k', 'en', 'de')
-    lines = a.out.read_text(encoding='utf8').splitlines() if a.out.exists() else []
-    done = {json.loads(line)['row'] for line in lines}
-    wanted = [name for name in a.recipes if name not in done]
-    with ProcessPoolExecutor(a.processes, get_context('spawn'), torch.set_num_threads, (1,),
-                             max_tasks_per_child=1) as pool:
-        futures = [pool.submit(train, name, RECIPES[name], corpus, a.minutes,
-                               a.start_steps)
-                   for name in wanted]
-        for future in as_completed(futures):
-            lines.append(json.dumps(future.result(), ensure_ascii=False))
-            write_atomically(a.out, ('\n'.join(lines) + '\n').encode())
-            print(lines[-1], flush=True)
+    results = read_results(a.out)
+    done = {result['row'] for result in results}
+    jobs = {name: (START | changes, corpus, a.start_steps)
+            for name, changes in (LONGER if a.longer else RECIPES).items()
+            if name not in done}
+    for name, result in run_in_processes(train, jobs, a.processes):
+        results.append(dict(row=name, seed=0) | result)
+        write_results(a.out, results)
+        print(name, result, flush=True)
 
 if __name__ == '__main__': main()
