@@ -44,7 +44,7 @@ RECIPES = {
     'BPE-dropout 0.05': dict(bpe_dropout=0.05),
     'R-Drop 1': dict(r_drop=1.),
     'weight decay 0.1': dict(weight_decay=0.1)}
-BETTER = dict(dropout=0.1)
+BETTER = dict(dropout=0.1, weight_decay=0.1) # by the first stage
 LONGER = {
     'longer': BETTER,
     'longer, dropout 0.2': BETTER | dict(dropout=0.2),
