@@ -22,8 +22,8 @@ from transformer_nb.distributed import read_results, run_in_processes, write_res
 from transformer_nb.evaluation import score
 from transformer_nb.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.optimizer import adam, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss
-from transformer_nb.since_2017 import adamw
+from transformer_nb.optimizer import (
+    adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import valid_loss
 

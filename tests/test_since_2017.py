@@ -19,10 +19,10 @@ from transformer_nb.embedding import PositionalEncoding, positional_encoding
 from transformer_nb.layers import FeedForward, ResidualNorm
 from transformer_nb.model import EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
-from transformer_nb.optimizer import set_lr
+from transformer_nb.optimizer import adamw, set_lr
 from transformer_nb.since_2017 import (
     PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, NoPositions, QKNormAttention,
-    RMSNorm, RotaryAttention, SwiGLU, adamw, build_modern, modernize, replace, rotate,
+    RMSNorm, RotaryAttention, SwiGLU, build_modern, modernize, replace, rotate,
     train_modern, train_since)
 from transformer_nb.distributed import read_results
 from transformer_nb.variations import N_STEPS

@@ -184,6 +184,25 @@ def test_decay_to_zero_in_a_straight_line(tmp_path):
     again.run()
     assert_same_weights(t, again)
 
+def test_weight_decay_shrinks_matrices(tmp_path):
+    "One step with decay is the step without, and a share off every matrix, of no vector"
+    torch.manual_seed(0)
+    start = cpu_state_dict(small())
+    def after_one_step(name, **more):
+        t = run_to_end(tmp_path/name, max_steps=1, warmup_steps=1, lr=0.01, **more)
+        return cpu_state_dict(t.model)
+    plain, decayed = after_one_step('plain'), after_one_step('decayed', weight_decay=0.5)
+    for name, w in plain.items():
+        share = 0.01 * 0.5 if w.dim() > 1 else 0.
+        torch.testing.assert_close(decayed[name], w - share * start[name])
+
+def test_weight_decay_goes_on_after_a_resume(tmp_path):
+    whole = run_to_end(tmp_path/'whole', weight_decay=0.1)
+    run_to_end(tmp_path/'parts', weight_decay=0.1, max_steps=7)
+    again = resumed(tmp_path/'parts', weight_decay=0.1)
+    again.run()
+    assert_same_weights(whole, again)
+
 def test_clipping_limits_the_step(tmp_path):
     t = trainer(tmp_path, max_grad_norm=1e-3, max_steps=2)
     norms, step = [], t.optimizer.step
@@ -342,6 +361,7 @@ def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
     (dict(lr=1e-3), 'lr was 0.005 and is 0.001'),
     (dict(seed=3), 'seed was 0 and is 3'),
     (dict(decay_steps=20), 'decay_steps was None and is 20'),
+    (dict(weight_decay=0.1), 'weight_decay was None and is 0.1'),
     (dict(grad_accum_steps=2), 'batches_per_step was 1 and is 2'),
     (dict(label_smoothing=0.2), 'label_smoothing was 0.1 and is 0.2')])
 def test_resume_refuses_other_settings(change, message, tmp_path):

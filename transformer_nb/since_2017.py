@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['PARTS', 'ROWS_SINCE', 'RMSNorm', 'rotate', 'RotaryAttention', 'NoPositions', 'SwiGLU', 'GroupedQueryAttention',
-           'QKNormAttention', 'ModernAttention', 'adamw', 'replace', 'modernize', 'build_modern', 'train_modern',
-           'train_since']
+           'QKNormAttention', 'ModernAttention', 'replace', 'modernize', 'build_modern', 'train_modern', 'train_since']
 
 # %% ../nbs/20_since_2017.ipynb #s20impor
 import time
@@ -27,7 +26,7 @@ from .fast import accelerate
 from .layers import FeedForward
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
-from .optimizer import adam
+from .optimizer import adam, adamw
 from .text import BPETokenizer
 from .training import batch_groups, train_step
 from .variations import (
@@ -138,19 +137,6 @@ class QKNormAttention(MultiHeadAttention):
 # %% ../nbs/20_since_2017.ipynb #s20mod01
 class ModernAttention(RotaryAttention, QKNormAttention, GroupedQueryAttention):
     "Project for groups, then normalize, then rotate: each `project` asks the next class"
-
-# %% ../nbs/20_since_2017.ipynb #s20adw01
-def adamw(model:nn.Module,
-          weight_decay:float=0.1, # per unit of learning rate; of matrices only
-          **options               # of `torch.optim.AdamW`
-         )->torch.optim.AdamW:
-    "`adam` that also shrinks every matrix at each step (Loshchilov and Hutter, 2019)"
-    weights = list(model.parameters())
-    matrices = [w for w in weights if w.dim() > 1]
-    others = [w for w in weights if w.dim() < 2] # biases, and the weights of norms
-    groups = [dict(params=matrices, weight_decay=weight_decay),
-              dict(params=others, weight_decay=0.)]
-    return torch.optim.AdamW(groups, lr=0., betas=(0.9, 0.98), eps=1e-9, **options)
 
 # %% ../nbs/20_since_2017.ipynb #s20swa01
 def replace(model:nn.Module, # changed in place

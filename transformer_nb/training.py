@@ -28,7 +28,7 @@ from .data import Batch, TokenBatches
 from .distributed import all_gather, all_reduce_sum, rank, world_size
 from .notebook import new_axes
 from .optimizer import (
-    adam, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
+    adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
 
 # %% ../nbs/12_training.ipynb #53ddc553
 def token_loss(model:nn.Module, batch:Batch,
@@ -132,6 +132,7 @@ class TrainingConfig:
     lr: float = 5e-3                 # peak learning rate, reached at the end of the warm-up
     warmup_steps: int = 1000         # steps over which the learning rate rises
     decay_steps: int|None = None     # then it falls straight to 0 here; by default Eq. (3)
+    weight_decay: float|None = None  # decay of matrices, by AdamW; by default plain Adam
     label_smoothing: float = 0.1     # share of each target given to the whole vocabulary
     grad_accum_steps: int = 1        # batches per step, in each process
     max_grad_norm: float|None = None # clip gradients to this norm; by default no clipping
@@ -298,6 +299,10 @@ def _batch_loader(batches:TokenBatches, c:TrainingConfig, p:Progress,
 def _lr_of_step(step:int, c:TrainingConfig)->float:
     if not c.decay_steps: return inverse_sqrt_lr(step, c.lr, c.warmup_steps)
     return linear_lr(step, c.lr, c.warmup_steps, c.decay_steps)
+
+def _new_optimizer(model:nn.Module, weight_decay:float|None)->torch.optim.Optimizer:
+    if weight_decay: return adamw(model, weight_decay, fused=True)
+    return adam(model, fused=True) # all parameters in one pass
 
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     p:Progress,       # gets the number of each step, its place, and its lr
@@ -488,7 +493,7 @@ class TrainingRun:
         self.run_settings = _fixed_settings(config) | (run_settings or {})
         self.valid = [batch.to(self.device) for batch in valid[rank()::world_size()]]
         self.network = wrap_model(model, config)
-        self.optimizer = adam(model, fused=True) # all parameters in one pass
+        self.optimizer = _new_optimizer(model, config.weight_decay)
         self.progress = Progress()
         checkpoints, run = self.folder/'checkpoints', fingerprint(self.run_settings)
         self.checkpoints = Checkpoints(checkpoints, config.average, run)
