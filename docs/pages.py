@@ -410,8 +410,9 @@ def parsing(rows):
 
 def sweep(rows):
     for row in rows:
-        yield {'run': row['row']} | {f'valid loss per sentence after {k}': v for k, v
-                                     in row.items() if k.endswith('tokens')}
+        yield {'run': row['row'], 'steps': row['steps'],
+               'valid loss in nats per sentence': row['nats_per_sentence'],
+               'BLEU, lower-cased Moses': row['bleu_moses_lc']}
 
 def training_speeds(rows):
     "Target tokens per second: the median over the rounds"
@@ -435,7 +436,7 @@ SUMMARIES = {
                        'Mean ± standard deviation over the seeds.'),
     'variations': ('What Table 3 leaves out, and three earlier seeds of it', over_seeds,
                    'Mean ± standard deviation over the seeds.'),
-    'sweep': ('Short runs', sweep, 'One seed each; put together by hand.'),
+    'sweep': ('Which settings help', sweep, 'One seed each, on the validation set.'),
     'performance': ('Training speed', training_speeds,
                     'Target tokens per second, the median over the rounds. Layout is '
                     'processes × threads. The file also has decoding and memory.'),
