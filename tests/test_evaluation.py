@@ -222,6 +222,8 @@ def test_seeds_with_a_language_have_the_moses_score():
         wanted = sum(s[name] for s in scores) / 2
         found = seeds_bootstrap(systems, REFERENCES, lang, n_samples=10)
         assert found['mean'] == pytest.approx(wanted, abs=0.01)
+        signature = scores[0]['signatures'][name]
+        assert found['signature'] == f'{signature}|seeds:2|bs:10|seed:12345'
 
 def test_seeds_must_be_there_and_complete():
     with pytest.raises(InputError, match='no translations'): seeds_bootstrap([], REFERENCES)

@@ -152,16 +152,17 @@ def paired_bootstrap(baseline:list[str],    # translations of one system
 # %% ../nbs/14_evaluation.ipynb #e14seed1
 def seeds_bootstrap(systems:list[list[str]], # translations, one list for each seed
                     references:list[str],    # one for each translation
-                    lang:str|None=None,      # then of `bleu_moses_lc`, otherwise of `bleu`
+                    lang:str|None=None,      # if given, `bleu_moses_lc`; otherwise `bleu`
                     n_samples:int=1000,      # draws
-                   )->dict: # `mean` of the seeds' BLEU, and `ci`, its 95% interval
+                   )->dict: # `mean` of the scores, `ci`, its 95% interval, and `signature`
     "Bootstrap of seeds and sentences together"
     if not systems: raise InputError('there are no translations to score')
-    for lines in systems: _check_lines(references, translations=lines)
+    scores = [score(lines, references, lang) for lines in systems]
+    name, tokenize = 'bleu', '13a'
     if lang:
+        name, tokenize = 'bleu_moses_lc', 'none'
         references = moses_lc(references, lang)
         systems = [moses_lc(lines, lang) for lines in systems]
-    tokenize = 'none' if lang else '13a'
     numbers = np.array([_statistics(lines, references, tokenize) for lines in systems])
 
     def mean_bleu(numbers): # (seeds, sentences, 10)
@@ -174,8 +175,10 @@ def seeds_bootstrap(systems:list[list[str]], # translations, one list for each s
         sentences = rng.integers(len(references), size=len(references))
         means.append(mean_bleu(numbers[seeds][:, sentences]))
     low, high = np.quantile(means, [0.025, 0.975])
+    signature = scores[0]['signatures'][name]
+    signature += f'|seeds:{len(systems)}|bs:{n_samples}|seed:{_SEED}'
     return dict(mean=round(mean_bleu(numbers), 2),
-                ci=[round(float(low), 2), round(float(high), 2)])
+                ci=[round(float(low), 2), round(float(high), 2)], signature=signature)
 
 # %% ../nbs/14_evaluation.ipynb #d020e412
 def perplexity(loss:float # in nats per token, without label smoothing
