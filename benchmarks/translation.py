@@ -80,7 +80,7 @@ def main():
     with ThreadPoolExecutor(a.processes) as pool:
         for _ in pool.map(partial(train, runs=a.runs), RUNS): pass
 
-    places = dict(runs=a.runs, models=a.book/'models')
+    places = {'runs': a.runs, 'nbs/models': a.book/'models'}
     of_run = partial(evaluate, **places)
     first, *others = RUNS
     by_alpha = {alpha: of_run(f'runs/{first}', first, VALID, alpha) for alpha in ALPHAS}
@@ -96,7 +96,7 @@ def main():
     for pair in PAIRS:
         name = best_of({name: valid[name] for name in RUNS if name.startswith(pair)})
         ship(a.runs/name, a.book/'models'/f'multi30k-{pair}')
-        reports.append(of_run(f'models/multi30k-{pair}', name, TEST, alpha))
+        reports.append(of_run(f'nbs/models/multi30k-{pair}', name, TEST, alpha))
     write_results(a.book/'results/translation.jsonl', reports)
 
 if __name__ == '__main__': main()
