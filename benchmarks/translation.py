@@ -19,8 +19,8 @@ from transformer_nb.core import provenance, write_atomically
 from transformer_nb.corpora import corpus_folder
 from transformer_nb.distributed import write_results
 
-RECIPE = ('--dropout 0.1 --weight_decay 0.1 --batch_tokens 1024 --lr 3e-3 '
-          '--warmup_steps 1000 --decay_steps 55000 --max_steps 55000 --weights last '
+RECIPE = ('--dropout 0.2 --weight_decay 0.1 --batch_tokens 1024 --lr 3e-3 '
+          '--warmup_steps 1000 --decay_steps 52200 --max_steps 52200 --weights last '
           '--valid_every 1000 --save_every 1000')
 RUNS = {'en-de-0': ('en', 'de', 0), 'en-de-1': ('en', 'de', 1), 'en-de-2': ('en', 'de', 2),
         'de-en-0': ('de', 'en', 0)}
