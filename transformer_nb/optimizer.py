@@ -30,7 +30,7 @@ def adamw(model:nn.Module,
           weight_decay:float=0.1, # per unit of learning rate; of matrices only
           **options               # of `torch.optim.AdamW`
          )->torch.optim.AdamW:
-    "`adam` that also shrinks every matrix at each step (Loshchilov and Hutter, 2019)"
+    "`adam` that also shrinks every matrix (Loshchilov and Hutter, 2019)"
     weights = list(model.parameters())
     matrices = [w for w in weights if w.dim() > 1]
     others = [w for w in weights if w.dim() < 2] # biases, and the weights of norms
