@@ -15,7 +15,7 @@ help:
 	@echo 'make test      house rules, every chapter, the site, every test'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
-	@echo 'make bench     speed and memory on this machine beside three peers, into nbs/results/performance.jsonl, which chapter 19 reads (two hours)'
+	@echo 'make bench     speed and memory on this machine beside three peers, into nbs/results/performance.jsonl, which chapter 19 reads (one to two hours)'
 	@echo 'make export    clean the notebooks, write the package and README.md from them'
 	@echo 'make outputs   run every chapter and store what it prints'
 	@echo 'make clean     remove what these commands made'

@@ -129,7 +129,8 @@ def step_costs(recipes, corpus):
     times = [[] for _ in recipes]
     for _ in range(N_TIMED):
         for i, (_, model, optimizer, _) in enumerate(trainings):
-            batch, start = next(streams[i]), time.process_time()
+            batch = next(streams[i])
+            start = time.process_time()
             take_step(model, optimizer, batch, recipes[i], 0.)
             times[i].append(time.process_time() - start)
     return [median(x) for x in times]

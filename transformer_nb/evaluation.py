@@ -109,6 +109,9 @@ def _p_value(differences:np.ndarray, measured:float)->float:
     n_as_large = (np.abs(differences) >= abs(measured) - 1e-9).sum() # but for rounding
     return float(n_as_large + 1) / (len(differences) + 1)
 
+def _middle_95(values:list[float])->list[float]: # 95% of the draws lie between
+    return [round(float(x), 2) for x in np.quantile(values, [0.025, 0.975])]
+
 # %% ../nbs/14_evaluation.ipynb #30a7cc31
 def paired_test(baseline:list[str],    # translations of one system
                 system:list[str],      # translations of the other
@@ -143,11 +146,10 @@ def paired_bootstrap(baseline:list[str],    # translations of one system
         drawn = rng.integers(len(references), size=len(references))
         first_bleu = _bleu(first[drawn].sum(0))
         differences.append(_bleu(second[drawn].sum(0)) - first_bleu)
-    low, high = np.quantile(differences, [0.025, 0.975])
     measured = _bleu(second.sum(0)) - _bleu(first.sum(0))
     p = _p_value(differences - np.mean(differences), measured)
     scores['signature'] += f'|bs:{n_samples}|seed:{_SEED}'
-    return scores | dict(ci=[round(float(low), 2), round(float(high), 2)], p=round(p, 4))
+    return scores | dict(ci=_middle_95(differences), p=round(p, 4))
 
 # %% ../nbs/14_evaluation.ipynb #e14seed1
 def seeds_bootstrap(systems:list[list[str]], # translations, one list for each seed
@@ -157,10 +159,12 @@ def seeds_bootstrap(systems:list[list[str]], # translations, one list for each s
                    )->dict: # `mean` of the scores, `ci`, its 95% interval, and `signature`
     "Bootstrap of seeds and sentences together"
     if not systems: raise InputError('there are no translations to score')
-    scores = [score(lines, references, lang) for lines in systems]
-    name, tokenize = 'bleu', '13a'
+    for lines in systems: _check_lines(references, translations=lines)
+    name = 'bleu_moses_lc' if lang else 'bleu'
+    signature = score(systems[0], references, lang)['signatures'][name]
+    tokenize = '13a'
     if lang:
-        name, tokenize = 'bleu_moses_lc', 'none'
+        tokenize = 'none' # it is done here
         references = moses_lc(references, lang)
         systems = [moses_lc(lines, lang) for lines in systems]
     numbers = np.array([_statistics(lines, references, tokenize) for lines in systems])
@@ -174,11 +178,9 @@ def seeds_bootstrap(systems:list[list[str]], # translations, one list for each s
         seeds = rng.integers(len(systems), size=len(systems))
         sentences = rng.integers(len(references), size=len(references))
         means.append(mean_bleu(numbers[seeds][:, sentences]))
-    low, high = np.quantile(means, [0.025, 0.975])
-    signature = scores[0]['signatures'][name]
     signature += f'|seeds:{len(systems)}|bs:{n_samples}|seed:{_SEED}'
-    return dict(mean=round(mean_bleu(numbers), 2),
-                ci=[round(float(low), 2), round(float(high), 2)], signature=signature)
+    return dict(mean=round(mean_bleu(numbers), 2), ci=_middle_95(means),
+                signature=signature)
 
 # %% ../nbs/14_evaluation.ipynb #d020e412
 def perplexity(loss:float # in nats per token, without label smoothing
