@@ -46,6 +46,10 @@ def train(name, runs):
     if (runs/name/'checkpoints').exists(): command += ' --resume'
     call(command, runs=runs)
 
+def minutes(run): # of its training
+    lines = (run/'metrics.jsonl').read_text(encoding='utf8').splitlines()
+    return round(json.loads(lines[-1])['seconds'] / 60, 1)
+
 def evaluate(folder, name, split, alpha=None, **folders):
     "A report of tnb_evaluate, without alpha on greedy search; translations into the runs"
     src, tgt, seed = RUNS[name]
@@ -56,7 +60,8 @@ def evaluate(folder, name, split, alpha=None, **folders):
     which = f'seed {seed}' if folder.startswith('runs') else 'in the book'
     search = f'beam 5, α {alpha}' if alpha else 'greedy'
     row = f'{src.upper()} → {tgt.upper()}, {which}, {split}, {search}'
-    return dict(row=row, command=command) | scores | provenance()
+    about = dict(row=row, command=command, minutes=minutes(folders['runs']/name))
+    return about | scores | provenance()
 
 def ship(run, folder):
     "The weights of a run in half precision, and what tells of its training"
