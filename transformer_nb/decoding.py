@@ -398,7 +398,7 @@ def draw_tokens(logits:Tensor,         # (b, v)
                 uniform:Tensor,        # for each row a random number from 0 to 1 (b,)
                 temperature:float=1.,  # τ, from 1e-6 to 1e6
                 top_k:int|None=None,   # keep the k likeliest tokens
-                top_p:float|None=None, # then the fewest that have at least this probability
+                top_p:float|None=None, # then the fewest that add up to this probability
                )->Tensor:              # ids (b,)
     "The token into whose piece the number falls, when the likeliest tokens lie first"
     v = logits.shape[-1]
@@ -456,7 +456,7 @@ def sample(model:Transformer,         # in evaluation mode
            sentences:list[list[int]], # as for `search`
            temperature:float=1.,      # τ, from 1e-6, which is greedy search, to 1e6
            top_k:int|None=None,       # draw from the k likeliest tokens
-           top_p:float|None=None,     # from the fewest that have at least this probability
+           top_p:float|None=None,     # from the fewest that add up to this probability
            min_len:int=0,             # minimum tokens per output, `</s>` not counted
            generator:torch.Generator|None=None, # on the CPU; None: PyTorch's global one
            batch_tokens:int=4096,     # as for `search`

@@ -283,7 +283,7 @@ def _assemble(models:list[tuple[dict,bytes]] # header and weights of each
     return page
 
 # %% ../nbs/15b_export.ipynb #e15page9
-_MAX_PAGE = 2**29 # characters; no browser reads a longer text
+_MAX_PAGE = 2**29 # characters; Chrome reads no longer text
 
 def export_page(folders:Iterable[str|Path], # model folders
                 out:str|Path):              # file to write; must be new
@@ -294,7 +294,7 @@ def export_page(folders:Iterable[str|Path], # model folders
     models = [_header_and_weights(Path(folder)) for folder in folders]
     size = sum(len(weights) for _, weights in models) * 4 // 3
     if size > _MAX_PAGE:
-        raise InputError(f'{out} would have {size / 1e6:,.0f} MB; browsers read '
+        raise InputError(f'{out} would have {size / 1e6:,.0f} MB; Chrome reads '
                          f'at most {_MAX_PAGE / 1e6:,.0f}')
     write_atomically(out, _assemble(models).encode())
 

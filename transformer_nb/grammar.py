@@ -619,8 +619,8 @@ def mini_corpus(seed:int=0,        # another seed draws other sentences
                 n_valid:int=500,
                 n_test:int=1_000,
                )->dict[str,list[tuple[str,str]]]: # pairs (German, English) of each split
-    """Distinct sentence pairs of 3 to 16 words. What valid and test combine, train never
-    combines, whatever the seed; their words are all in train"""
+    """Distinct sentence pairs of 3 to 16 words. Each pair of valid and test combines
+    something that train never combines, whatever the seed; their words are all in train"""
     rng = Random(seed)
     known = set() # the words of train
     corpus = {}

@@ -109,7 +109,7 @@ def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
 def choose_precision(precision:str,      # 'auto', 'fp32' or 'bf16'
                      device:torch.device
                     )->str:              # 'fp32' or 'bf16'
-    "Raises `InputError` if the device does not have it"
+    "Raises `InputError` for an unknown name, and for bf16 without a CUDA GPU"
     if precision not in ('auto', 'fp32', 'bf16'):
         raise InputError(f'precision is {precision!r}; it must be auto, fp32 or bf16')
     is_gpu = device.type == 'cuda'

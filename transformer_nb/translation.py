@@ -54,7 +54,7 @@ class DataConfig:
 # %% ../nbs/15_translation.ipynb #F86b807d
 @dataclass(frozen=True)
 class RunConfig:
-    "Everything that determines a run, except its folder and a model to start from"
+    "All that determines a run, but for its folder and what else the caller passes in"
     model: TransformerConfig # before the tokenizer is trained, `vocab_size` is a maximum
     data: DataConfig
     training: TrainingConfig
