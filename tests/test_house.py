@@ -85,6 +85,7 @@ VIOLATIONS = [
     ('cells_are_short', plant(LONG)),
     ('cells_are_short', plant('#| exports\n' + 'x = 1\n' * 30, ATTENTION, n=15)),
     ('directives_lead', plant('x = 1\n#| export\ny = 2')),
+    ('names_come_first', plant('#| slow\n[set_seed(i) for i in range(3)]')),
     ('no_star_imports', plant('#| export\nfrom math import *')),
     ('claims_assert', plant('#| claim C04\nprint(1)')),
     ('errors_are_rare', plant('1/0', n=2, outputs=[ERROR])),

@@ -4,11 +4,12 @@ for every violation.
 
     python tools/house.py        # prints them all; exit status 1 where there are any
 """
-import ast, filecmp, os, re, shutil, subprocess, sys
+import ast, builtins, filecmp, os, re, shutil, subprocess, sys
 from collections import Counter, defaultdict
 from configparser import ConfigParser
 from pathlib import Path
 from statistics import mean, median
+from symtable import symtable
 from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, imported_modules, module,
                   read_notebook)
@@ -178,6 +179,28 @@ def directives_lead(root):
                     found.append(f'{path.name} cell {cell.number}: `{line.strip()}` stands '
                                  'below the first line of code')
     return found
+
+@rule
+def names_come_first(root):
+    "A cell uses what cells above it define, so that slow ones, which no test runs, can run"
+    found = []
+    for path in chapters(root):
+        known = {*dir(builtins), 'get_ipython'}
+        for cell in cells(path, 'code'):
+            table = symtable(cell.source, path.name, 'exec')
+            known |= {s.get_name() for s in table.get_symbols()
+                      if s.is_assigned() or s.is_imported()}
+            found += [f'{path.name} cell {cell.number}: {name} is not defined yet'
+                      for name in sorted(names_used(table) - known)]
+    return found
+
+def names_used(table): # when the cell runs: not in the bodies of its functions
+    names = {s.get_name() for s in table.get_symbols()
+             if s.is_global() and s.is_referenced()}
+    for inner in table.get_children():
+        is_at_once = inner.get_name() in ('listcomp', 'setcomp', 'dictcomp', 'genexpr')
+        if is_at_once or inner.get_type() == 'class': names |= names_used(inner)
+    return names
 
 @rule
 def no_star_imports(root):
