@@ -200,9 +200,9 @@ def ancestor_mask(self:LiveBeams,
 
 # %% ../nbs/13_decoding.ipynb #e13beam1
 class Beams(LiveBeams):
-    "The live hypotheses of a batch, and the n best of those that have ended"
+    "The live hypotheses of a batch, and the best of those that have ended"
     def __init__(self, limits:Tensor, longest_penalty:Tensor, beam_size:int, # see above
-                 n_best:int,     # n, hypotheses to return
+                 n_best:int,     # hypotheses to return
                  min_len:int=0): # see above
         super().__init__(limits, longest_penalty, beam_size, min_len)
         self.best_scores = self.scores.new_full((len(limits), n_best), -torch.inf)
@@ -211,13 +211,13 @@ class Beams(LiveBeams):
 
     def store_finished(self, n:int,     # length of the new hypotheses
                        penalty:Tensor): # length penalty at that length
-        "Set aside those that end with `</s>`; of all that have ended, keep the n best"
+        "Set aside those that end with `</s>`; of all that have ended, keep the best"
         ended = self.ids[:, :, n-1] == EOS                   # (b, k)
         if not ended.any(): return
         new_scores = (self.scores / penalty).masked_fill(~ended, -torch.inf)
         self.scores = self.scores.masked_fill(ended, -torch.inf)
         n_best = self.best_scores.shape[1]
-        rivals = torch.cat([self.best_scores, new_scores], 1) # (b, n + k)
+        rivals = torch.cat([self.best_scores, new_scores], 1) # (b, n_best + k)
         self.best_scores, which = rivals.topk(n_best)
         rows = torch.arange(len(which), device=which.device)[:, None]
         self.best_ids = torch.cat([self.best_ids, self.ids], 1)[rows, which]
@@ -225,7 +225,7 @@ class Beams(LiveBeams):
         self.best_log_probs = all_log_probs[rows, which]
 
     def done(self, n:int # length of the live hypotheses
-            )->Tensor:   # True where no live hypothesis can enter the n best any more (b,)
+            )->Tensor:   # True where no live hypothesis can enter the best any more (b,)
         bound = self.scores.amax(1) / self.longest_penalty
         return (self.best_scores[:, -1] >= bound) | (self.limits == n)
 

@@ -48,7 +48,7 @@ def score(translations:list[str], # one sentence each, raw
           references:list[str],   # one for each translation
           lang:str|None=None,     # target language, such as 'de', for `bleu_moses_lc`
           n_bootstrap:int=0,      # resamplings for `ci` and `ci_moses_lc`; 0: neither
-         )->dict: # `bleu`, `bleu_lc`, `bleu_moses_lc`, `chrf`; `signatures` of all; `ci`
+         )->dict: # `bleu`, `bleu_lc`, `bleu_moses_lc`, `chrf`; `signatures`; intervals
     "Corpus scores in percent by sacreBLEU; 95% intervals of `bleu` and `bleu_moses_lc`"
     _check_lines(references, translations=translations)
     metrics = dict(bleu=BLEU(), bleu_lc=BLEU(lowercase=True), chrf=CHRF())

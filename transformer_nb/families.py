@@ -105,7 +105,7 @@ def family_loss(model:nn.Module, pairs:list, # encoded
 
 # %% ../nbs/21_families.ipynb #f21gen
 @torch.inference_mode()
-def generate(model:OneStack,            # `DecoderOnly`, in evaluation mode
+def generate(model:OneStack,            # a decoder, in evaluation mode
              prompts:list[list[int]],   # token ids, each at least one, such as `<s>`
              max_tokens:int=60,         # added to each, `</s>` included
              generator:torch.Generator|None=None, # on the CPU; None: PyTorch's global one

@@ -271,7 +271,7 @@ def _layer(row:str, i:int, d:int)->nn.Module: # number i of eight
 
 # %% ../nbs/17_layer_types.ipynb #p17dose6
 class DeepReader(nn.Module):
-    "Embeds tokens and positions, sends them through eight layers, answers at the last one"
+    "Embeds tokens and positions; after eight layers, answers at the last position"
     def __init__(self, row:str): # of `dose_rows`
         super().__init__()
         d = _SIZES.get(row, 24)

@@ -309,7 +309,7 @@ class SpacedTokenizer(Tokenizer):
 
 # %% ../nbs/22_parsing.ipynb #s22mode1
 def treebank_tokenizer(trees:list[Tree])->SpacedTokenizer: # of a training set
-    "All brackets, and the words that occur twice: a word that occurs once is `<unk>`"
+    "All brackets, and the words that occur more than once; the others are `<unk>`"
     outputs = {token for tree in trees for token in linearize(tree)}
     counts = Counter(word for tree in trees for word in leaves(tree))
     words = {word for word, n in counts.items() if n > 1}

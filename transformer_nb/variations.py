@@ -215,7 +215,7 @@ def judge_rows(results:list[dict], # of trainings at the rate 1
 
 # %% ../nbs/18_variations.ipynb #v18rat
 def best_rates(results:list[dict])->dict: # of each row, the lowest mean loss and its rate
-    "Over seeds 0 to 2; a rate at which a training diverged is never the best"
+    "Over seeds 0 to 2; a rate with a loss that is not finite is never the best"
     losses = {(r['row'], r['seed']): r['valid_loss'] for r in results}
     def mean_loss(row):
         mean = sum(losses[row, seed] for seed in range(3)) / 3
