@@ -440,7 +440,7 @@ def check_output_folder(folder:str|Path,
                         resume:bool=False,     # should a training in it be resumed?
                         can_resume:bool=True   # may the message advise `--resume`?
                        )->bool:                # is there one to resume?
-    "Raises `InputError` if the folder holds anything that would be overwritten"
+    "Raises `InputError` if files are in the way of a training there"
     folder = Path(folder)
     has_state = bool(Checkpoints(folder/'checkpoints', 1).paths('state'))
     if resume and has_state: return True

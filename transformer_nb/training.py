@@ -523,7 +523,7 @@ class TrainingRun:
 # %% ../nbs/12_training.ipynb #db98e545
 def _final_weights(checkpoints:Checkpoints,
                    which:str      # 'mean' of the last checkpoints (§6.1), or 'best'
-                  )->dict[str,Tensor]|None: # by name; None if no checkpoint was due
+                  )->dict[str,Tensor]|None: # by name; None if there are none to average
     all_reduce_sum(0) # wait until the first process has written them
     if which == 'best':
         weights, _ = checkpoints.read(checkpoints.folder/'best.safetensors')
