@@ -117,7 +117,7 @@ def _as_kind(value, kind:type):
 
 # %% ../nbs/15a_commands.ipynb #b3d603a6
 class _Parser(argparse.ArgumentParser):
-    "Reports errors on one line, like all commands"
+    "Reports errors as `InputError`, for `command` to print on one line"
     def error(self, message): raise InputError(message)
 
 # %% ../nbs/15a_commands.ipynb #697ab2af
@@ -263,7 +263,8 @@ def _format_history(out:str|Path, history:list[dict])->str:
         f"{speed:,.0f} target tokens/s{skipped}",
         _format_perplexities(last),
         f'translate with: tnb_translate {out} < sentences.txt > translations.txt',
-        f'{out}/checkpoints and {out}/data are needed only for --resume']
+        f'{out}/data is needed only for --resume, {out}/checkpoints also for '
+        'tnb_evaluate --average']
     return '\n'.join(rows)
 
 def _format_perplexities(last:dict)->str: # of the last line of `metrics.jsonl`
