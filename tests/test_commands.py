@@ -178,6 +178,7 @@ def test_minutes_alone_end_a_training_where_only_they_are_given(tmp_path):
     assert build(*limit, '--config', str(path)).training.max_steps == 7
     path = run_file(tmp_path, 'training: {max_steps: null, max_minutes: 5}\n')
     assert build('--config', str(path)).training.max_steps >= 10**9
+    assert build(*limit, '--decay_steps', '6000').training.max_steps == 6000 # lr is 0 there
 
 def test_any_run_survives_its_file(tmp_path):
     run = build('--preset', 'big', '--d_k', '8', '--corpus', 'no', '--src_lang', 'ü: #',

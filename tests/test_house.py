@@ -68,6 +68,7 @@ def crowd_the_package(root):
 LONG = '#| exports\n' + '\n'.join(f'x{i} = {i}' for i in range(41))
 ERROR = dict(output_type='error', ename='E', evalue='', traceback=[])
 PRINTED = dict(output_type='stream', name='stdout', text='1')
+SKIPPED = PRINTED | dict(text='skipped: a slow cell; set TNB_SLOW=1')
 ATTENTION, IMPORT = '01_attention.ipynb', 'from transformer_nb.{} import x'
 VIOLATIONS = [
     ('package_in_sync', plant('#| exports\ndef new(): pass', at=4)),
@@ -90,6 +91,8 @@ VIOLATIONS = [
     ('claims_assert', plant('#| claim C04\nprint(1)')),
     ('errors_are_rare', plant('1/0', n=2, outputs=[ERROR])),
     ('stored_runs_name_their_commit', plant('#| slow\nprint(1)', outputs=[PRINTED])),
+    ('stored_runs_name_their_commit',
+     plant('#| slow\n#| commit 365efc8\n1', outputs=[SKIPPED])),
     ('stored_runs_name_their_commit', write('nbs/results/sweep.jsonl', '{"row": "x"}\n')),
     ('lines_carry_one_thought', plant('x = ' + ' ' * 90 + '1')),
     ('lines_carry_one_thought', plant('x = ' + '-' * 11 + '1')),

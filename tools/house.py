@@ -237,6 +237,9 @@ def stored_runs_name_their_commit(root):
             if cell.is_slow and cell.outputs and not re.fullmatch('[0-9a-f]{7,}', commit):
                 found.append(f'{path.name} cell {cell.number}: its stored output needs a '
                              'line `#| commit HASH`')
+            if 'skipped: a ' in str(cell.outputs):
+                found.append(f'{path.name} cell {cell.number}: its stored output is a note '
+                             'that it was skipped; take the output back from git')
     for path in sorted(Path(root, 'nbs/results').glob('*.jsonl')):
         for i, line in enumerate(read(path).splitlines(), 1):
             if '"commit": "' not in line: found.append(f'{path.name}:{i}: names no commit')

@@ -125,7 +125,8 @@ def _train_parser()->argparse.ArgumentParser:
     parser = _Parser(
         'tnb_train', 'tnb_train --out FOLDER [--preset NAME] [--config FILE] [options]',
         'Train a translation model and write it as a folder; in several processes if '
-        'torchrun starts it. Command line overrides file, and file overrides preset.',
+        'torchrun starts it. Command line overrides file, and file overrides preset. '
+        'With --max_minutes alone, the number of steps has no limit.',
         argument_default=argparse.SUPPRESS)
     add = parser.add_argument
     add('--out', metavar='FOLDER', help='model folder to write')
@@ -217,8 +218,8 @@ def _build_run(arguments:dict)->RunConfig: # options that were given
     if 'preset' in arguments: given['preset'] = arguments['preset']
     for name, option in options.items():
         if name in arguments: given[name] = _convert(option, arguments[name], f'--{name}')
-    if given.get('max_minutes') and 'max_steps' not in given:
-        given['max_steps'] = _UNLIMITED # the clock alone ends the training
+    if given.get('max_minutes') and 'max_steps' not in given: # the clock ends the training
+        given['max_steps'] = given.get('decay_steps') or _UNLIMITED
     start = preset(given.pop('preset', 'tiny'))
     if 'init' in arguments:
         model, _ = load_model(arguments['init'])
