@@ -34,8 +34,8 @@ class ResidualNorm(nn.Module):
         self.pre = norm == 'pre'
 
     def forward(self, x:Tensor,    # (b, t, d)
-                sublayer:Callable, # maps (b, t, d), and what follows, to (b, t, d)
-                *args, **kwargs    # what follows
+                sublayer:Callable, # maps (b, t, d), with the arguments below, to (b, t, d)
+                *args, **kwargs    # of the sub-layer, such as a mask
                )->Tensor:          # (b, t, d)
         if self.pre:
             added = sublayer(self.norm(x), *args, **kwargs)
