@@ -354,7 +354,7 @@ def alignments(source:Labeled, target:Labeled)->list[tuple[str,int,int]]:
 # %% ../nbs/16_attention_maps.ipynb #h16pairs
 Pairs = list[tuple[Labeled,Labeled]] # source and target
 
-def labeled_pairs(split:str, # 'valid' or 'test': of facts that no training sentence has
+def labeled_pairs(split:str, # 'valid' or 'test': with a fact that no training sentence has
                   n:int,
                   tokenizer:WordTokenizer,
                   direction:str='de-en',
@@ -479,7 +479,8 @@ class Half(NamedTuple):
     hits: Cases                  # of the trained model, by `head_hits`
     untrained: list[Cases]       # of untrained ones
 
-    def pick(self, key:tuple, distances:str)->Tensor: # cases 'near', 'far' or 'all'
+    def pick(self, key:tuple, distances:str)->Tensor:
+        "Cases 'near', 'far' or 'all', which in cross-attention omits equal positions"
         apart = self.cases[key][:, 3]
         return dict(near=apart < FAR, far=apart >= FAR, all=apart > 0)[distances]
 
@@ -493,7 +494,7 @@ def _best_head(half:Half, hits:Cases, key:tuple, distances:str)->int: # of all l
 # %% ../nbs/16_attention_maps.ipynb #h16judge
 def judge_task(choosing:Half, scoring:Half,
                key:tuple[str,str],  # place and task
-               distances:str,       # 'near' or 'far'
+               distances:str,       # 'near', 'far' or 'all'
                z:float,             # half of the interval in standard errors
               )->dict: # chosen on one half; scored on the other, minus three rivals
     here = scoring.pick(key, distances)
