@@ -17,8 +17,8 @@ from .core import SPECIAL_TOKENS, UNK, InputError, write_atomically
 
 # %% ../nbs/08_text.ipynb #96c62ed0
 class Tokenizer:
-    """What every tokenizer can do: text to ids and back. Where no id is `<unk>`,
-    `decode(encode(text)) == text`"""
+    """What every tokenizer can do: text to ids and back. Where no id is `<unk>` and nothing
+    is normalized, `decode(encode(text)) == text`"""
     @property
     def vocab_size(self)->int: # special tokens included
         raise NotImplementedError
