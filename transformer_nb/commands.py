@@ -466,13 +466,13 @@ def tnb_demo(
     out:Param('folder for model, figures and translations; must be new', str)='demo',
     max_minutes:Param('time limit of the translation training', float)=2.5,
     version:Param('print the version', action='version')=VERSION):
-    "The copy task, then German to English on the embedded corpus"
+    "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)
     out = Path(out)
     print('1. The copy task: repeat a sequence that was never seen\n', flush=True)
     tnb_copy_task(out=str(out/'copy_task'))
-    print('\n2. Translation: German to English, on the embedded corpus\n', flush=True)
+    print('\n2. Translation: German to English, on the built-in corpus\n', flush=True)
     config = preset('tiny').override(
         corpus='mini', vocab_size=1000, batch_tokens=2048,
         n_encoder_layers=2, n_decoder_layers=2, dropout=0.1,
