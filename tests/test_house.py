@@ -94,6 +94,8 @@ VIOLATIONS = [
     ('stored_runs_name_their_commit',
      plant('#| slow\n#| commit 365efc8\n1', outputs=[SKIPPED])),
     ('stored_runs_name_their_commit', write('nbs/results/sweep.jsonl', '{"row": "x"}\n')),
+    ('stored_outputs_are_of_this_code',
+     plant("#| slow\n#| commit 365efc8\nprint(f'{1} steps')", outputs=[PRINTED])),
     ('lines_carry_one_thought', plant('x = ' + ' ' * 90 + '1')),
     ('lines_carry_one_thought', plant('x = ' + '-' * 11 + '1')),
     ('lines_carry_one_thought', write('tests/test_new.py', 'x = ' + '-' * 11 + '1')),

@@ -245,6 +245,26 @@ def stored_runs_name_their_commit(root):
             if '"commit": "' not in line: found.append(f'{path.name}:{i}: names no commit')
     return found
 
+@rule
+def stored_outputs_are_of_this_code(root):
+    "The words that a slow cell prints, outside of any `if`, stand in its stored output"
+    found = []
+    for path in chapters(root):
+        for cell in cells(path, 'code'):
+            if not (cell.is_slow and cell.outputs): continue
+            stored = ' '.join(str(cell.outputs).split())
+            found += [f'{path.name} cell {cell.number}: stored output lacks "{words}"'
+                      for words in printed(ast.parse(cell.text)) if words not in stored]
+    return found
+
+def printed(node): # the strings that calls of print hold, also those inside f-strings
+    if isinstance(node, ast.If): return
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == 'print':
+        parts = [p for arg in node.args for p in getattr(arg, 'values', [arg])]
+        texts = [p.value for p in parts if isinstance(p, ast.Constant)]
+        yield from (' '.join(text.split()) for text in texts if isinstance(text, str))
+    for child in ast.iter_child_nodes(node): yield from printed(child)
+
 # Lines
 
 def operations(source):
