@@ -252,7 +252,8 @@ def stored_outputs_are_of_this_code(root):
     for path in chapters(root):
         for cell in cells(path, 'code'):
             if not (cell.is_slow and cell.outputs): continue
-            stored = ' '.join(str(cell.outputs).split())
+            texts = [''.join(output.get('text', '')) for output in cell.outputs]
+            stored = ' '.join(' '.join(texts).split())
             found += [f'{path.name} cell {cell.number}: stored output lacks "{words}"'
                       for words in printed(ast.parse(cell.text)) if words not in stored]
     return found
@@ -260,8 +261,9 @@ def stored_outputs_are_of_this_code(root):
 def printed(node): # the strings that calls of print hold, also those inside f-strings
     if isinstance(node, ast.If): return
     if isinstance(node, ast.Call) and ast.unparse(node.func) == 'print':
-        parts = [p for arg in node.args for p in getattr(arg, 'values', [arg])]
-        texts = [p.value for p in parts if isinstance(p, ast.Constant)]
+        parts = [getattr(arg, 'values', [arg]) for arg in node.args
+                 if isinstance(arg, (ast.JoinedStr, ast.Constant))]
+        texts = [p.value for part in parts for p in part if isinstance(p, ast.Constant)]
         yield from (' '.join(text.split()) for text in texts if isinstance(text, str))
     for child in ast.iter_child_nodes(node): yield from printed(child)
 
