@@ -195,7 +195,7 @@ def test_notes(new_page):
     page = new_page('#looked?t=')
     notes = {
         'The parliament adopted the resolution.': 'photo captions',
-        BOY: 'Switch off cross 3.1',
+        BOY: 'Switch off cross 4.4',
         'A dog’s ball.': 'Curly quotes',
         'A man in a cafe\u0301.': 'combining accents',
         'A dog and ' * 40: 'no maps'}
@@ -308,10 +308,10 @@ def test_a_head_is_switched_off_and_honestly_told(new_page, torch_model):
     page = new_page('#break')
     assert page.inner_text('#banner-text') == 'Nothing is switched off.'
     old_ids = ids_of(page)
-    page.click('#switches [data-head="cross.3.1"]')
+    page.click('#switches [data-head="cross.4.4"]')
     wait(page, 'scene.off.length == 1')
-    assert translation(page) == 'Ein Junge hebt einen Ball.'
-    new_ids, head = ids_of(page), [('cross', 2, 0)]
+    assert translation(page) == 'Ein Junge hebt einen Ball hoch.'
+    new_ids, head = ids_of(page), [('cross', 3, 3)]
     intact, broken = (log_prob(torch_model, BOY, old_ids, off) for off in ([], head))
     ours, theirs = (log_prob(torch_model, BOY, new_ids, off) for off in (head, []))
     lines = texts(page, '#honest dd:last-child')
@@ -319,11 +319,11 @@ def test_a_head_is_switched_off_and_honestly_told(new_page, torch_model):
     assert numbers(lines[0]) == close([intact, broken, intact - broken])
     assert numbers(lines[1]) == close([ours])
     assert numbers(lines[2]) == close([theirs, intact - theirs])
-    assert texts(page, '#honest del') == ['auf'] and texts(page, '#honest ins') == []
+    assert texts(page, '#honest del') == ['auf'] and texts(page, '#honest ins') == ['hoch']
     for view in VIEWS: # the banner is everywhere
         go_to(page, view)
         banner = page.inner_text('#banner-text')
-        assert '1 off: cross 3.1' in banner
+        assert '1 off: cross 4.4' in banner
         assert numbers(banner)[1:] == close([intact, broken])
     go_to(page, 'break')
     page.click('#undo')
@@ -359,10 +359,10 @@ def test_an_example_says_what_to_try(new_page):
     page = new_page('#type')
     page.select_option('#example', 'The dog is chasing the cat.')
     wait(page, "scene.text == 'The dog is chasing the cat.'")
-    assert 'die Katze' in translation(page)
+    assert translation(page) == 'Der Hund jagt die Katze.'
     page.click('#notes button')
     wait(page, 'scene.off.length == 1')
-    assert 'eine Katze' in translation(page) and 'off=c3.4' in page.url
+    assert translation(page) == 'Ein Hund jagt die Katze.' and 'off=c4.3' in page.url
 
 # Step
 
@@ -539,11 +539,11 @@ def test_it_is_read_out(new_page):
     page = new_page('#break')
     spoken = "document.getElementById('spoken').textContent == arg"
     wait(page, spoken, BOY_DE)
-    page.click('#switches [data-head="cross.3.1"]')
-    wait(page, spoken, 'Ein Junge hebt einen Ball. Lost: auf. '
-                       'Old text 1.45 nats less likely.')
-    head = page.locator('#switches [data-head="cross.3.1"]')
-    assert head.get_attribute('aria-label') == 'cross, layer 3, head 1, local'
+    page.click('#switches [data-head="cross.4.4"]')
+    wait(page, spoken, 'Ein Junge hebt einen Ball hoch. Lost: auf. New: hoch. '
+                       'Old text 2.64 nats less likely.')
+    head = page.locator('#switches [data-head="cross.4.4"]')
+    assert head.get_attribute('aria-label') == 'cross, layer 4, head 4, long-distance'
     assert head.get_attribute('role') == 'switch'
     assert head.get_attribute('aria-checked') == 'false'
 
