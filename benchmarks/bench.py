@@ -37,15 +37,15 @@ from transformer_nb.distributed import process_group, rank, world_size
 from transformer_nb.export import tnb_export
 from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
                                  by_onednn, keep_freed_memory, plain)
-from transformer_nb.layer_types import PeakMemory
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
-from transformer_nb.performance import (Marian, OpCounter, TorchTransformer, compared,
-                                        interleave, product_seconds, seconds_of,
-                                        where_time_goes)
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import TrainingConfig, batch_groups, train_step, wrap_model
 from transformer_nb.translation import Translator
+from transformer_nb.studies.layer_types import PeakMemory
+from transformer_nb.studies.performance import (
+    Marian, OpCounter, TorchTransformer, compared, interleave, product_seconds, seconds_of,
+    where_time_goes)
 
 WIDE = dict(
     d_model=512,

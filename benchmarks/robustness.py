@@ -30,7 +30,7 @@ import numpy as np
 import yaml
 from safetensors.numpy import load_file, save_file
 import transformer_nb.commands, transformer_nb.evaluation
-import transformer_nb.export, transformer_nb.variations
+import transformer_nb.export, transformer_nb.studies.variations
 from transformer_nb import corpora
 from transformer_nb.checkpoint import load_verified, save_verified
 from transformer_nb.core import InputError, command

@@ -19,7 +19,7 @@ from statistics import mean, median, stdev
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
-from book import Cell, cells, chapters, number
+from book import Cell, cells, chapters, module, number
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -87,6 +87,7 @@ class Book:
         self.root = root
         self.cells = {p.stem: site_cells(p) for p in chapters(root)}
         self.title = {chapter: self.titled(chapter) for chapter in self.cells}
+        self.module = {p.stem: module(p) or '' for p in chapters(root)}
         self.claims_text = (root/'docs/claims.md').read_text(encoding='utf8')
         self.names = defaultdict(dict)   # name: its line, by chapter
         self.quotes = defaultdict(list)  # section: chapters that quote it
@@ -126,7 +127,8 @@ class Book:
         if chapter in homes: return chapter
         code = '\n'.join(c.text for c in self.cells.get(chapter, []) if c.kind == 'code')
         for home in homes:
-            pattern = rf'^from transformer_nb\.{module_of(home)} import .*\b{name}\b'
+            origin = rf'transformer_nb\.{re.escape(self.module[home])}'
+            pattern = rf'^from {origin} import .*\b{name}\b'
             if re.search(pattern, code, re.M): return home
         if re.search('[A-Z_]', name): return next(iter(homes), None) # not a plain word
         return None
@@ -331,7 +333,8 @@ def deviations(book):
 
 def api(book):
     yield ('# Exported names\n\nEvery name of the package, chapter by chapter, with a link '
-           'to its definition. [From A to Z](genindex)')
+           'to its definition: first the library, then the studies, which the library does '
+           'not need. [From A to Z](genindex)')
     for chapter in book.cells:
         rows = [(n, homes[chapter]) for n, homes in book.names.items() if chapter in homes]
         if not rows: continue
@@ -339,7 +342,7 @@ def api(book):
         for line, same in groupby(rows, key=lambda row: row[1]):
             links = ' '.join(f'[`{n}`](#def-{module_of(chapter)}.{n})' for n, _ in same)
             lines.append(f'| {links} | {book.linked(escape(line), chapter)} |')
-        heading = f'## {book.title[chapter]}\n\n`transformer_nb.{module_of(chapter)}`\n\n'
+        heading = f'## {book.title[chapter]}\n\n`transformer_nb.{book.module[chapter]}`\n\n'
         yield heading + '\n'.join(lines)
 
 def escape(text):

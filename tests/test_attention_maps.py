@@ -6,9 +6,6 @@ from random import Random
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch.testing import assert_close
-import transformer_nb.attention_maps as am
-from transformer_nb.attention_maps import (Maps, attention_maps, head_costs, head_measures,
-                                           plot_heads, readable, without_heads)
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
 from transformer_nb.data import make_batch
@@ -18,6 +15,9 @@ from transformer_nb.model import (Transformer, TransformerConfig, attention_modu
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import valid_loss
 from transformer_nb.translation import Translator
+from transformer_nb.studies.attention_maps import (
+    Maps, attention_maps, head_costs, head_measures, plot_heads, readable, without_heads)
+import transformer_nb.studies.attention_maps as am
 
 TEXTS = ['ein alter Mann sitzt auf einer Bank.', 'Zwei Mädchen, die tanzen', 'größere Füße']
 

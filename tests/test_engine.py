@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformer_nb.attention_maps import without_heads
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import load_corpus, mini_corpus
@@ -20,6 +19,7 @@ from transformer_nb.model import Transformer, TransformerConfig, attention_weigh
 from transformer_nb.multihead import causal_mask
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator
+from transformer_nb.studies.attention_maps import without_heads
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT/'nbs/models/multi30k-en-de'

@@ -10,19 +10,19 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb import families
 from transformer_nb.core import BOS, EOS, PAD, UNK, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import make_batch
 from transformer_nb.embedding import Embedding
-from transformer_nb.families import (
-    MASK, READERS, TRANSLATORS, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss,
-    generate, hidden_logits, join_rows, load_family, mask_tokens, masked_loss,
-    next_token_loss, target_logits, train_families, translate_ids, translation_loss)
 from transformer_nb.layers import FeedForward
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import inverse_sqrt_lr
-from transformer_nb.variations import BASE, PEAK_LR, WARMUP_STEPS, ablate, train_row
+from transformer_nb.studies import families
+from transformer_nb.studies.families import (
+    MASK, READERS, TRANSLATORS, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss,
+    generate, hidden_logits, join_rows, load_family, mask_tokens, masked_loss,
+    next_token_loss, target_logits, train_families, translate_ids, translation_loss)
+from transformer_nb.studies.variations import BASE, PEAK_LR, WARMUP_STEPS, ablate, train_row
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT/'nbs/results/families.jsonl'

@@ -51,6 +51,10 @@ def export_elsewhere(root):
             if 'default_exp' in ''.join(c['source']): c['source'] = '#| default_exp core'
     edit(root, '01_attention.ipynb', change)
 
+def export_to_the_library(root): # a study
+    violate = replace('nbs/22_parsing.ipynb', 'default_exp studies.', 'default_exp ')
+    violate(root)
+
 def write(name, text): return lambda root: (root/name).write_text(text, encoding='utf8')
 
 def replace(name, old, new):
@@ -80,6 +84,10 @@ VIOLATIONS = [
     ('every_name_has_one_home', plant('#| exports\ndef set_seed(): pass', ATTENTION)),
     ('imports_point_back', plant(IMPORT.format('model'), ATTENTION)),
     ('imports_point_back', plant(IMPORT.format('corpora'), '10_data.ipynb')),
+    ('one_module_each', export_to_the_library),
+    ('the_library_needs_no_study',
+     plant('from transformer_nb.studies import parsing', '15b_export.ipynb')),
+    ('the_library_needs_no_study', plant(IMPORT.format('studies.parsing'), ATTENTION)),
     ('speed_has_its_room', plant(IMPORT.format('fast'), '13_decoding.ipynb')),
     ('drawing_is_imported_late', plant('#| export\nimport matplotlib.pyplot as plt')),
     ('drawing_is_imported_late', plant('#| export\ndef f():\n    import matplotlib')),

@@ -12,16 +12,16 @@ from matplotlib import pyplot
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb import layer_types
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import InputError
 from transformer_nb.distributed import read_results, run_in_processes
-from transformer_nb.layer_types import (
+from transformer_nb.multihead import MultiHeadAttention
+from transformer_nb.studies import layer_types
+from transformer_nb.studies.layer_types import (
     Convolution, DeepReader, PeakMemory, Recurrent, RestrictedAttention, can_fit,
     compare_paths, dose_path, dose_rates, dose_rows, dose_scores, dose_verdict, draw_key,
     far_places, fit_censored, judged_paths, longest_chain, mostly_learned, path_exponent,
     path_length, path_line, path_verdict, train_path, train_paths, window_attention)
-from transformer_nb.multihead import MultiHeadAttention
 
 few = settings(max_examples=25, deadline=None)
 

@@ -4,9 +4,13 @@ import os, platform, shutil, subprocess, sys, tarfile, zipfile
 from email import message_from_bytes
 from pathlib import Path
 import pytest
+from book import exported_modules
 
 ROOT = Path(__file__).parent.parent
-MODULES = sorted(p.stem for p in (ROOT/'transformer_nb').glob('[a-z]*.py'))
+PACKAGE = ROOT/'transformer_nb'
+MODULES = [path.relative_to(PACKAGE).with_suffix('').as_posix()
+           for path in exported_modules(ROOT)]
+UNEXPORTED = ['__init__', '_modidx', 'studies/__init__']
 PLAYGROUND = ['engine.js', 'notes.json', 'page.html', 'page.js', 'style.css', 'worker.js']
 BUILD = 'import sys, setuptools.build_meta as s; s.build_sdist(sys.argv[1])'
 
@@ -48,7 +52,7 @@ def test_sdist_has_what_belongs(sdist):
 
 def test_wheel_has_what_belongs(wheel):
     names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}
-    modules = {f'transformer_nb/{m}.py' for m in [*MODULES, '__init__', '_modidx']}
+    modules = {f'transformer_nb/{m}.py' for m in [*MODULES, *UNEXPORTED]}
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
     assert names == modules | playground | {'transformer_nb/py.typed'}
     assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
@@ -69,7 +73,8 @@ HIDDEN = ['IPython', 'nbdev', 'jupyterlab', 'nbclient', 'pytest', 'hypothesis', 
 
 def test_nothing_needless_is_imported():
     hide = f'import sys\nfor m in {HIDDEN}: sys.modules[m] = None\n'
-    imports = '\n'.join(f'import transformer_nb.{m}' for m in MODULES)
+    names = [m.replace('/', '.') for m in MODULES]
+    imports = '\n'.join(f'import transformer_nb.{name}' for name in names)
     python(hide + imports, cwd='/')
 
 def test_help_loads_nothing_slow():

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
-from transformer_nb import parsing
 from transformer_nb.core import EOS, UNK, InputError
 from transformer_nb.grammar import _PATTERNS, _draw_pair
-from transformer_nb.parsing import (
+from transformer_nb.distributed import read_results, run_in_processes
+from transformer_nb.studies import parsing
+from transformer_nb.studies.parsing import (
     LONGEST, PARSER_STEPS, SHARES, Tree, brackets, compare, draw_tree, encode_trees, leaves,
     linearize, parse, parse_brackets, parse_scores, train_parser, train_share, train_shares,
     treebank, treebank_tokenizer, with_leaves)
-from transformer_nb.distributed import read_results, run_in_processes
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'parsing.jsonl'
 SETS = 'test', 'longer', 'deeper', 'both'

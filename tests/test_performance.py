@@ -9,7 +9,6 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
-from transformer_nb import performance
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import PAD, provenance
 from transformer_nb.data import make_batch
@@ -17,9 +16,11 @@ from transformer_nb.fast import HAS_ONEDNN, accelerate
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
-from transformer_nb.performance import (Marian, OpCounter, TorchTransformer, compared,
-                                        interleave, product_seconds, where_time_goes)
 from transformer_nb.training import train_step
+from transformer_nb.studies import performance
+from transformer_nb.studies.performance import (
+    Marian, OpCounter, TorchTransformer, compared, interleave, product_seconds,
+    where_time_goes)
 
 ROOT = Path(__file__).parent.parent
 few = settings(max_examples=25, deadline=None)
@@ -147,7 +148,7 @@ def test_large_matrices_are_counted():
         part = part_of(event, parts)
         if 'linear_pointwise' in event.name: seen.append(part)
         return part
-    with mock.patch('transformer_nb.performance._part_of', noting): where_time_goes(step)
+    with mock.patch.object(performance, '_part_of', noting): where_time_goes(step)
     assert set(seen) == {'vocabulary'}
 
 def bytes_of(func):

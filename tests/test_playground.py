@@ -8,7 +8,6 @@ import math, re
 from pathlib import Path
 import pytest
 import torch
-from transformer_nb.attention_maps import without_heads
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import mini_corpus
@@ -16,6 +15,7 @@ from transformer_nb.export import export_page
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator
+from transformer_nb.studies.attention_maps import without_heads
 
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT/'nbs/models/multi30k-en-de'

@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb import since_2017, variations
 from transformer_nb.core import InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.embedding import PositionalEncoding, positional_encoding
@@ -20,12 +19,13 @@ from transformer_nb.layers import FeedForward, ResidualNorm
 from transformer_nb.model import EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.optimizer import adamw, set_lr
-from transformer_nb.since_2017 import (
+from transformer_nb.distributed import read_results
+from transformer_nb.studies import since_2017, variations
+from transformer_nb.studies.since_2017 import (
     PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, NoPositions, QKNormAttention,
     RMSNorm, RotaryAttention, SwiGLU, build_modern, modernize, replace, rotate,
     train_modern, train_since)
-from transformer_nb.distributed import read_results
-from transformer_nb.variations import N_STEPS
+from transformer_nb.studies.variations import N_STEPS
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
 few = settings(max_examples=25, deadline=None)

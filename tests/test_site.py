@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 import pytest
-from book import cells, chapters
+from book import cells, chapters, exported_modules
 
 ROOT = Path(__file__).parent.parent
 HTML, LEDGER = ROOT/'docs/_build/html', ROOT.parent/'shared/paper/claims.md'
@@ -108,7 +108,7 @@ def exported_names(path):
 
 def test_every_exported_name_is_listed(site):
     links = [link.lower() for link in Page(site/'api.html').links]
-    for path in (ROOT/'transformer_nb').glob('[a-z]*.py'):
+    for path in exported_modules(ROOT):
         for name in exported_names(path):
             anchor = f'#def-{path.stem}-{name}'.lower().replace('_', '-')
             assert any(link.endswith(anchor) for link in links), f'{path.stem}.{name}'

@@ -10,7 +10,6 @@ import pytest, torch
 from book import read_notebook
 from matplotlib import pyplot
 from torch.testing import assert_close
-from transformer_nb import variations
 from transformer_nb.core import BOS, EOS, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import search
@@ -18,12 +17,13 @@ from transformer_nb.embedding import Embedding
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import paper_lr
-from transformer_nb.variations import (
+from transformer_nb.studies import variations
+from transformer_nb.studies.variations import (
     BASE, DEPTH, LADDERS, LEFT_OUT, N_STEPS, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS,
     Difference, Slope, _lr_of, _slope, t_p_value, ablate, after_rates, beside_paper,
     best_rates, compare_rows, direction, judge_heads, judge_rows, read_results, t_quantile,
     train_row, train_rows, trends, whole_seeds)
-from transformer_nb.variations import _critical_value as critical_value
+from transformer_nb.studies.variations import _critical_value as critical_value
 
 BIN = Path(sys.executable).parent
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'

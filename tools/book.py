@@ -68,6 +68,16 @@ def module(path)->str|None:
         if 'default_exp' in cell.directives: return cell.directives['default_exp']
     return None
 
+def exported_modules(root)->list[Path]:
+    "The files of the package that chapters write: those of the library, then the studies"
+    package = Path(root, 'transformer_nb')
+    return [path for pattern in ('[a-z]*.py', 'studies/[a-z]*.py')
+            for path in sorted(package.glob(pattern))]
+
 def imported_modules(source:str)->list[str]:
-    "Modules of the package that a cell or file imports"
-    return re.findall(r'^\s*(?:from|import) transformer_nb\.(\w+)', source, re.M)
+    "Modules of the package that a cell or file imports: `model`, `studies.parsing`"
+    dotted = r'^\s*(?:from|import) transformer_nb\.(studies\.\w+|(?!studies\b)\w+)'
+    beside = r'^\s*from transformer_nb\.studies import (.+)$'
+    lists = re.findall(beside, source, re.M)
+    return re.findall(dotted, source, re.M) + [
+        f'studies.{name}' for names in lists for name in re.findall(r'\w+', names)]

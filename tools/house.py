@@ -11,13 +11,14 @@ from pathlib import Path
 from statistics import mean, median
 from symtable import symtable
 from tempfile import TemporaryDirectory
-from book import (ROOT, cells, chapters, exported, imported_modules, module,
-                  read_notebook)
+from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
+                  module, read_notebook)
 from readme import readme
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
            ast.Compare, ast.comprehension, ast.Lambda, ast.IfExp)
+FIRST_STUDY = '16' # the chapters before it export the library
 CODE_FOLDERS = ('tests', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
 
 RULES = []
@@ -37,8 +38,8 @@ def package_in_sync(root):
         for name in ('nbs', 'transformer_nb'):
             shutil.copytree(Path(root, name), Path(folder, name), ignore=hidden)
         shutil.copy(Path(root, 'settings.ini'), folder)
-        for old in Path(folder, 'transformer_nb').glob('*.py'):
-            if old.name != '__init__.py': old.unlink()
+        for old in [*exported_modules(folder), Path(folder, 'transformer_nb/_modidx.py')]:
+            old.unlink()
         env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or it does nothing
         export = 'from nbdev.doclinks import nbdev_export; nbdev_export()'
         run = subprocess.run([sys.executable, '-c', export], cwd=folder, env=env,
@@ -46,12 +47,14 @@ def package_in_sync(root):
         if run.returncode:
             last = run.stderr.strip().splitlines()[-1]
             return [f'nbdev_export fails: {last}']
-        return stale_modules(Path(root, 'transformer_nb'), Path(folder, 'transformer_nb'))
+        return stale_modules(Path(root), Path(folder))
 
 def stale_modules(committed, fresh):
-    names = {p.name for folder in (committed, fresh) for p in folder.glob('*.py')}
+    names = {'transformer_nb/__init__.py', 'transformer_nb/_modidx.py'}
+    for folder in (committed, fresh):
+        names |= {str(path.relative_to(folder)) for path in exported_modules(folder)}
     _, differing, missing = filecmp.cmpfiles(committed, fresh, sorted(names), shallow=False)
-    return [f'transformer_nb/{name} is not what the notebooks export; run `make export`'
+    return [f'{name} is not what the notebooks export; run `make export`'
             for name in differing + missing]
 
 @rule
@@ -89,11 +92,12 @@ def asides_are_folded(root):
 
 @rule
 def one_module_each(root):
-    "`01_attention` exports to `attention`"
+    "`01_attention` exports to `attention`, `16_attention_maps` to `studies.attention_maps`"
     found = []
     for path in chapters(root):
-        expected = path.stem.partition('_')[2]
-        if expected and module(path) not in (expected, None):
+        folder = 'studies.' if path.stem >= FIRST_STUDY else ''
+        expected = folder + path.stem.partition('_')[2]
+        if path.stem != 'index' and module(path) not in (expected, None):
             found.append(f'{path.name}: default_exp is {module(path)}, expected {expected}')
     return found
 
@@ -132,6 +136,14 @@ def imports_point_back(root):
                     where = f'{path.name} cell {cell.number}'
                     found.append(f'{where}: imports {name} of a later chapter')
     return found
+
+@rule
+def the_library_needs_no_study(root):
+    "No chapter of the library, 00 to 15, imports what a study exports"
+    return [f'{path.name} cell {cell.number}: imports a study'
+            for path in chapters(root) if path.stem < FIRST_STUDY
+            for cell in cells(path, 'code')
+            if re.search(r'\btransformer_nb\.studies\b', cell.source)]
 
 @rule
 def speed_has_its_room(root):
@@ -297,8 +309,7 @@ def lines_carry_one_thought(root):
             found += long_lines(f'{path.name} cell {cell.number}', cell.source)
     files = [p for folder in CODE_FOLDERS for p in sorted(Path(root, folder).glob('*.py'))]
     for path in files + [Path(root, 'setup.py')]: found += long_lines(path.name, read(path))
-    modules = Path(root, 'transformer_nb').glob('[a-z]*.py')
-    counts = [n for path in modules for n in operations(read(path)).values()]
+    counts = [n for path in exported_modules(root) for n in operations(read(path)).values()]
     if mean(counts) > MEAN_OPERATIONS:
         found.append(f'the package has {mean(counts):.2f} operations per line; '
                      f'{MEAN_OPERATIONS} is the limit')

@@ -9,12 +9,12 @@ validation captions of Multi30k. The examples, which people chose, stay as they 
 import json
 from pathlib import Path
 from book import cells
-from transformer_nb.attention_maps import head_costs
 from transformer_nb.checkpoint import load_model
 from transformer_nb.core import write_atomically
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.export import _header_and_weights
+from transformer_nb.studies.attention_maps import head_costs
 
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT/'nbs/models/multi30k-en-de'

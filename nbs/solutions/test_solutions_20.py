@@ -6,7 +6,7 @@ from torch import tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.multihead import MultiHeadAttention
-from transformer_nb.since_2017 import GroupedQueryAttention, rotate
+from transformer_nb.studies.since_2017 import GroupedQueryAttention, rotate
 
 close = partial(assert_close, rtol=1e-10, atol=1e-10)
 

@@ -5,9 +5,9 @@ import pytest, torch
 from torch import nn, tensor
 from torch.nn import functional as F
 from transformer_nb.core import BOS, EOS, set_seed
-from transformer_nb.families import (
-    MASK, DecoderOnly, EncoderOnly, OneStack, family_loss, load_family, next_token_loss)
 from transformer_nb.model import TransformerConfig
+from transformer_nb.studies.families import (
+    MASK, DecoderOnly, EncoderOnly, OneStack, family_loss, load_family, next_token_loss)
 
 MODELS = Path(__file__).parent.parent/'models/families'
 

@@ -1,8 +1,8 @@
 """Solutions of the exercises of chapter 22, each with the check that the chapter makes."""
 from random import Random
 import pytest
-from transformer_nb.parsing import (Tree, brackets, compare, draw_tree, leaves, linearize,
-                                    parse_brackets)
+from transformer_nb.studies.parsing import (
+    Tree, brackets, compare, draw_tree, leaves, linearize, parse_brackets)
 
 def cross(a, b): # two brackets (label, start, end)
     _, start, end = a
