@@ -10,8 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 import tokenizers
-from fastcore.basics import patch
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from .core import SPECIAL_TOKENS, UNK, InputError, write_atomically
 
@@ -34,55 +34,81 @@ class Tokenizer:
               )->str:                  # the text, without `<pad>`, `<s>` and `</s>`
         raise NotImplementedError
 
+    def to_json(self)->str: # everything that `from_json` needs
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, text:str)->Self:
+        "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
+        raise NotImplementedError
+
+    def save(self, path:str|Path): # a file, replaced where it exists
+        write_atomically(path, self.to_json().encode())
+
+    @classmethod
+    def load(cls, path:str|Path)->Self: # of the class on which it is called
+        "The tokenizer that `save` wrote; raises `InputError` for any other file"
+        path = Path(path)
+        if path.exists() and not path.is_file(): raise InputError(f'{path} is not a file')
+        try: return cls.from_json(path.read_text(encoding='utf8'))
+        except ValueError as e: raise InputError(f'{path}: {e}') from None
+
+    def __reduce__(self): return type(self).from_json, (self.to_json(),)
+
+# %% ../nbs/08_text.ipynb #t08split
+def _load_rules(lang:str): # spaCy's tokenizer for a language such as 'de'
+    from spacy import blank # slow to load, and only words need it
+    try: return blank(lang).tokenizer
+    except ImportError as e: raise InputError(f'lang is {lang!r}: {e}') from None
+
+def _split(text:str, rules)->list[str]: # pieces; joined, they are the text
+    pieces = []
+    space = '' # what stands between the last word and the next
+    for token in rules(text):
+        pieces.append(space + token.text)
+        space = token.whitespace_
+    return [piece for piece in [*pieces, space] if piece]
+
 # %% ../nbs/08_text.ipynb #f06fa846
 class WordTokenizer(Tokenizer):
     """Words of one language, split by spaCy's rules, each with the space before it; a word
     out of vocabulary is `<unk>`"""
     def __init__(self, words:list[str], # vocabulary, without special tokens
                  lang:str):             # language whose rules split the text, such as 'de'
-        from spacy import blank # slow to load, and only this class needs it
-        try: self.cut = blank(lang).tokenizer
-        except ImportError as e: raise InputError(f'lang is {lang!r}: {e}') from None
+        self.rules = _load_rules(lang)
         self.words = words
         self.lang = lang
         self.pieces = ['', '', '', SPECIAL_TOKENS[UNK], *words]
         self.ids = {word: i for i, word in enumerate(words, len(SPECIAL_TOKENS))}
 
+    @classmethod
+    def train(cls, texts:Iterable[str], # sentences of one language
+              lang:str,
+              vocab_size:int            # the four special tokens included
+             )->Self:
+        "Keep the most frequent pieces; of equally frequent ones the first in the alphabet"
+        n_words = vocab_size - len(SPECIAL_TOKENS)
+        if n_words < 1:
+            raise InputError(f'vocab_size is {vocab_size}; words need at least 5')
+        split = cls([], lang).split
+        counts = Counter(piece for text in texts for piece in split(text))
+        words = sorted(counts, key=lambda piece: (-counts[piece], piece))
+        return cls(words[:n_words], lang)
+
     @property
     def vocab_size(self)->int: return len(self.pieces)
-
-    def split(self, text:str)->list[str]: # pieces; joined, they are the text
-        pieces = []
-        space = '' # what stands between the last word and the next
-        for token in self.cut(text):
-            pieces.append(space + token.text)
-            space = token.whitespace_
-        return [piece for piece in [*pieces, space] if piece]
-
+    def split(self, text:str)->list[str]: return _split(text, self.rules)
     def encode(self, text:str)->list[int]:
         return [self.ids.get(piece, UNK) for piece in self.split(text)]
-
     def decode(self, ids:Iterable[int])->str: # an unknown word is shown as `<unk>`
         text = ''
         for i in ids:
             if i == UNK and text: text += ' '
             text += self.pieces[i]
         return text
-
-# %% ../nbs/08_text.ipynb #b5f4f035
-@patch(cls_method=True)
-def train(cls:WordTokenizer, texts:Iterable[str], # sentences of one language
-          lang:str,
-          vocab_size:int                          # the four special tokens included
-         )->WordTokenizer:
-    "Keep the most frequent pieces; of equally frequent ones the first in the alphabet"
-    n_words = vocab_size - len(SPECIAL_TOKENS)
-    if n_words < 1:
-        raise InputError(f'vocab_size is {vocab_size}; words need at least 5')
-    split = cls([], lang).split
-    counts = Counter(piece for text in texts for piece in split(text))
-    words = sorted(counts, key=lambda piece: (-counts[piece], piece))
-    return cls(words[:n_words], lang)
+    def to_json(self)->str: return _words_to_json(self.lang, self.words)
+    @classmethod
+    def from_json(cls, text:str)->Self: return cls(*_words_from_json(text))
 
 # %% ../nbs/08_text.ipynb #1fba04f8
 class BPETokenizer(Tokenizer):
@@ -92,6 +118,14 @@ class BPETokenizer(Tokenizer):
         self.tokenizer = tokenizer
         # '</s>' in a text is four characters and never the end of a sentence
         tokenizer.encode_special_tokens = True
+
+    @classmethod
+    def train(cls, texts:Iterable[str], # sentences of both languages together
+              vocab_size:int,       # special tokens and the bytes included; at most 10**6
+              normalize:str='none', # 'nfc' composes accents, 'punctuation' simplifies, too
+             )->Self:               # with at most `vocab_size` tokens
+        "Learn the joins; raises `InputError` if `vocab_size` has no room for the bytes"
+        return cls(_learn_joins(texts, vocab_size, normalize))
 
     @property
     def vocab_size(self)->int: return self.tokenizer.get_vocab_size()
@@ -106,6 +140,10 @@ class BPETokenizer(Tokenizer):
     def decode(self, ids:Iterable[int])->str: # without special tokens, `<unk>` among them
         pieces = [i for i in ids if i >= len(SPECIAL_TOKENS)]
         return self.tokenizer.decode(pieces, skip_special_tokens=False)
+
+    def to_json(self)->str: return self.tokenizer.to_str(pretty=True)
+    @classmethod
+    def from_json(cls, text:str)->Self: return cls(_bpe_from_json(text))
 
 # %% ../nbs/08_text.ipynb #a1eb7180
 _PLAIN = {'"': '[“”„‟«»]',
@@ -132,12 +170,8 @@ def _assemble(model:models.BPE, normalize:str)->tokenizers.Tokenizer:
     return tokenizer
 
 # %% ../nbs/08_text.ipynb #938fca55
-@patch(cls_method=True)
-def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages together
-          vocab_size:int,       # special tokens and the 256 bytes included; at most 10**6
-          normalize:str='none', # 'nfc' composes accents, 'punctuation' simplifies, too
-         )->BPETokenizer:       # with at most `vocab_size` tokens
-    "Learn the joins; raises `InputError` if `vocab_size` has no room for the bytes"
+def _learn_joins(texts:Iterable[str], vocab_size:int, normalize:str
+                )->tokenizers.Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(SPECIAL_TOKENS) + len(alphabet)
     if not least <= vocab_size <= _MAX_VOCAB:
@@ -152,26 +186,7 @@ def train(cls:BPETokenizer, texts:Iterable[str], # sentences of both languages t
                                   initial_alphabet=alphabet,
                                   show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
-    return cls(tokenizer)
-
-# %% ../nbs/08_text.ipynb #d3f21699
-@patch
-def save(self:Tokenizer, path:str|Path): # a file, replaced where it exists
-    write_atomically(path, self.to_json().encode())
-
-@patch(cls_method=True)
-def load(cls:Tokenizer, path:str|Path)->Tokenizer: # of the class on which it is called
-    """The tokenizer that `save` wrote; raises `InputError` if the file is damaged or of
-    the other kind"""
-    path = Path(path)
-    if path.exists() and not path.is_file(): raise InputError(f'{path} is not a file')
-    try: return cls.from_json(path.read_text(encoding='utf8'))
-    except ValueError as e: raise InputError(f'{path}: {e}') from None
-
-# %% ../nbs/08_text.ipynb #85583619
-@patch
-def to_json(self:BPETokenizer)->str: # everything that `from_json` needs
-    return self.tokenizer.to_str(pretty=True)
+    return tokenizer
 
 # %% ../nbs/08_text.ipynb #55040d05
 def _find_problem(vocab:dict[str,int], joins:list[tuple[str,str]])->str|None:
@@ -207,9 +222,7 @@ def _find_normalization(settings:dict)->str: # 'none', 'nfc' or 'punctuation'
     return next(name for name in ours if ours[name]['normalizer'] == normalizer)
 
 # %% ../nbs/08_text.ipynb #bb28a34b
-@patch(cls_method=True)
-def from_json(cls:BPETokenizer, text:str)->BPETokenizer:
-    "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
+def _bpe_from_json(text:str)->tokenizers.Tokenizer:
     try:
         content = json.loads(text)
         vocab = content['model']['vocab']
@@ -217,16 +230,14 @@ def from_json(cls:BPETokenizer, text:str)->BPETokenizer:
         problem = _find_problem(vocab, joins)
         if problem: raise ValueError(problem)
         normalize = _find_normalization(_settings(content))
-        tokenizer = _assemble(models.BPE(vocab, joins), normalize)
+        return _assemble(models.BPE(vocab, joins), normalize)
     except Exception as e: # a stranger's file may hold anything
         reason = str(e) if isinstance(e, ValueError) else repr(e)
         raise ValueError(f'not a tokenizer of pieces: {reason}') from None
-    return cls(tokenizer)
 
 # %% ../nbs/08_text.ipynb #f73738e5
-@patch
-def to_json(self:WordTokenizer)->str: # everything that `from_json` needs
-    content = dict(kind='words', lang=self.lang, words=self.words)
+def _words_to_json(lang:str, words:list[str])->str:
+    content = dict(kind='words', lang=lang, words=words)
     return json.dumps(content, ensure_ascii=False, indent=0)
 
 # %% ../nbs/08_text.ipynb #aba42bb4
@@ -234,9 +245,7 @@ def _are_distinct_words(words)->bool:
     if not isinstance(words, list): return False
     return all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
 
-@patch(cls_method=True)
-def from_json(cls:WordTokenizer, text:str)->WordTokenizer:
-    "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
+def _words_from_json(text:str)->tuple[list[str],str]: # words, language
     try:
         content = json.loads(text)
         kind, lang, words = content['kind'], content['lang'], content['words']
@@ -244,8 +253,4 @@ def from_json(cls:WordTokenizer, text:str)->WordTokenizer:
         raise ValueError(f'not a tokenizer of words: {e!r}') from None
     if kind != 'words' or not _are_distinct_words(words):
         raise ValueError('not a tokenizer of words: it should list words, each once')
-    return cls(words, lang)
-
-# %% ../nbs/08_text.ipynb #18d2dd10
-@patch
-def __reduce__(self:Tokenizer): return type(self).from_json, (self.to_json(),)
+    return words, lang
