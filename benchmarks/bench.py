@@ -112,7 +112,9 @@ def other_adam(model, **how):
     "Our Adam, but not in one fused loop"
     return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, **how)
 
-def stepper(model, make_optimizer=partial(adam, fused=True), compile=False):
+fused_adam = partial(adam, fused=True)
+
+def stepper(model, make_optimizer=fused_adam, compile=False):
     "A function that takes a step with a group of batches, one for each process"
     network = wrap_model(model.train(), TrainingConfig(compile=compile))
     optimizer = make_optimizer(model)

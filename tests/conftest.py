@@ -29,3 +29,18 @@ def chromium():
         browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield browser
         browser.close()
+
+@pytest.fixture(scope='session')
+def texts(tmp_path_factory):
+    "Four small files, and one that is not UTF-8"
+    folder = tmp_path_factory.mktemp('texts')
+    from transformer_nb.grammar import mini_corpus
+    from running import write
+    pairs = mini_corpus()['train'][:400]
+    for name, part in dict(train=pairs[:300], valid=pairs[300:]).items():
+        for i, lang in enumerate(('de', 'en')):
+            write(folder/f'{name}.{lang}', [pair[i] for pair in part])
+    write(folder/'short.en', ['one line'])
+    (folder/'empty').write_bytes(b'')
+    (folder/'latin1').write_bytes('gut\nnicht gut: ü\n'.encode('latin1'))
+    return folder

@@ -155,7 +155,7 @@ def test_nothing_is_left_behind(translator, batch):
     with pytest.raises(IndexError):
         with without_heads(model, [('cross', 0, 3)]): model(batch.src, batch.tgt)
     with pytest.raises(ZeroDivisionError):
-        with without_heads(model, [('decoder', 0, 0)]): 1/0
+        with without_heads(model, [('decoder', 0, 0)]): raise ZeroDivisionError
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert torch.equal(model(batch.src, batch.tgt), before)
 

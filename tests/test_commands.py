@@ -1,14 +1,12 @@
 "The commands, run as a user runs them: what they write, and how they refuse bad input."
 import base64, errno, gzip, json, math, multiprocessing, os, random, re, select, shlex
 import shutil, subprocess, sys
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
 from functools import cache
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
 import pytest, torch, yaml
 from fastcore.script import anno_parser
+from running import BIN, call, check_message, read_lines, refuses, run, write
 from transformer_nb import __version__, translation
 from transformer_nb.checkpoint import (
     load_model, load_verified, save_model, save_verified, training_lock)
@@ -21,48 +19,6 @@ from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator, preset, train_translator
-
-BIN = Path(sys.executable).parent
-ROOT = Path(__file__).parent.parent
-
-def run(*args, stdin=b'', cwd=None, **env):
-    name, *rest = args
-    env = {**os.environ, 'TRANSFORMER_NB_DATA': '', **env}
-    return subprocess.run([BIN/name, *map(str, rest)], input=stdin, capture_output=True,
-                          cwd=cwd, timeout=300, env=env)
-
-def call(command, *args, stdin=b'', **options):
-    "The same without a process of its own, which takes seconds to start"
-    streams = [TextIOWrapper(BytesIO(data), 'utf8', newline='', write_through=True)
-               for data in (stdin, b'', b'')]
-    new_stdin, out, error = streams
-    status, old_stdin = 0, sys.stdin
-    with redirect_stdout(out), redirect_stderr(error):
-        sys.stdin = new_stdin
-        try: command(*args, **options)
-        except SystemExit as end: status = end.code
-        finally: sys.stdin = old_stdin
-    return SimpleNamespace(returncode=status, stdout=out.buffer.getvalue(),
-                           stderr=error.buffer.getvalue())
-
-def write(path, lines):
-    text = ''.join(line + '\n' for line in lines)
-    path.write_text(text, encoding='utf8')
-
-def read_lines(path): return path.read_text(encoding='utf8').splitlines()
-
-@pytest.fixture(scope='session')
-def texts(tmp_path_factory):
-    "Four small files, and one that is not UTF-8"
-    folder = tmp_path_factory.mktemp('texts')
-    pairs = mini_corpus()['train'][:400]
-    for name, part in dict(train=pairs[:300], valid=pairs[300:]).items():
-        for i, lang in enumerate(('de', 'en')):
-            write(folder/f'{name}.{lang}', [pair[i] for pair in part])
-    write(folder/'short.en', ['one line'])
-    (folder/'empty').write_bytes(b'')
-    (folder/'latin1').write_bytes('gut\nnicht gut: ü\n'.encode('latin1'))
-    return folder
 
 TINY = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1, '--n_decoder_layers', 1]
 
@@ -83,17 +39,6 @@ def model(texts, tmp_path_factory):
     assert '6 steps' in printed and f'tnb_translate {out}' in printed
     assert f'{out}/data' in printed
     return out
-
-def refuses(done, *words):
-    "Status 2, one line on standard error that has the words, nothing on standard output"
-    error = done.stderr.decode()
-    assert done.returncode == 2 and done.stdout == b'', error
-    check_message(error, words)
-
-def check_message(error, words):
-    lines = [line for line in error.splitlines() if 'pairs to train on' not in line]
-    assert len(lines) == 1 and 'Traceback' not in error, error
-    for word in words: assert word in lines[0], lines[0]
 
 # tnb_train
 

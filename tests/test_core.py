@@ -2,7 +2,6 @@
 import os, signal, stat, subprocess, sys
 from pathlib import Path
 import pytest, torch
-from transformer_nb import core
 from transformer_nb.core import (
     InputError, check_positive, command, default_device, find_device, set_seed,
     write_atomically)

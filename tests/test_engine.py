@@ -301,7 +301,7 @@ def test_prefix_is_kept(tab, tiny):
 
 def test_limits(tab, tiny):
     "A translation that does not end stops where it must; a long source is read up to there"
-    model = tiny('short')
+    tiny('short')
     [ids, _, log_probs] = best_of(tab, 'short', SRC)[0]
     assert len(log_probs) <= 9
     text = 'a man is reading the very long book of the old woman'
@@ -451,7 +451,7 @@ def test_translations_of_multi30k(tab, shipped, multi30k_dir):
       return found
     }''', texts)
     different = []
-    for text, (ids, line, score), [best] in zip(texts, found, translator.search(texts)):
+    for text, (_, line, score), [best] in zip(texts, found, translator.search(texts)):
         assert score == pytest.approx(best.score, abs=1e-4), text # so others are ties
         if line != translator.text(best): different.append(text)
     assert len(different) <= 0.005*len(texts), different

@@ -364,9 +364,9 @@ def test_jobs():
     assert (small['size'], small['n']) == ('tiny', 24)
     assert (large['size'], large['n']) == ('d512', 8)
     assert small['corpus'] in ('multi30k', 'mini')
-    for x, settings in of_part('decoding'):
+    for x, how in of_part('decoding'):
         assert x['sentences'] == (4 if x['wide'] else 16)
-        assert (settings == {}) == ('memory as it is' not in x['system'])
+        assert (how == {}) == ('memory as it is' not in x['system'])
     kept = dict(memory_kept=True)
     arranged = [dict(memory_kept=False), kept, kept | dict(processes=2)]
     in_turns = [(x['round'], how) for x, how in of_part('training') if x['size'] == 'tiny']

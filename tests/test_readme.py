@@ -1,7 +1,7 @@
 "Every command and every snippet of README.md is run; only times are cut short."
 import os, re, subprocess, sys
 import pytest
-from test_commands import BIN, ROOT, run, write
+from running import BIN, ROOT, run, write
 from transformer_nb.grammar import mini_corpus
 
 README = (ROOT/'README.md').read_text(encoding='utf8')

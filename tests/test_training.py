@@ -15,8 +15,7 @@ from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import (
     Progress, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
     choose_precision, plot_training, valid_loss, wrap_model)
-from test_commands import ( # noqa: F401 (texts is a fixture)
-    BIN, call, refuses, run, texts, write)
+from running import BIN, call, refuses, run, write
 
 ROOT = Path(__file__).parent.parent
 

@@ -6,7 +6,7 @@
 __all__ = ['mini_corpus']
 
 # %% ../nbs/09_grammar.ipynb #2fc59cc3
-import hashlib, random, re
+import hashlib, re
 from random import Random
 from typing import NamedTuple
 

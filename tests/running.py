@@ -1,0 +1,46 @@
+"Commands run as a user runs them, and what the tests of several files share."
+import os, subprocess, sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from types import SimpleNamespace
+
+BIN = Path(sys.executable).parent
+ROOT = Path(__file__).parent.parent
+
+def run(*args, stdin=b'', cwd=None, **env):
+    name, *rest = args
+    env = {**os.environ, 'TRANSFORMER_NB_DATA': '', **env}
+    return subprocess.run([BIN/name, *map(str, rest)], input=stdin, capture_output=True,
+                          cwd=cwd, timeout=300, env=env)
+
+def call(command, *args, stdin=b'', **options):
+    "The same without a process of its own, which takes seconds to start"
+    streams = [TextIOWrapper(BytesIO(data), 'utf8', newline='', write_through=True)
+               for data in (stdin, b'', b'')]
+    new_stdin, out, error = streams
+    status, old_stdin = 0, sys.stdin
+    with redirect_stdout(out), redirect_stderr(error):
+        sys.stdin = new_stdin
+        try: command(*args, **options)
+        except SystemExit as end: status = end.code
+        finally: sys.stdin = old_stdin
+    return SimpleNamespace(returncode=status, stdout=out.buffer.getvalue(),
+                           stderr=error.buffer.getvalue())
+
+def write(path, lines):
+    text = ''.join(line + '\n' for line in lines)
+    path.write_text(text, encoding='utf8')
+
+def read_lines(path): return path.read_text(encoding='utf8').splitlines()
+
+def refuses(done, *words):
+    "Status 2, one line on standard error that has the words, nothing on standard output"
+    error = done.stderr.decode()
+    assert done.returncode == 2 and done.stdout == b'', error
+    check_message(error, words)
+
+def check_message(error, words):
+    lines = [line for line in error.splitlines() if 'pairs to train on' not in line]
+    assert len(lines) == 1 and 'Traceback' not in error, error
+    for word in words: assert word in lines[0], lines[0]
