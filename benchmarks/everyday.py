@@ -48,19 +48,19 @@ N_NAMED = 300    # validation pairs that ask whether a new name is copied
 
 # Names: half of all Toms become somebody else, so that the model must learn to copy
 
-NAMES = """Aaron Abdul Adam Ahmed Akira Alan Alberto Alejandro Alfred Ali Amir Andreas Andrew
-Antonio Arthur Ben Benjamin Bernd Bjorn Boris Brian Bruno Carlos Charles Chen Christian
-Christoph Daniel Dario David Denis Diego Dieter Dmitri Eduardo Edward Elias Emil Eric Ernst
-Fabian Felipe Felix Fernando Florian Francesco Frank Franz Frederick Fritz Gabriel George
-Georg Gerald Gianni Giovanni Greg Gunther Gustav Hamid Hannes Hans Harald Harry Hassan Heinz
-Henry Herbert Hiroshi Hugo Ian Igor Isaac Ivan Jack Jakob James Jan Javier Jens Jim Joachim
-Joe Johann Jonas Jonathan Jorge Josef Joshua Juan Julian Kai Karim Karl Kevin Klaus Konrad
-Lars Leo Leonard Liam Linus Louis Luca Lukas Manuel Marc Marcel Marco Mario Mark Martin
-Matthew Matthias Max Michael Miguel Mohammed Moritz Nathan Nico Nils Noah Oliver Omar Oscar
-Otto Patrick Paul Pedro Philip Pierre Rafael Ralf Raj Rene Richard Robert Roland Roman Rudolf
-Ryan Samir Samuel Sebastian Sergei Simon Stefan Stephen Steve Sven Tariq Theodor Tim Tobias
-Toni Udo Uwe Victor Viktor Vincent Walter Werner Wilhelm William Wolfgang Xavier Yusuf
-Zoltan""".split()
+NAMES = """Aaron Abdul Adam Ahmed Akira Alan Alberto Alejandro Alfred Ali Amir Andreas
+Andrew Antonio Arthur Ben Benjamin Bernd Bjorn Boris Brian Bruno Carlos Charles Chen
+Christian Christoph Daniel Dario David Denis Diego Dieter Dmitri Eduardo Edward Elias
+Emil Eric Ernst Fabian Felipe Felix Fernando Florian Francesco Frank Franz Frederick
+Fritz Gabriel George Georg Gerald Gianni Giovanni Greg Gunther Gustav Hamid Hannes Hans
+Harald Harry Hassan Heinz Henry Herbert Hiroshi Hugo Ian Igor Isaac Ivan Jack Jakob
+James Jan Javier Jens Jim Joachim Joe Johann Jonas Jonathan Jorge Josef Joshua Juan
+Julian Kai Karim Karl Kevin Klaus Konrad Lars Leo Leonard Liam Linus Louis Luca Lukas
+Manuel Marc Marcel Marco Mario Mark Martin Matthew Matthias Max Michael Miguel Mohammed
+Moritz Nathan Nico Nils Noah Oliver Omar Oscar Otto Patrick Paul Pedro Philip Pierre
+Rafael Ralf Raj Rene Richard Robert Roland Roman Rudolf Ryan Samir Samuel Sebastian
+Sergei Simon Stefan Stephen Steve Sven Tariq Theodor Tim Tobias Toni Udo Uwe Victor
+Viktor Vincent Walter Werner Wilhelm William Wolfgang Xavier Yusuf Zoltan""".split()
 NEW_NAMES = """Adrian Alexander Anton Bastian Clemens Dennis Dominik Ethan Erik Gregor Guido
 Henrik Ismail Jerome Jonah Kenji Kurt Leon Logan Lorenzo Malik Mason Norbert Olaf Pablo
 Quentin Rainer Ravi Samuele Thorsten Valentin Wesley Yannick Zachary""".split()
@@ -83,7 +83,8 @@ def normalized(text): # words alone: case, punctuation and apostrophes do not co
 
 def held_out():
     rows = [json.loads(line) for line in LIST.read_text(encoding='utf8').splitlines()]
-    return {normalized(text) for row in rows for text in [row['source'], *row['references']]}
+    texts = [text for row in rows for text in [row['source'], *row['references']]]
+    return {normalized(text) for text in texts}
 
 def load(src_lang, tgt_lang):
     held = held_out()

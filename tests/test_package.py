@@ -54,7 +54,8 @@ def test_wheel_has_what_belongs(wheel):
     names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}
     modules = {f'transformer_nb/{m}.py' for m in [*MODULES, *UNEXPORTED]}
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
-    assert names == modules | playground | {'transformer_nb/py.typed', 'transformer_nb/everyday.jsonl'}
+    data = {'transformer_nb/py.typed', 'transformer_nb/everyday.jsonl'}
+    assert names == modules | playground | data
     assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
 
 def test_description_stands_alone(wheel):
