@@ -14,7 +14,7 @@ from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import load_corpus, mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.export import (
-    _PLAYGROUND, _header_and_weights, _tokenizer_header, export_page, playground)
+    _header_and_weights, _join, _tokenizer_header, export_page, playground)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.text import BPETokenizer
@@ -26,12 +26,13 @@ SHIPPED = ROOT/'nbs/models/multi30k-en-de'
 
 # What the tests ask the engine for, beyond the messages of its worker
 LAB = '''
+const {engine, worker} = modules
 const models = {}, tokenizers = {}
 let n_asked = 0
 const call = (method, args) => new Promise((resolve, reject) => {
   const post = m => m.error ? reject(Error(`${m.error.name}: ${m.error.message}`))
                             : 'result' in m && resolve(m.result)
-  tnbHandle({id: ++n_asked, method, args}, post)
+  worker.handle({id: ++n_asked, method, args}, post)
 })
 const bytesOf = text => Uint8Array.from(atob(text), c => c.charCodeAt(0))
 const base64 = rows => { // of each row
@@ -59,10 +60,9 @@ const found = ([key, src, options]) => {
 @pytest.fixture(scope='module')
 def tab(chromium, tmp_path_factory):
     "The engine in a page without anything else, opened from a file"
-    code = [(_PLAYGROUND/name).read_text('utf8') for name in ('engine.js', 'worker.js')]
     bare = tmp_path_factory.mktemp('engine')/'bare.html'
     bare.write_text('<!doctype html><meta charset="utf-8">'
-                    f'<script>{"".join(code)}</script><script>{LAB}</script>', 'utf8')
+                    f'<script>{_join("worker")}</script><script>{LAB}</script>', 'utf8')
     page, errors = chromium.new_page(), []
     page.on('pageerror', lambda error: errors.append(str(error)))
     page.goto(bare.as_uri())

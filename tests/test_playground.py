@@ -60,12 +60,22 @@ def new_page(chromium, address):
         page.on('request', on_request)
         if script: page.add_init_script(script)
         page.goto(f'{address}{hash}')
-        page.evaluate('tnb.ready')
-        settle(page)
+        when_ready(page)
         return page
     yield open_page
     for context in contexts: context.close()
     assert complaints == []
+
+INSIDE = '''() => {
+    const {store, parts, answers, scene, words} = modules
+    Object.assign(window, store, parts, answers, scene, words)
+}'''
+
+def when_ready(page):
+    "What the modules export has its names in the tests, too"
+    page.evaluate('tnb.ready')
+    page.evaluate(INSIDE)
+    settle(page)
 
 SETTLED = '''!document.querySelector('.busy')
     && (document.querySelectorAll('#tgt .chip').length > 0) == (state.text.trim() != '')'''
@@ -118,7 +128,7 @@ def log_prob(translator, text, ids, heads=()): # heads count from 0
         log_probs = translator.model(src, tgt).log_softmax(-1)
     return sum(log_probs[0, t, i].item() for t, i in enumerate(ids))
 
-def ids_of(page): return page.evaluate('scene.ids')
+def ids_of(page): return page.evaluate('now.scene.ids')
 
 # Type
 
@@ -127,13 +137,13 @@ def test_it_translates_while_one_types(new_page, torch_model):
     assert texts(page, '#tgt .chip') == []
     page.locator('#text').press_sequentially('Two dogs are playing', delay=20)
     page.locator('#text').press_sequentially(' in the snow.', delay=20)
-    wait(page, 'scene?.text == "Two dogs are playing in the snow."')
+    wait(page, 'now.scene?.text == "Two dogs are playing in the snow."')
     settle(page)
     [wanted] = torch_model.translate(['Two dogs are playing in the snow.'])
     assert translation(page) == wanted
-    assert ''.join(page.evaluate('scene.tgt.map(x => x.text)')) == wanted + '</s>'
+    assert ''.join(page.evaluate('now.scene.tgt.map(x => x.text)')) == wanted + '</s>'
     assert texts(page, '#tgt .chip')[-1] == '</s>'
-    log_p = page.evaluate('scene.now.log_prob')
+    log_p = page.evaluate('now.scene.written.log_prob')
     assert numbers(page.inner_text('#status'))[0] == pytest.approx(log_p, abs=.005)
     again = page.evaluate("tnb.translate('Two dogs are playing in the snow.')")
     assert again['text'] == translation(page)
@@ -145,7 +155,7 @@ def test_typing_is_not_disturbed_by_answers(new_page):
     page.fill('#text', '')
     page.locator('#text').press_sequentially(text, delay=90)
     assert page.input_value('#text') == text
-    wait(page, 'scene?.text == arg', text)
+    wait(page, 'now.scene?.text == arg', text)
 
 def test_alternatives_are_the_likeliest_next_tokens(new_page, torch_model):
     page = new_page('#type')
@@ -162,17 +172,17 @@ def test_a_token_is_forced_and_the_rest_follows(new_page):
     page = new_page('#type')
     assert translation(page) == BOY_DE
     page.locator('.card').nth(5).locator('.choice', has_text='hoch').click()
-    wait(page, "scene.now.text.includes('hoch')")
+    wait(page, "now.scene.written.text.includes('hoch')")
     assert translation(page) == 'Ein Junge hebt einen Ball hoch.'
     assert page.locator('#tgt .forced').count() == 6
     assert 'the first 6 tokens are fixed' in page.inner_text('#banner') # in every view
     page.locator('.card').first.locator('.choice', has_text='Eine').click()
-    wait(page, "scene.now.text.startsWith('Eine')")
+    wait(page, "now.scene.written.text.startsWith('Eine')")
     assert page.locator('#tgt .forced').count() == 1
     page.click('#undo')
-    wait(page, "scene.now.text.includes('hoch')")
+    wait(page, "now.scene.written.text.includes('hoch')")
     page.click('#reset')
-    wait(page, 'scene.force.length == 0')
+    wait(page, 'now.scene.force.length == 0')
     settle(page)
     assert translation(page) == BOY_DE
 
@@ -189,7 +199,7 @@ def test_an_unfinished_character_is_waited_for(new_page):
     page.wait_for_timeout(300)
     assert page.evaluate('state.text') == BOY
     page.evaluate(compose, False)
-    wait(page, "scene.text == 'A cat.'")
+    wait(page, "now.scene.text == 'A cat.'")
 
 def test_notes(new_page):
     page = new_page('#looked?t=')
@@ -213,7 +223,7 @@ def test_guessing_is_not_said_of_captions(new_page):
 
 def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,000 characters
     page = new_page('#type?t=' + 'x1'*999 + '&b=1')
-    wait(page, 'scene')
+    wait(page, 'now.scene')
     assert 'Too long: only the first 511 tokens are read.' in texts(page, '#notes li')
     page.fill('#text', 'y' * 2000)
     page.locator('#text').press('End')
@@ -293,8 +303,8 @@ def test_48_heads_one_large_and_as_a_table(new_page, torch_model):
 
 def test_the_worth_of_each_head(new_page, torch_model):
     page = new_page('#looked?h=c3.4')
-    wait(page, 'Object.keys(worth()).length == 48 && !running')
-    costs, ids = page.evaluate('worth()'), ids_of(page)
+    wait(page, 'Object.keys(costs()).length == 48 && !queue.running')
+    costs, ids = page.evaluate('costs()'), ids_of(page)
     full = log_prob(torch_model, BOY, ids)
     for key in ('cross.3.1', 'cross.4.2', 'encoder.3.1', 'decoder.1.1'):
         kind, layer, head = key.split('.')
@@ -309,7 +319,7 @@ def test_a_head_is_switched_off_and_honestly_told(new_page, torch_model):
     assert page.inner_text('#banner-text') == 'Nothing is switched off.'
     old_ids = ids_of(page)
     page.click('#switches [data-head="cross.4.4"]')
-    wait(page, 'scene.off.length == 1')
+    wait(page, 'now.scene.off.length == 1')
     assert translation(page) == 'Ein Junge hebt einen Ball hoch.'
     new_ids, head = ids_of(page), [('cross', 3, 3)]
     intact, broken = (log_prob(torch_model, BOY, old_ids, off) for off in ([], head))
@@ -327,7 +337,7 @@ def test_a_head_is_switched_off_and_honestly_told(new_page, torch_model):
         assert numbers(banner)[1:] == close([intact, broken])
     go_to(page, 'break')
     page.click('#undo')
-    wait(page, 'scene.off.length == 0')
+    wait(page, 'now.scene.off.length == 0')
     assert translation(page) == BOY_DE and 'off=' not in page.url
 
 def test_unchanged_is_normal(new_page):
@@ -351,17 +361,17 @@ def test_whole_layers_and_other_parts(new_page):
     assert 'off=scale%2Cpositions%2Ccausal%2Cc3' in page.url
     assert translation(page) not in seen
     page.click('#reset')
-    wait(page, 'scene.off.length == 0')
+    wait(page, 'now.scene.off.length == 0')
     page.click('#undo') # of the reset
-    wait(page, 'scene.off.length == 4')
+    wait(page, 'now.scene.off.length == 4')
 
 def test_an_example_says_what_to_try(new_page):
     page = new_page('#type')
     page.select_option('#example', 'The dog is chasing the cat.')
-    wait(page, "scene.text == 'The dog is chasing the cat.'")
+    wait(page, "now.scene.text == 'The dog is chasing the cat.'")
     assert translation(page) == 'Der Hund jagt die Katze.'
     page.click('#notes button')
-    wait(page, 'scene.off.length == 1')
+    wait(page, 'now.scene.off.length == 1')
     assert translation(page) == 'Ein Hund jagt die Katze.' and 'off=c4.3' in page.url
 
 # Step
@@ -373,7 +383,7 @@ def test_the_beam_grows(new_page):
     assert page.inner_text('#step-name') == f'step {n} of {n}'
     best = page.locator('#steps .best > span:first-child')
     ways = [page.evaluate('label({text: %r})' % t) for t in
-            page.evaluate("scene.tgt.map(x => x.text)")]
+            page.evaluate("now.scene.tgt.map(x => x.text)")]
     assert [t.removeprefix('■ ') for t in best.all_inner_texts()] == ways
     assert page.locator('#steps .ended').count() >= 1
     page.locator('#step').focus()
@@ -391,10 +401,10 @@ def test_the_beam_grows(new_page):
 def test_the_beam_keeps_what_the_reader_fixed(new_page):
     page = new_page('#type')
     page.locator('#cards .card').first.locator('.choice').nth(1).click()
-    wait(page, 'scene.force.length == 1 && !running')
+    wait(page, 'now.scene.force.length == 1 && !queue.running')
     page.click('#tab-step')
-    wait(page, '!running && shown.steps.best')
-    assert page.evaluate('shown.steps.best.ids') == page.evaluate('scene.ids')
+    wait(page, '!queue.running && shown.steps.best')
+    assert page.evaluate('shown.steps.best.ids') == page.evaluate('now.scene.ids')
     first = page.locator('#steps > li').first
     assert first.locator('ul:not(.gone) li').count() == 1
     assert page.evaluate('shown.steps.greedy.ids[0] == state.force[0]')
@@ -402,10 +412,10 @@ def test_the_beam_keeps_what_the_reader_fixed(new_page):
 def test_greedy_beside_the_beam(new_page):
     page = new_page('#step?t=A+man+is+standing+on+a+ladder+and+painting+a+house.')
     page.select_option('#beam', '1')
-    wait(page, "state.beam == 1 && !running && shown.steps.best")
+    wait(page, "state.beam == 1 && !queue.running && shown.steps.best")
     assert 'the same text' in page.inner_text('#ends') and 'b=1' in page.url
     page.select_option('#alpha', '1')
-    wait(page, '!running')
+    wait(page, '!queue.running')
     n = page.evaluate('shown.steps.best.ids.length')
     score, log_p = page.evaluate('[shown.steps.best.score, shown.steps.best.log_prob]')
     assert score == pytest.approx(log_p / ((5 + n)/6))
@@ -447,14 +457,13 @@ def test_a_reload_brings_everything_back(new_page):
     go_to(page, 'break')
     page.click('#switches [data-head="cross.3.4"]')
     page.locator('#tgt .chip').nth(2).click()
-    wait(page, 'scene.off.length == 1')
+    wait(page, 'now.scene.off.length == 1')
     def all_of_it():
         state = page.evaluate('JSON.stringify({...state, step: 0, hover: 0})')
         return state, translation(page)
     before = all_of_it()
     page.reload()
-    page.evaluate('tnb.ready')
-    settle(page)
+    when_ready(page)
     assert all_of_it() == before
 
 def test_back_goes_to_the_view_before(new_page):
@@ -462,7 +471,7 @@ def test_back_goes_to_the_view_before(new_page):
     go_to(page, 'looked')
     go_to(page, 'step')
     page.select_option('#example', 'The dog is chasing the cat.')
-    wait(page, "scene.text == 'The dog is chasing the cat.'")
+    wait(page, "now.scene.text == 'The dog is chasing the cat.'")
     page.go_back()
     wait(page, "state.view == 'looked'")
     assert page.locator('#panel-looked').is_visible()
@@ -471,7 +480,7 @@ def test_back_goes_to_the_view_before(new_page):
     page.go_back()
     wait(page, "state.view == 'type'")
     page.evaluate("location.hash = '#heads?t=A+cat.&off=c3.1'") # a link brings everything
-    wait(page, "state.view == 'looked' && scene.text == 'A cat.' && scene.off.length")
+    wait(page, "state.view == 'looked' && now.scene.text == 'A cat.' && now.scene.off.length")
 
 def test_a_link_of_another_model(new_page):
     page = new_page('#break?off=c3.1&f=281&c=12345678')
@@ -499,7 +508,7 @@ def test_by_keyboard_only(new_page):
     tab_to('text')
     page.keyboard.press('Control+a')
     page.keyboard.type('A dog is running on the beach.')
-    wait(page, "scene.text == 'A dog is running on the beach.'")
+    wait(page, "now.scene.text == 'A dog is running on the beach.'")
     settle(page)
     tab_to('chip') # of the source
     tab_to('chip') # of the translation: arrows within, Enter pins
@@ -523,17 +532,17 @@ def test_by_keyboard_only(new_page):
     page.keyboard.press('ArrowDown')
     key = page.evaluate('document.activeElement.dataset.head')
     page.keyboard.press('Space')
-    wait(page, 'scene.off.length == 1')
+    wait(page, 'now.scene.off.length == 1')
     assert page.evaluate('state.off') == [key] and key.split('.')[1] == '2'
     assert page.evaluate('document.activeElement.dataset.head') == key # focus stays
     page.keyboard.press('Control+z')
-    wait(page, 'scene.off.length == 0')
+    wait(page, 'now.scene.off.length == 0')
     go_to(page, 'type')
     tab_to('choice')
     page.keyboard.press('ArrowRight')
     page.keyboard.press('ArrowDown') # second choice of the second token
     page.keyboard.press('Enter')
-    wait(page, 'scene.force.length == 2')
+    wait(page, 'now.scene.force.length == 2')
 
 def test_it_is_read_out(new_page):
     page = new_page('#break')
@@ -554,7 +563,7 @@ def test_a_phone(new_page):
     def check():
         for view in VIEWS:
             go_to(page, view)
-            wait(page, '!wanted.length')
+            wait(page, '!queue.wanted.length')
             width = page.evaluate('document.documentElement.scrollWidth')
             assert width <= 390, view
     check()
@@ -567,7 +576,7 @@ def test_nothing_jumps(new_page):
     page = new_page('#looked')
     def top(part): return page.locator(part).bounding_box()['y']
     def places(): return [top(part) for part in ('#tabs', '#maps', '#map')]
-    wait(page, 'Object.keys(worth()).length == 48 && !running')
+    wait(page, 'Object.keys(costs()).length == 48 && !queue.running')
     before = places()
     page.locator('#tgt .chip').nth(2).click()
     assert places() == before
@@ -589,7 +598,7 @@ def test_accessible(new_page, scheme, width, paper):
     assert page.evaluate(color) == paper
     for view in VIEWS:
         go_to(page, view)
-        wait(page, '!wanted.length && !running')
+        wait(page, '!queue.wanted.length && !queue.running')
         if view == 'looked': page.click('#as-table summary')
         found = axe.run(page)
         assert found.violations_count == 0, f'{view}\n{found.generate_report()}'
@@ -605,8 +614,8 @@ def test_forced_colors_and_no_motion(new_page):
 
 def test_undo_stays_with_its_sentence(new_page):
     page = new_page('#type')
-    wait(page, 'scene')
-    for n in (1, 2): page.evaluate('n => change({force: scene.ids.slice(0, n)})', n)
+    wait(page, 'now.scene')
+    for n in (1, 2): page.evaluate('n => change({force: now.scene.ids.slice(0, n)})', n)
     type_text(page, 'A cat sleeps.')
     page.click('#undo')
     assert page.evaluate('state.force.length') == 0
@@ -631,12 +640,12 @@ def test_a_model_of_ones_own(new_page, own_model, tmp_path):
     type_text(page, 'a dog sees a cat .')
     for view in VIEWS:
         go_to(page, view)
-        wait(page, '!wanted.length')
+        wait(page, '!queue.wanted.length')
     go_to(page, 'break')
     for kind, n in dict(encoder=10, decoder=15, cross=15).items():
         assert page.locator(f'#switches [data-head^="{kind}"]').count() == n
     page.click('#switches [data-head="decoder.3.5"]')
-    wait(page, 'scene.off.length == 1')
+    wait(page, 'now.scene.off.length == 1')
     assert 'chapter 16' not in page.inner_text('#switches-legend')
 
 def test_two_models_in_one_page(new_page, own_model, tmp_path):
@@ -650,8 +659,7 @@ def test_two_models_in_one_page(new_page, own_model, tmp_path):
     assert page.evaluate('[state.model, state.off.length]') == [key, 0]
     assert page.locator('#switches .head').count() == 40
     page.reload()
-    page.evaluate('tnb.ready')
-    settle(page)
+    when_ready(page)
     assert page.input_value('#model') == key
 
 # The engine's side
@@ -670,7 +678,7 @@ def test_scripts_and_the_reader_do_not_disturb_each_other(new_page):
         return Promise.all(texts.map(text => tnb.translate(text)))
     }''')
     assert both[1]['text'] == BOY_DE
-    wait(page, 'Object.keys(worth()).length == 48 && !running')
+    wait(page, 'Object.keys(costs()).length == 48 && !queue.running')
     assert translation(page) == 'Der Hund jagt die Katze.'
 
 def test_a_failed_check_is_said(chromium, address, tmp_path):
@@ -681,7 +689,6 @@ def test_a_failed_check_is_said(chromium, address, tmp_path):
     (tmp_path/'page.html').write_text(text, encoding='utf8')
     page = chromium.new_page()
     page.goto((tmp_path/'page.html').as_uri())
-    page.evaluate('tnb.ready')
-    settle(page)
+    when_ready(page)
     assert 'The self-check failed' in page.inner_text('#notes')
     page.close()

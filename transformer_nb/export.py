@@ -224,6 +224,22 @@ def _notes(checksum:str # of the weights
     known = json.loads(_read('notes.json'))
     return known.get(checksum, dict(examples=[], heads={}, captions_only=False))
 
+# %% ../nbs/15b_export.ipynb #e15join
+_IMPORT = re.compile(r"^import (\{[^}]*\}) from '\./(\w+)\.js'$", re.M)
+_EXPORT = re.compile(r'^export (\{[^}]*\})$', re.M)
+
+def _join(*names:str)->str: # modules -> one script, with all that they import
+    "JavaScript's modules as functions, each after those that it imports from"
+    joined = {}
+    def add(name):
+        source = _read(f'{name}.js')
+        for _, needed in _IMPORT.findall(source):
+            if needed not in joined: add(needed)
+        body = _EXPORT.sub(r'return \1', _IMPORT.sub(r'const \1 = modules.\2', source))
+        joined[name] = f'modules.{name} = (() => {{\n{body}}})()\n'
+    for name in names: add(name)
+    return "'use strict'\nglobalThis.modules ??= {}\n" + ''.join(joined.values())
+
 # %% ../nbs/15b_export.ipynb #e15page7
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = load_model(folder)
@@ -271,8 +287,7 @@ def _policy(style:str, scripts:list[str])->str: # as an element of HTML
 def _assemble(models:list[tuple[dict,bytes]] # header and weights of each
              )->str:                         # the page
     _make_distinct([header for header, _ in models])
-    style, script = _read('style.css'), _read('page.js')
-    engine = _read('engine.js') + _read('worker.js')
+    style, script, engine = _read('style.css'), _join('page'), _join('worker')
     blocks = dict(csp=_policy(style, [engine, script]),
                   style=f'<style>{style}</style>',
                   models=''.join(_model_blocks(*model) for model in models),

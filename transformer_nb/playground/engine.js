@@ -1,4 +1,3 @@
-'use strict'
 // The book's Transformer in plain JavaScript: tokenizer (chapter 08), model (01 to 05) and
 // cached beam search (13), with their names and in that order. It needs nothing but the
 // language itself, so it runs in a page, in a worker and in Node.
@@ -6,11 +5,9 @@
 // A tensor (t, d) is a list of t rows, each a Float32Array of d numbers: one sentence at a
 // time, hence no batch axis and no padding. Sums are taken in double precision, which is
 // what JavaScript computes in, and rounded when they are stored.
-globalThis.engine = (() => {
-
 const PAD = 0, BOS = 1, EOS = 2, UNK = 3 // chapter 00a
 
-// ---- Chapter 08: text to ids and back -------------------------------------------------
+// ---- Chapter 08: text to ids and back --------------------------------------------------
 
 // Each byte is shown as one character: itself if it can be printed, else one from U+0100 on
 function byteAlphabet() {
@@ -25,6 +22,9 @@ function characterClass(ranges) {
   return ranges.map(([first, last]) => `${escape(first)}-${escape(last)}`).join('')
 }
 
+const pairKey = (a, b) => a * 2**20 + b // of two ids
+const NO_PAIR = [Infinity]               // its rank: it is never merged
+
 class Tokenizer {
   constructor({tokens, merges, letters, numbers, spaces, composing, replace}) {
     const alphabet = byteAlphabet()
@@ -34,7 +34,8 @@ class Tokenizer {
     const ids = new Map(tokens.map((token, id) => [token, id]))
     this.idOfByte = alphabet.map(character => ids.get(character))
     this.merges = new Map()                         // by two ids: the rank, the new id
-    merges.forEach(([a, b, merged], rank) => this.merges.set(a * 2**20 + b, [rank, merged]))
+    merges.forEach(([a, b, merged], rank) =>
+      this.merges.set(pairKey(a, b), [rank, merged]))
 
     // JavaScript's own \p{L}, \p{N} and \s are those of the browser, which may know
     // characters that the tokenizers library does not, and counts U+FEFF as a space.
@@ -61,17 +62,17 @@ class Tokenizer {
   }
 
   merge(ids) { // of a word: the pair that was learned first, the leftmost of several; again
-    const rank = i => this.merges.get(ids[i] * 2**20 + ids[i + 1])?.[0] ?? Infinity
-    const ranks = ids.map((_, i) => rank(i)) // of the pair that begins here
+    const pairAt = i => this.merges.get(pairKey(ids[i], ids[i + 1])) ?? NO_PAIR
+    const ranks = ids.map((_, i) => pairAt(i)[0]) // of the pair that begins here
     while (true) {
       let best = 0
       for (let i = 1; i < ids.length; i++) if (ranks[i] < ranks[best]) best = i
       if (!(ranks[best] < Infinity)) return ids
-      const [, merged] = this.merges.get(ids[best] * 2**20 + ids[best + 1])
+      const [, merged] = pairAt(best)
       ids.splice(best, 2, merged)
       ranks.splice(best, 1)
-      ranks[best] = rank(best)
-      if (best > 0) ranks[best - 1] = rank(best - 1)
+      ranks[best] = pairAt(best)[0]
+      if (best > 0) ranks[best - 1] = pairAt(best - 1)[0]
     }
   }
 
@@ -116,11 +117,12 @@ function characterOfBytes(bytes) {
 
 // Python's str.strip; JavaScript's trim removes other characters
 function strip(text) {
-  const spaces = '\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000'
+  const spaces = '\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f'
+    + '\\u205f\\u3000'
   return text.replace(new RegExp(`^[${spaces}]+|[${spaces}]+$`, 'g'), '')
 }
 
-// ---- What PyTorch brings along: a linear map, a norm, a softmax --------------------------
+// ---- What PyTorch brings along: a linear map, a norm, a softmax ------------------------
 
 // x (t, n) -> x·Wᵀ + b (t, m). W is stored as in PyTorch, a row for each output (m, n).
 class Linear {
@@ -129,7 +131,10 @@ class Linear {
   forward(x) {
     const out = x.map(() => new Float32Array(this.m))
     let t = 0
-    for (; t + 1 < x.length; t += 4) this.fourRows(x.slice(t, t + 4), out.slice(t, t + 4))
+    for (; t + 1 < x.length; t += 4) {
+      const end = t + 4
+      this.fourRows(x.slice(t, end), out.slice(t, end))
+    }
     if (t < x.length) this.oneRow(x[t], out[t])
     return out
   }
@@ -183,7 +188,10 @@ class LayerNorm { // ε stands inside the root, and the variance is divided by d
       const mean = sum / d
       for (let i = 0; i < d; i++) squares += (row[i] - mean)**2
       const scale = 1 / Math.sqrt(squares / d + 1e-5)
-      return row.map((value, i) => (value - mean) * scale * this.weight[i] + this.bias[i])
+      return row.map((value, i) => {
+        const normal = (value - mean) * scale
+        return normal * this.weight[i] + this.bias[i]
+      })
     })
   }
 }
@@ -202,12 +210,12 @@ function softmax(x) { // of one row; of no numbers, no numbers
 
 const add = (x, y) => x.map((row, t) => row.map((value, i) => value + y[t][i])) // (t, d)
 
-// ---- One run: what is switched off in it, and who watches --------------------------------
+// ---- One run: what is switched off in it, and who watches ------------------------------
 
 class Run {
   constructor(broken = {}) {
     const {heads = [], attention = []} = broken
-    this.off = new Set([...heads, ...attention]) // 'cross.3.1' or, with all its heads, 'cross.3'
+    this.off = new Set([...heads, ...attention]) // 'cross.3.1'; 'cross.3': all its heads
     this.scale = !broken.no_scale
     this.positions = !broken.no_positions
     this.causalEncoder = Boolean(broken.causal_encoder)
@@ -217,7 +225,7 @@ class Run {
   note(where, name, rows) {}             // called along the way of chapter 05
 }
 
-// ---- Chapters 01 and 02: attention -------------------------------------------------------
+// ---- Chapters 01 and 02: attention -----------------------------------------------------
 
 class MultiHeadAttention {
   constructor(weights, path, name, c) {
@@ -267,7 +275,7 @@ class MultiHeadAttention {
   }
 }
 
-// ---- Chapter 03: feed-forward network and residual ---------------------------------------
+// ---- Chapter 03: feed-forward network and residual -------------------------------------
 
 class FeedForward { // Eq. (2)
   constructor(weights, path) {
@@ -275,7 +283,8 @@ class FeedForward { // Eq. (2)
     this.outer = weights.linear(`${path}.outer`)
   }
   forward(x) { // (t, d) -> (t, d)
-    const hidden = this.inner.forward(x).map(row => row.map(value => Math.max(0, value)))
+    const relu = row => row.map(value => Math.max(0, value))
+    const hidden = this.inner.forward(x).map(relu)
     return this.outer.forward(hidden)
   }
 }
@@ -291,7 +300,7 @@ class ResidualNorm { // LayerNorm(x + Sublayer(x)), or with 'pre' x + Sublayer(L
   }
 }
 
-// ---- Chapter 04: embedding and positions -------------------------------------------------
+// ---- Chapter 04: embedding and positions -----------------------------------------------
 
 class Embedding {
   constructor(weight, d) {
@@ -300,7 +309,8 @@ class Embedding {
   }
   row(id) { return this.toScores.weight.subarray(id * this.d, (id + 1) * this.d) }
   forward(ids) { // -> (t, d), multiplied by √d
-    return ids.map(id => this.row(id).map(value => value * Math.sqrt(this.d)))
+    const scale = Math.sqrt(this.d)
+    return ids.map(id => this.row(id).map(value => value * scale))
   }
   logits(x) { return this.toScores.forward(x) } // (t, d) -> (t, v)
 }
@@ -319,7 +329,7 @@ class PositionalEncoding {
   }
 }
 
-// ---- Chapter 05: the model ---------------------------------------------------------------
+// ---- Chapter 05: the model -------------------------------------------------------------
 
 class Weights { // by PyTorch's names; float16 in the file, float32 from here on
   constructor(tensors, halves) {
@@ -338,7 +348,10 @@ class Weights { // by PyTorch's names; float16 in the file, float32 from here on
     const {data, shape} = this.tensors[`${path}.weight`]
     return new Linear(data, this.data(`${path}.bias`), shape[0])
   }
-  norm(path) { return new LayerNorm(this.data(`${path}.weight`), this.data(`${path}.bias`)) }
+  norm(path) {
+    const weight = this.data(`${path}.weight`), bias = this.data(`${path}.bias`)
+    return new LayerNorm(weight, bias)
+  }
 }
 
 function fromHalf(bits) { // one sign, five bits of exponent, ten of fraction
@@ -373,7 +386,8 @@ class DecoderLayer {
     this.selfAttention = new MultiHeadAttention(weights, attention, `decoder.${layer}`, c)
     this.crossAttention = new MultiHeadAttention(weights, cross, `cross.${layer}`, c)
     this.feedForward = new FeedForward(weights, `${path}.feed_forward`)
-    this.residuals = [0, 1, 2].map(i => new ResidualNorm(weights, `${path}.residuals.${i}`, c))
+    this.residuals = [0, 1, 2].map(i =>
+      new ResidualNorm(weights, `${path}.residuals.${i}`, c))
   }
   forward(x, memory, run) { // (t, d), (s, d) -> (t, d)
     return this.sublayers(x, run,
@@ -442,10 +456,15 @@ class Transformer {
   }
 }
 
-// ---- Chapter 13: cached beam search ------------------------------------------------------
+// ---- Chapter 13: cached beam search ----------------------------------------------------
 
-// Source length (without `</s>`) + 50, never more than the model has positions
-const outputLimit = (model, src) => Math.min(src.length + 49, model.config.max_len)
+// What the book's SearchConfig holds; a model that knows better says so in its header
+const DEFAULTS = {beam_size: 4, alpha: 0.6, max_extra: 50}
+
+// Source length (without `</s>`) + max_extra, never more than the model has positions
+function outputLimit(model, src, max_extra) {
+  return Math.min(src.length - 1 + max_extra, model.config.max_len)
+}
 
 class Cache {
   constructor(model, src, run) {
@@ -474,8 +493,11 @@ function nextLogits(model, tokens, cache, run) { // newest of each hypothesis (k
       return layer.selfAttention.attend(
         query.forward(x), target.map(h => h.keys), target.map(h => h.values), run)
     }
-    const lookAcross = x => layer.crossAttention.attend(layer.crossAttention.query.forward(x),
-      x.map(() => source.keys), x.map(() => source.values), run)
+    const lookAcross = x => {
+      const {crossAttention} = layer
+      return crossAttention.attend(crossAttention.query.forward(x),
+        x.map(() => source.keys), x.map(() => source.values), run)
+    }
     x = layer.sublayers(x, run, lookBack, lookAcross)
   })
   cache.n++
@@ -516,7 +538,7 @@ class Beams {
       })
     })
     if (candidates.some(h => Number.isNaN(h.score)))
-      throw new Error('the model predicts NaN: its weights are NaN, infinite or far too large')
+      throw new Error('the model predicts NaN: its weights are NaN, infinite or too large')
     candidates.sort((a, b) => b.score - a.score) // is stable: of equals, the first parent
     this.live = candidates.slice(0, this.beamSize)
     return candidates
@@ -547,8 +569,10 @@ class Beams {
 
 // Yields what each step considered, so that whoever runs it can look up in between; returns
 // the best hypotheses, whose ids end with `</s>` unless they were cut off
-function* search(model, src, {beam_size = 4, alpha = 0.6, n_best = 1, prefix = []}, run) {
-  const limit = outputLimit(model, src)
+function* search(model, src, options, run) {
+  const {beam_size, alpha, max_extra} = {...DEFAULTS, ...options}
+  const {n_best = 1, prefix = []} = options
+  const limit = outputLimit(model, src, max_extra)
   const beams = new Beams(limit, alpha, beam_size, n_best)
   const cache = new Cache(model, src, run)
   let tokens = [BOS]
@@ -563,6 +587,5 @@ function* search(model, src, {beam_size = 4, alpha = 0.6, n_best = 1, prefix = [
   }
 }
 
-return {PAD, BOS, EOS, UNK, Tokenizer, Weights, Transformer, Run, search, logSumExp, softmax,
-        topTokens, lengthPenalty, outputLimit, strip}
-})()
+export {PAD, BOS, EOS, UNK, DEFAULTS, Tokenizer, Weights, Transformer, Run, search,
+        logSumExp, softmax, topTokens, lengthPenalty, strip}

@@ -1,11 +1,10 @@
-// ---- The messages that the page sends, in a worker or, where there is none, in the page -----
+// ---- The messages that the page sends, in a worker or, where there is none, in the page 
 //
 // {id, method, args} in; {id, result}, {id, progress} and {id, error: {name, message}} out.
 // One request runs at a time, in steps; a newer one supersedes it at its next step.
-globalThis.tnbHandle = (() => {
+import {BOS, EOS, DEFAULTS, Tokenizer, Transformer, Run, search, logSumExp, softmax,
+        topTokens, lengthPenalty, strip} from './engine.js'
 
-const {BOS, EOS, Tokenizer, Transformer, Run, search, logSumExp, softmax, topTokens,
-       outputLimit, strip} = engine
 const models = new Map() // by key: header, tokenizer, model
 
 function load({models: files}) { // header as exported, weights as an ArrayBuffer
@@ -31,13 +30,15 @@ const sum = numbers => numbers.reduce((total, x) => total + x, 0)
 
 const withoutEnd = ids => ids.filter(id => id !== EOS)
 
-// ---- Methods: generators where they take long, so that newer messages are heard -----------
+// ---- Methods: generators where they take long, so that newer messages are heard --------
 
 function listModels() {
-  const shown = ['key', 'title', 'src', 'tgt', 'config', 'checksum', 'n_parameters',
+  const names = ['key', 'title', 'src', 'tgt', 'config', 'checksum', 'n_parameters',
                  'examples', 'heads', 'captions_only', 'check']
-  return [...models.values()].map(({header}) =>
-    Object.fromEntries(shown.map(name => [name, header[name]])))
+  return [...models.values()].map(({header}) => {
+    const shown = Object.fromEntries(names.map(name => [name, header[name]]))
+    return {...shown, search: {...DEFAULTS, ...header.search}}
+  })
 }
 
 function tokenize({model: key, text}) {
@@ -45,13 +46,16 @@ function tokenize({model: key, text}) {
   return {ids: src, pieces: found.tokenizer.pieces(src), read: src.length - 1, cut}
 }
 
-function* translate({model: key, text, beam_size = 4, alpha = 0.6, n_best = beam_size,
-                     prefix = [], broken}) {
+// As the model's header says, unless something else is wanted
+const searchOptions = ({header}, wanted) => ({...DEFAULTS, ...header.search, ...wanted})
+
+function* translate({model: key, text, broken, ...wanted}) {
   const start = performance.now(), found = find(key), {tokenizer, model} = found
   const {src, cut} = source(found, text)
   if (!strip(text)) return {text: '', ids: [], score: 0, log_prob: 0, token_log_probs: [],
                             n_best: [], ms: 0, cut}
-  const options = {beam_size, alpha, n_best, prefix}
+  const options = searchOptions(found, wanted)
+  options.n_best ??= options.beam_size
   const hypotheses = yield* search(model, src, options, new Run(broken))
   const n_best_texts = hypotheses.map(({ids, score}) =>
     ({text: tokenizer.text(ids), ids, score}))
@@ -107,7 +111,7 @@ function toMap(weights) { // rows of any length -> one array; what is hidden has
   return {rows, cols, data}
 }
 
-function* worth({model: key, text, ids}) { // -> by head: what log p of the ids is without it
+function* worth({model: key, text, ids}) { // -> by head: change of log p without it
   const found = find(key), {model} = found, {src} = source(found, text), deltas = {}
   const tgt = ids.slice(0, model.config.max_len), intact = new Run()
   const memory = model.encode(src, intact)
@@ -121,26 +125,25 @@ function* worth({model: key, text, ids}) { // -> by head: what log p of the ids 
         const known = kind === 'encoder' ? undefined : memory // which it leaves as it is
         const delta = force(model, src, tgt, run, known).log_prob - log_prob
         deltas[name] = delta
-        yield {progress: {key: name, delta}}
+        yield {progress: {key: name, value: delta}}
       }
     }
   }
   return deltas
 }
 
-function* steps({model: key, text, beam_size = 4, alpha = 0.6, prefix = [], broken}) {
+function* steps({model: key, text, broken, ...wanted}) {
   const found = find(key), {tokenizer, model} = found, {src} = source(found, text)
   if (!strip(text)) return {steps: [], best: null, greedy: null}
-  const searching = size =>
-    search(model, src, {beam_size: size, alpha, prefix}, new Run(broken))
-  const running = searching(beam_size), shown = []
+  const options = searchOptions(found, wanted), shown = []
+  const running = search(model, src, options, new Run(broken))
   let step = running.next()
   for (; !step.done; step = running.next()) {
-    shown.push(showStep(step.value, tokenizer, alpha))
+    shown.push(showStep(step.value, tokenizer, options.alpha))
     yield
   }
   const [best] = step.value
-  const [greedy] = yield* searching(1)
+  const [greedy] = yield* search(model, src, {...options, beam_size: 1}, new Run(broken))
   const show = ({ids, score, logProbs}) =>
     ({text: tokenizer.text(ids), ids, score, log_prob: sum(logProbs)})
   return {steps: shown, best: show(best), greedy: show(greedy)}
@@ -153,7 +156,7 @@ function showStep({n, candidates, kept, live}, tokenizer, alpha) {
     const shown = {parent: h.parent, id, text: tokenizer.text(h.ids), log_prob: h.score,
                    piece: tokenizer.pieces(h.ids)[n - 1].text, state,
                    index: index < 0 ? null : index}
-    return ended ? {...shown, score: h.score / engine.lengthPenalty(n, alpha)} : shown
+    return ended ? {...shown, score: h.score / lengthPenalty(n, alpha)} : shown
   })}
 }
 
@@ -185,14 +188,15 @@ function pair(args) { // one score of one head, by hand
   const columns = kind === 'decoder' ? read : src
   const label = (ids, i) => tokenizer.pieces(ids)[i].text
   return {q: query, k: ofHead(key), products, dot, d_k,
-          score: run.scale ? dot / Math.sqrt(d_k) : dot, weight: weights[head - 1][row][col],
+          score: run.scale ? dot / Math.sqrt(d_k) : dot,
+          weight: weights[head - 1][row][col],
           row_label: label(rows, row), col_label: label(columns, col)}
 }
 
 const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
                  pair}
 
-// ---- One request at a time ------------------------------------------------------------------
+// ---- One request at a time -------------------------------------------------------------
 
 // A task of its own in the browser's queue, after the messages that have arrived meanwhile.
 // (setTimeout would wait for 4 ms each time.)
@@ -220,7 +224,7 @@ async function run(generator, number, onProgress) {
   }
 }
 
-return async function handle({id, method, args = {}}, post) {
+async function handle({id, method, args = {}}, post) {
   const number = ++newest
   try {
     if (!Object.hasOwn(methods, method)) throw new Error(`there is no method ${method}`)
@@ -229,6 +233,7 @@ return async function handle({id, method, args = {}}, post) {
     post({id, result})
   } catch ({name, message}) { post({id, error: {name, message}}) }
 }
-})()
 
-if (!globalThis.document) onmessage = ({data}) => tnbHandle(data, postMessage)
+if (!globalThis.document) onmessage = ({data}) => handle(data, postMessage)
+
+export {handle}

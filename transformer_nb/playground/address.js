@@ -1,0 +1,85 @@
+// The address holds the state: it can be kept, sent, and gone back to
+import {$} from './dom.js'
+import {state, now, models, model} from './store.js'
+import {KINDS, headsOf, firstHead, toShort, fromShort} from './parts.js'
+
+const VIEWS = {type: 'Type', looked: 'Look', break: 'Break', step: 'Step', inside: 'Inside'}
+const MAX_LENGTH = 2000 // characters
+
+const exampleText = () => model().examples?.[0]?.text ?? ''
+
+function writeHash(push) {
+  const {view, text, off, force, pin, head, beam, alpha} = state
+  const {search, checksum} = model()
+  const q = new URLSearchParams({m: state.model, t: text})
+  if (off.length) q.set('off', off.map(toShort))
+  if (force.length) q.set('f', force.join('.'))
+  if (pin) q.set('pin', pin.replace('t', ''))
+  if (head !== firstHead()) q.set('h', toShort(head))
+  if (beam !== search.beam_size) q.set('b', beam)
+  if (alpha !== search.alpha) q.set('a', alpha)
+  if (off.length || force.length) q.set('c', checksum.slice(0, 8))
+  const hash = `#${view}?${q}`
+  if (hash !== location.hash) remember(push ? 'pushState' : 'replaceState', hash)
+}
+
+function remember(method, hash) {
+  try { history[method]('ours', '', hash) }
+  catch {} // a frame in a notebook has no address of its own
+}
+
+function viewOfHash() {
+  const [view] = location.hash.slice(1).split('?')
+  if (view === 'heads') return 'looked' // as an older edition called it
+  return view in VIEWS ? view : 'type'
+}
+
+function readHash() {
+  const q = new URLSearchParams(location.hash.split('?')[1] ?? '')
+  if (q.get('m') in models) state.model = q.get('m')
+  const text = q.get('t') ?? ($('text').value || exampleText())
+  // Heads and ids mean something only in the model that the link was made with
+  const {checksum, config: {vocab_size}} = model()
+  now.foreign = q.has('c') && !checksum.startsWith(q.get('c'))
+  const list = (name, by) => {
+    const text = now.foreign ? '' : q.get(name) ?? ''
+    return text.split(by).filter(Boolean)
+  }
+  Object.assign(state, {
+    view: viewOfHash(), hover: null, step: Infinity, text: text.slice(0, MAX_LENGTH),
+    off: list('off', ',').map(fromShort).filter(Boolean),
+    force: list('f', '.').map(Number).filter(id => id < vocab_size),
+    pin: readPin(q.get('pin')), head: readHead(q.get('h')), ...readSearch(q),
+  })
+  $('text').value = state.text
+}
+
+function readPin(text) {
+  const pin = /^(s?)(\d+)$/.exec(text ?? '')
+  return pin && (pin[1] || 't') + pin[2]
+}
+
+function readHead(short) {
+  const heads = KINDS.flatMap(headsOf)
+  return heads.find(head => toShort(head) === short) ?? firstHead()
+}
+
+const BEAMS = [1, 2, 4, 8], ALPHAS = [0, 0.6, 1] // of the paper 4 and 0.6
+
+function searchChoices() { // the usual ones and the model's own
+  const {beam_size, alpha} = model().search
+  const sorted = numbers => [...new Set(numbers)].sort((a, b) => a - b)
+  return {beams: sorted([...BEAMS, beam_size]), alphas: sorted([...ALPHAS, alpha])}
+}
+
+function readSearch(q) {
+  const {search} = model(), {beams, alphas} = searchChoices()
+  const one = (name, allowed, usual) => {
+    const number = Number(q.get(name) ?? usual)
+    return allowed.includes(number) ? number : usual
+  }
+  return {beam: one('b', beams, search.beam_size), alpha: one('a', alphas, search.alpha)}
+}
+
+export {VIEWS, MAX_LENGTH, exampleText, writeHash, remember, viewOfHash, readHash,
+        searchChoices}

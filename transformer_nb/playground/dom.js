@@ -1,0 +1,64 @@
+// Elements: found, made, filled. A drawing function is called again whenever something has
+// changed; what is right already is left alone, so that focus and selection stay.
+const $ = id => document.getElementById(id)
+
+function el(tag, props = {}, ...children) {
+  const node = Object.assign(document.createElement(tag), props)
+  node.append(...children)
+  return node
+}
+
+const make = (tag, ...children) => () => el(tag, {}, ...children.map(name => el(name)))
+const button = className => () => el('button', {type: 'button', className})
+
+function attributes(node, values) {
+  for (const [name, value] of Object.entries(values)) node.setAttribute(name, value)
+}
+
+function style(node, values) { // style attributes are forbidden here, properties are not
+  for (const [name, value] of Object.entries(values)) node.style.setProperty(name, value)
+}
+
+function enable(node, isEnabled) { // `disabled` would take the focus from who just used it
+  node.setAttribute('aria-disabled', !isEnabled)
+}
+
+function write(node, text) {
+  if (node.textContent !== text) node.textContent = text
+}
+
+function keep(box, items, make, fill) { // as many children as items
+  while (box.children.length > items.length) box.lastElementChild.remove()
+  items.forEach((item, i) => {
+    const child = box.children[i] ?? box.appendChild(make(item, i))
+    fill(child, item, i)
+  })
+}
+
+function drawPath(svg, d, values = {}) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', 'path')
+  attributes(node, {d, ...values})
+  svg.append(node)
+}
+
+// Options are [key, text]
+function choose(select, options, value, onPick) {
+  keep(select, options, make('option'), (node, [key, text]) => {
+    node.value = key
+    write(node, String(text))
+  })
+  select.value = value
+  select.onchange = () => onPick(select.value)
+}
+
+function segments(box, name, options, value, onPick) { // a row of radio buttons
+  const newSegment = () => el('label', {}, el('input', {type: 'radio', name}), el('span'))
+  keep(box, options, newSegment, (node, [key, text]) => {
+    const [input, span] = node.children
+    Object.assign(input, {checked: key === value, onchange: () => onPick(key)})
+    write(span, text)
+  })
+}
+
+export {$, el, make, button, attributes, style, enable, write, keep, drawPath, choose,
+        segments}

@@ -1,0 +1,51 @@
+// The keyboard: Tab goes from group to group, the arrows within one
+import {$} from './dom.js'
+import {update, undo} from './store.js'
+
+function reachable(box) {
+  const buttons = [...box.querySelectorAll('button:not(:disabled)')]
+  return buttons.filter(node => node.offsetParent)
+}
+
+function drawRoving() { // Tab reaches one button of each group
+  for (const box of document.querySelectorAll('[data-roving]')) {
+    const nodes = reachable(box), first = tabStop(box, nodes)
+    for (const node of nodes) node.tabIndex = node === first ? 0 : -1
+  }
+}
+
+function tabStop(box, nodes) { // where one is, the last one used, the chosen one
+  const chosen = node => node.matches('[aria-pressed=true], [aria-selected=true]')
+  if (nodes.includes(document.activeElement)) return document.activeElement
+  if (nodes.includes(box.used)) return box.used
+  return nodes.find(chosen) ?? nodes[0]
+}
+
+function onArrow(event) {
+  const box = event.target.closest('[data-roving]')
+  if (!box || event.ctrlKey || event.altKey || event.metaKey) return
+  const nodes = reachable(box), i = nodes.indexOf(event.target)
+  const across = Number(box.dataset.across ?? 1), down = Number(box.dataset.down ?? 1)
+  const places = {ArrowRight: i + across, ArrowLeft: i - across, ArrowDown: i + down,
+                  ArrowUp: i - down, Home: 0, End: nodes.length - 1}
+  const next = nodes[places[event.key]]
+  if (!next) return
+  event.preventDefault()
+  box.used = next
+  next.tabIndex = 0
+  next.focus()
+  drawRoving()
+}
+
+function onKey(event) {
+  if (event.key === 'Escape') update({pin: null, hover: null})
+  const isCtrl = event.ctrlKey || event.metaKey
+  const isUndo = event.key === 'z' && isCtrl && !event.shiftKey
+  if (isUndo && event.target !== $('text')) {
+    event.preventDefault()
+    undo()
+  }
+  onArrow(event)
+}
+
+export {drawRoving, onKey}

@@ -1,0 +1,64 @@
+// Lines from the token that is pinned or pointed at to what was looked at
+import {$, style, drawPath} from './dom.js'
+import {sum, range} from './words.js'
+import {state, now, pointed} from './store.js'
+import {headsOf, headsOfLayer} from './parts.js'
+import {mapOf} from './scene.js'
+
+const FAINT = 0.05  // a weight below this has no line
+
+function headsMeant(kind) {
+  const [ofKind, layer] = state.head.split('.')
+  if (state.lines === 'all') return headsOf(kind)
+  if (state.lines === 'layer') return headsOfLayer(kind, layer)
+  return kind === ofKind ? [state.head] : []
+}
+
+function meanWeights(kind, i, isColumn) { // row (or column) i, mean over the heads meant
+  const maps = headsMeant(kind).map(mapOf).filter(Boolean)
+  if (!maps.length) return []
+  const [{rows, cols}] = maps
+  const mean = k => sum(maps.map(map => map.data[k])) / maps.length
+  if (isColumn) return range(rows).map(j => mean(j * cols + i))
+  return range(cols).map(j => mean(i * cols + j))
+}
+
+function drawLines() {
+  $('lines').replaceChildren()
+  if (state.view !== 'looked' || !now.scene || !pointed()) return
+  const i = Number(pointed().slice(1)), isTarget = pointed()[0] === 't'
+  const src = $('src').children, tgt = $('tgt').children
+  const from = (isTarget ? tgt : src)[i]
+  if (!from) return
+  const fan = (kind, chips, side, isColumn) => {
+    meanWeights(kind, i, isColumn).forEach((w, j) => {
+      if (w < FAINT || !chips[j]) return
+      style(chips[j], {'--w': w})
+      drawLine(from, chips[j], side, w)
+    })
+  }
+  if (isTarget) {
+    fan('cross', src, 0)
+    fan('decoder', [null, ...tgt], 1) // its column 0 is <s>, which has no chip
+  } else {
+    fan('encoder', src, -1)
+    fan('cross', tgt, 0, true)
+  }
+}
+
+function drawLine(a, b, side, w) { // arcs above (−1) or below (1) a sentence; 0: across
+  const origin = $('lines').getBoundingClientRect()
+  const p = a.getBoundingClientRect(), q = b.getBoundingClientRect()
+  const x = r => r.left + r.width / 2 - origin.left
+  const y = (r, isBottom) => (isBottom ? r.bottom : r.top) - origin.top
+  const isDown = side ? side > 0 : q.top > p.top
+  const x1 = x(p), y1 = y(p, isDown)
+  const x2 = x(q), y2 = y(q, side ? isDown : !isDown)
+  const arc = side * (14 + Math.min(14, Math.abs(x1 - x2) / 14))
+  const middle = (y1 + y2) / 2
+  const [c1, c2] = side ? [y1 + arc, y2 + arc] : [middle, middle]
+  const d = `M${x1},${y1} C${x1},${c1} ${x2},${c2} ${x2},${y2}`
+  drawPath($('lines'), d, {'stroke-width': 1 + 8 * w})
+}
+
+export {drawLines}

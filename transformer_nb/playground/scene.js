@@ -1,0 +1,67 @@
+// The scene: everything that belongs to one translation. Until all of it is here, the last
+// scene stays.
+import {state, now} from './store.js'
+import {NOTHING, toBroken} from './parts.js'
+import {queue, shown, ask} from './answers.js'
+
+const MAX_DRAWN = 60 // tokens: the maps of longer sentences would be a blur
+
+function lookAtScene() {
+  const {model, text} = state
+  if (now.scene && now.scene.model !== model) forget()
+  if (!text.trim()) {
+    now.scene = null
+    now.busy = false
+    return
+  }
+  const scene = newScene()
+  now.busy = queue.wanted.length > 0
+  if (!scene || now.scene?.key === scene.key) return
+  now.scene = scene
+  dropLostTokens()
+}
+
+function forget() { // another model has other heads
+  now.scene = null
+  for (const name in shown) delete shown[name]
+}
+
+function newScene() { // or undefined, while something is missing
+  const {model, text, off, force, beam, alpha} = state, broken = toBroken(off)
+  const of = {model, text}
+  const search = {...of, beam_size: beam, alpha, prefix: force}
+  const read = ask('tokenize', of)
+  const intact = ask('translate', {...search, broken: NOTHING})
+  const written = intact && ask('translate', {...search, broken})
+  if (!written) return
+  const {ids} = written
+  const seen = ask('inspect', {...of, ids, broken})
+  const old = ask('inspect', {...of, ids: intact.ids, broken}) // old text, broken model
+  const back = ask('inspect', {...of, ids, broken: NOTHING})   // new text, intact model
+  if (!read || !seen || !old || !back) return
+  const {src, tgt} = seen, longest = Math.max(src.length, tgt.length)
+  const key = JSON.stringify([search, off])
+  return {...of, key, off, force, read, intact, written, seen, old, back, ids, src, tgt,
+          isLong: longest > MAX_DRAWN}
+}
+
+function dropLostTokens() { // pinned or pointed at, but no longer there
+  for (const name of ['pin', 'hover']) {
+    const [side, ...digits] = state[name] ?? ''
+    const tokens = side === 's' ? now.scene.src : now.scene.tgt
+    if (!(digits.join('') in tokens)) state[name] = null
+  }
+}
+
+function costs() { // of each head: what the intact text loses without it
+  if (!now.scene) return {}
+  const {model, text, intact} = now.scene
+  return ask('worth', {model, text, ids: intact.ids}) ?? {}
+}
+
+function mapOf(head) { // of weights: {rows, cols, data}
+  const [kind, layer, n] = head.split('.')
+  return now.scene?.seen.maps[kind][layer - 1]?.[n - 1]
+}
+
+export {MAX_DRAWN, lookAtScene, costs, mapOf}

@@ -1,0 +1,62 @@
+// What is wanted (`state`, which the address holds, too), what is here (`now`), and the few
+// ways to change what is wanted. Whoever wants to know of changes says so to `onUpdate`.
+const state = {
+  view: 'type', model: null, text: '',
+  force: [],          // ids of the first tokens, up to one that the reader has chosen
+  off: [],            // 'cross.3.1' (a head), 'cross.3' (all of a layer), 'no_scale', …
+  pin: null,          // 't4': token 4 of the translation; 's2': token 2 of the source
+  hover: null,        // the same, while it is pointed at: a preview, which moves no pin
+  head: 'cross.1.1', lines: 'layer',
+  beam: null, alpha: null,
+  step: Infinity,     // how far the beam is drawn
+  row: 0, col: 0,     // the pair whose score is computed by hand
+}
+const now = {
+  scene: null,        // the newest translation all of whose numbers are here
+  busy: false,        // a newer one is wanted
+  trouble: '',        // what went wrong last
+  wrong: '',          // what is wrong with the engine in this browser
+  foreign: false,     // the link was made with another model
+}
+const models = {}     // by key: what the engine says of each
+const past = []       // what was off and forced: for undo
+
+const model = () => models[state.model]
+const pointed = () => state.hover ?? state.pin
+
+const listeners = {update: [], draw: []}
+const onUpdate = listener => listeners.update.push(listener)
+const onDraw = listener => listeners.draw.push(listener)
+const draw = () => listeners.draw.forEach(listener => listener())
+
+function update(patch, {push = false} = {}) { // push: as a new entry of the history
+  Object.assign(state, patch)
+  if ('text' in patch || 'off' in patch) now.foreign = false
+  now.trouble = ''
+  listeners.update.forEach(listener => listener(patch, push))
+  draw()
+}
+
+let frame
+function drawSoon() {
+  frame ??= requestAnimationFrame(() => {
+    frame = undefined
+    draw()
+  })
+}
+
+function change(patch) { // of what is off or forced
+  past.push({off: state.off, force: state.force})
+  update(patch)
+}
+
+function undo() { if (past.length) update(past.pop()) }
+
+function toggle(part) {
+  const rest = state.off.filter(x => x !== part)
+  const wasOff = rest.length < state.off.length
+  change({off: wasOff ? rest : [...rest, part]})
+}
+
+export {state, now, models, past, model, pointed, onUpdate, onDraw, draw, drawSoon, update,
+        change, undo, toggle}

@@ -1,0 +1,125 @@
+// Inside: the walk of chapter 05, and one score by hand
+import {$, el, make, attributes, style, write, keep, choose} from './dom.js'
+import {fixed, percent, label} from './words.js'
+import {state, now, pointed, update} from './store.js'
+import {KINDS, headsOf, nameOf, toBroken} from './parts.js'
+import {ask, latest} from './answers.js'
+import {axisNames, drawMap} from './maps.js'
+
+function drawInside() {
+  const {scene} = now, isDrawn = scene && !scene.isLong
+  drawWalk(isDrawn ? latest('walk', ask('walk', translationArgs())) ?? [] : [])
+  $('by-hand').hidden = !isDrawn
+  if (isDrawn) drawPair()
+}
+
+function translationArgs() {
+  const {model, text, ids, off} = now.scene
+  return {model, text, ids, broken: toBroken(off)}
+}
+
+// The walk: a table for each stack, with a column for each token
+
+function drawWalk(walk) {
+  const sides = walk.length ? ['encoder', 'decoder'] : []
+  keep($('walk'), sides, newWalk, (box, side) => {
+    const [head, body] = box.firstChild.children
+    const {columns, rows} = side === 'encoder' ? encoderWalk(walk) : decoderWalk(walk)
+    const near = pointed()?.[0] === (side === 'encoder' ? 's' : 't')
+      ? Number(pointed().slice(1)) : null
+    const fill = (cell, item, i) => fillCell(cell, item, i - 2 === near)
+    const newCell = (_, i) => el(i ? 'td' : 'th')
+    keep(head.firstChild, [side, 'shape', ...columns], make('th'), fill)
+    keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))
+  })
+}
+
+function newWalk(side) {
+  const head = el('thead', {}, el('tr'))
+  const box = el('div', {className: 'scroll', tabIndex: 0},
+    el('table', {}, head, el('tbody')))
+  attributes(box, {role: 'region', 'aria-label': `Walk through the ${side}`})
+  return box
+}
+
+function encoderWalk(walk) {
+  const stages = walk.filter(stage => stage.where === 'encoder')
+  return {columns: now.scene.src.map(label), rows: normRows(stages)}
+}
+
+function decoderWalk(walk) { // it ends with a prediction in place of a vector's length
+  const stages = walk.filter(stage => stage.where !== 'encoder').slice(0, -1)
+  const tgt = now.scene.tgt.map(label)
+  const probabilities = now.scene.seen.token_log_probs.map(x => {
+    const p = Math.exp(x)
+    return {text: percent(p), p}
+  })
+  const rows = [...normRows(stages),
+    ['predicts', '', ...tgt.map(text => ({text}))],
+    ['with probability', '', ...probabilities]]
+  return {columns: ['<s>', ...tgt.slice(0, -1)], rows}
+}
+
+function normRows(stages) { // bars relative to the longest vector; logits lie far above
+  const ofVectors = stages.filter(stage => stage.name !== 'logits')
+  const longest = Math.max(...ofVectors.flatMap(stage => [...stage.norms]))
+  return stages.map(({name, layer, shape, norms}) => {
+    const bars = Array.from(norms, x => {
+      const p = x <= longest ? x / longest : undefined
+      return {text: fixed(x, 1), p}
+    })
+    const title = layer ? `layer ${layer}, ${name}` : name
+    return [title, shape.join(' × '), ...bars]
+  })
+}
+
+function fillCell(cell, item, isNear) {
+  const {text, p} = typeof item === 'string' ? {text: item} : item
+  write(cell, text)
+  cell.className = p === undefined ? '' : 'number'
+  cell.classList.toggle('near', isNear)
+  style(cell, {'--p': p ?? 0})
+}
+
+// One score by hand
+
+function drawPair() {
+  const [kind, layer, head] = state.head.split('.').map((x, i) => i ? Number(x) : x)
+  const [rows, cols] = axisNames(kind)
+  const row = Math.min(state.row, rows.length - 1)
+  const visible = kind === 'decoder' ? cols.slice(0, row + 1) : cols // the future is masked
+  const col = Math.min(state.col, visible.length - 1)
+  const heads = KINDS.flatMap(headsOf).map(head => [head, nameOf(head)])
+  const numbered = tokens => tokens.map((token, i) => [i, `${i + 1}: ${token}`])
+  choose($('pair-head'), heads, state.head, head => update({head}))
+  choose($('pair-row'), numbered(rows), row, x => update({row: Number(x)}))
+  choose($('pair-col'), numbered(visible), col, x => update({col: Number(x)}))
+  drawMap($('pair-map'), row, col, (row, col) => update({row, col}))
+  const pair = ask('pair', {...translationArgs(), kind, layer, head, row, col})
+  $('sum').classList.toggle('old', !pair)
+  if (!pair) return
+  drawSum(pair, rows[row], cols[col])
+  drawProducts(pair)
+}
+
+function drawSum({dot, d_k, score, weight}, row, col) {
+  const isScaled = !now.scene.off.includes('no_scale')
+  const scaled = isScaled ? `divided by √${d_k}, the score is ${fixed(score)}`
+    : '√dₖ is switched off, so that is the score'
+  write($('sum'), `Query of ${row} · key of ${col}: the ${d_k} products sum to `
+    + `${fixed(dot)}; ${scaled}; after the softmax over the row, the weight is `
+    + `${fixed(weight)}.`)
+}
+
+function drawProducts({q, k, products}) {
+  const list = Array.from(products), most = Math.max(...list.map(Math.abs))
+  keep($('products'), list, make('li', 'i', 'span', 'b'), (node, x, i) => {
+    const [bar, factors, product] = node.children
+    style(bar, {'--p': Math.abs(x) / most})
+    bar.className = x < 0 ? 'minus' : ''
+    write(factors, `${fixed(q[i])} · ${fixed(k[i])}`)
+    write(product, fixed(x))
+  })
+}
+
+export {drawInside}

@@ -1,0 +1,56 @@
+// Look: where each token looked; all heads, one of them large
+import {$, el, attributes, write, segments} from './dom.js'
+import {fixed, likelier} from './words.js'
+import {state, now, model, pointed, update} from './store.js'
+import {nameOf, spokenHead} from './parts.js'
+import {costs, mapOf} from './scene.js'
+import {axisNames, drawMap} from './maps.js'
+import {drawHeads, headsLegend, drawKinds} from './heads.js'
+
+function drawLook() {
+  const [kind, layer] = state.head.split('.')
+  const lines = [['layer', `mean of layer ${layer}`],
+                 ['head', `${nameOf(state.head)} alone`],
+                 ['all', 'mean of all heads']]
+  segments($('lines-of'), 'lines', lines, state.lines, lines => update({lines}))
+  drawKinds($('kinds-looked'))
+  drawHeads($('maps'), (node, head) => {
+    attributes(node, {'aria-pressed': head === state.head, 'aria-label': spokenHead(head)})
+    node.onclick = () => update({head})
+  })
+  write($('maps-legend'), headsLegend())
+  drawHeadNote()
+  const side = kind === 'encoder' ? 's' : 't'
+  const isOfRows = pointed()?.[0] === side, row = Number(pointed()?.slice(1))
+  drawMap($('map'), isOfRows ? row : undefined, undefined, row => update({pin: side + row}))
+  drawTable(kind)
+}
+
+function drawHeadNote() {
+  const note = model().heads?.[state.head]?.note, cost = costs()[state.head]
+  const inGeneral = note ? ` On average over many captions: ${note}` : ''
+  const here = cost === undefined ? ''
+    : ` In this sentence, without it the translation is ${likelier(cost)}.`
+  write($('head-name'), nameOf(state.head))
+  write($('head-note'), inGeneral + here)
+}
+
+function drawTable(kind) {
+  const map = mapOf(state.head), box = $('as-table')
+  box.hidden = !map || now.scene.isLong
+  if (box.hidden || !box.open || box.drawn === map) return
+  box.drawn = map
+  const [rows, cols] = axisNames(kind)
+  const heading = (textContent, scope) => el('th', {textContent, scope})
+  const weight = (i, j) => fixed(map.data[i * map.cols + j])
+  const body = rows.map((name, i) => {
+    const cells = cols.map((_, j) => el('td', {textContent: weight(i, j)}))
+    return el('tr', {}, heading(name, 'row'), ...cells)
+  })
+  const textContent = `Weights of ${nameOf(state.head)}; each row sums to 1`
+  const head = el('tr', {}, el('td'), ...cols.map(name => heading(name, 'col')))
+  const table = el('table', {}, el('caption', {textContent}), head, ...body)
+  box.lastElementChild.replaceChildren(table)
+}
+
+export {drawLook}

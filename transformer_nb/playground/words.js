@@ -1,0 +1,50 @@
+// Numbers, tokens and differences, as the page writes them
+const sum = numbers => numbers.reduce((a, b) => a + b, 0)
+const range = n => Array.from({length: n}, (_, i) => i)
+
+const fixed = (x, n = 2) => x.toFixed(n).replace('-', '−')
+const percent = p => p < 0.005 ? '<1%' : `${Math.round(100 * p)}%`
+
+function likelier(delta) {
+  const size = fixed(Math.abs(delta))
+  return `${size} nats ${delta < 0 ? 'less' : 'more'} likely`
+}
+
+const isSpecial = ({text}) => /^<\/?s>$/.test(text)
+const beginsWord = piece => !piece || piece.text.startsWith(' ') || isSpecial(piece)
+
+function label({text, byte}) { // as in chapter 16: ␣ where a word begins
+  return byte ? `${byte[2]} ${byte[0]}/${byte[1]}` : text.replace(/^ /, '␣')
+}
+
+// n[i][j]: how many words x from i on and y from j on have in common, in this order
+function commonWords(x, y) {
+  const zeros = () => new Array(y.length + 1).fill(0)
+  const n = range(x.length + 1).map(zeros)
+  for (let i = x.length - 1; i >= 0; i--) {
+    for (let j = y.length - 1; j >= 0; j--) {
+      n[i][j] = Math.max(n[i + 1][j], n[i][j + 1])
+      if (x[i] === y[j]) n[i][j] = 1 + n[i + 1][j + 1]
+    }
+  }
+  return n
+}
+
+// Words of a and b in one row: − only in a, + only in b
+function marked(a, b) {
+  const words = text => text.match(/ ?[\p{L}\p{N}]+| ?\S/gu) ?? []
+  const x = words(a), y = words(b), n = commonWords(x, y), row = []
+  let i = 0, j = 0
+  while (i < x.length || j < y.length) {
+    const xEnded = i === x.length, yEnded = j === y.length
+    if (!xEnded && !yEnded && x[i] === y[j]) {
+      row.push({sign: '', word: x[i++]})
+      j++
+    } else if (yEnded || !xEnded && n[i + 1][j] >= n[i][j + 1]) {
+      row.push({sign: '−', word: x[i++]})
+    } else row.push({sign: '+', word: y[j++]})
+  }
+  return row
+}
+
+export {sum, range, fixed, percent, likelier, isSpecial, beginsWord, label, marked}
