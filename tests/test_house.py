@@ -64,6 +64,13 @@ def replace(name, old, new):
         (root/name).write_text(text.replace(old, new), encoding='utf8')
     return violate
 
+def append(*names_and_texts): # to scripts of the page
+    def violate(root):
+        for name, text in zip(names_and_texts[::2], names_and_texts[1::2]):
+            with open(root/'transformer_nb/playground'/name, 'a', encoding='utf8') as f:
+                f.write(text + '\n')
+    return violate
+
 def crowd_the_package(root):
     "Many lines of ten operations: none breaks the limit of a line, all together the mean"
     crowded = 'x = 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1\n' * 3000
@@ -108,6 +115,17 @@ VIOLATIONS = [
     ('lines_carry_one_thought', plant('x = ' + '-' * 11 + '1')),
     ('lines_carry_one_thought', write('tests/test_new.py', 'x = ' + '-' * 11 + '1')),
     ('lines_carry_one_thought', crowd_the_package),
+    ('scripts_carry_one_thought', append('lines.js', f'// {"x" * 90}')),
+    ('scripts_carry_one_thought', append('lines.js', f'`${{{"x + " * 11}x}}`')),
+    ('scripts_carry_one_thought',
+     append('lines.js', 'function long() {' + '\n  go()' * 40 + '\n}')),
+    ('scripts_import_what_is_there',
+     append('dom.js', "import {nothing} from './words.js'\nnothing()")),
+    ('scripts_import_what_is_there',
+     append('lines.js', "import {fixed} from './words.js'")),
+    ('scripts_import_what_is_there',
+     append('words.js', "import {$} from './dom.js'\n$()", 'dom.js',
+            "import {sum} from './words.js'\nsum()")),
     ('links_exist', plant_text('[x](99_nothing.ipynb)')),
     ('links_exist', write('CHANGELOG.md', '[x](docs/nothing.md)')),
     ('readme_is_fresh', replace('README.md', 'Run it', 'Run this')),

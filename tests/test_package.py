@@ -11,7 +11,7 @@ PACKAGE = ROOT/'transformer_nb'
 MODULES = [path.relative_to(PACKAGE).with_suffix('').as_posix()
            for path in exported_modules(ROOT)]
 UNEXPORTED = ['__init__', '_modidx', 'studies/__init__']
-PLAYGROUND = ['engine.js', 'notes.json', 'page.html', 'page.js', 'style.css', 'worker.js']
+PLAYGROUND = [p.name for p in (ROOT/'transformer_nb/playground').iterdir()]
 BUILD = 'import sys, setuptools.build_meta as s; s.build_sdist(sys.argv[1])'
 
 def python(code, *arguments, **options):

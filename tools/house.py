@@ -7,6 +7,7 @@ for every violation.
 import ast, builtins, filecmp, os, re, shutil, subprocess, sys
 from collections import Counter, defaultdict
 from configparser import ConfigParser
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import mean, median
 from symtable import symtable
@@ -14,6 +15,7 @@ from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, read_notebook)
 from readme import readme
+import scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -313,6 +315,45 @@ def lines_carry_one_thought(root):
     if mean(counts) > MEAN_OPERATIONS:
         found.append(f'the package has {mean(counts):.2f} operations per line; '
                      f'{MEAN_OPERATIONS} is the limit')
+    return found
+
+# The page's JavaScript
+
+@rule
+def scripts_carry_one_thought(root):
+    "At most 92 columns and ten operations per line, and 40 lines per function"
+    found = []
+    for path in page_scripts(root):
+        source = read(path)
+        lines, code = source.splitlines(), scripts.code_of(source).splitlines()
+        widths = enumerate(map(len, lines), 1)
+        counts = enumerate(map(scripts.operations, code), 1)
+        found += [f'{path.name}:{i}: {n} columns; {COLUMNS} is the limit'
+                  for i, n in widths if n > COLUMNS]
+        found += [f'{path.name}:{i}: {n} operations; {OPERATIONS} is the limit'
+                  for i, n in counts if n > OPERATIONS]
+        found += [f'{path.name}:{i}: a function of {n} lines; 40 is the limit'
+                  for i, n in scripts.functions(source) if n > 40]
+    return found
+
+def page_scripts(root): return sorted(Path(root, 'transformer_nb/playground').glob('*.js'))
+
+@rule
+def scripts_import_what_is_there(root):
+    "The page's modules import what others export, use it, and never go in a circle"
+    sources = {path.stem: read(path) for path in page_scripts(root)}
+    found, needs = [], {}
+    for stem, source in sources.items():
+        needs[stem] = {module for _, module in scripts.imports(source)}
+        code = scripts.code_of(scripts.IMPORT.sub('', source))
+        for names, module in scripts.imports(source):
+            exported = scripts.exports(sources.get(module, ''))
+            found += [f'{stem}.js: {module}.js exports no {x}' for x in names
+                      if x not in exported]
+            found += [f'{stem}.js: {x} is imported and not used' for x in names
+                      if not re.search(rf'(?<![\w$]){re.escape(x)}(?![\w$])', code)]
+    try: TopologicalSorter(needs).prepare()
+    except CycleError as e: found.append(f'modules import in a circle: {e.args[1]}')
     return found
 
 # What stands beside the notebooks
