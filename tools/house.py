@@ -21,7 +21,7 @@ COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
            ast.Compare, ast.comprehension, ast.Lambda, ast.IfExp)
 FIRST_STUDY = '16' # the chapters before it export the library
-CODE_FOLDERS = ('tests', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
+CODE_FOLDERS = ('tests', 'tests/robustness', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
 
 RULES = []
 def rule(func):
