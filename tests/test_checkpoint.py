@@ -242,6 +242,7 @@ def test_weights_of_version_0_1_are_averaged(tmp_path):
     with pytest.raises(InputError, match='checksum is wrong'): average([path])
 
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.int64, torch.bool, torch.float64])
+@pytest.mark.smoke
 def test_verified_tensors_of_any_type(dtype, tmp_path):
     tensors = dict(scalar=torch.tensor(1, dtype=dtype), none=torch.empty(0, dtype=dtype),
                    table=torch.ones(2, 3, dtype=dtype))
