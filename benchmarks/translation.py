@@ -11,6 +11,7 @@ beam made of the test set.
 """
 import argparse, json, os, shlex, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 import torch
@@ -18,6 +19,7 @@ from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import provenance, write_atomically
 from transformer_nb.corpora import corpus_folder
 from transformer_nb.distributed import write_results
+from transformer_nb.translation import load_search
 
 RECIPE = ('--dropout 0.2 --weight_decay 0.1 --batch_tokens 1024 --lr 3e-3 '
           '--warmup_steps 1000 --decay_steps 52200 --max_steps 52200 --weights last '
@@ -46,28 +48,37 @@ def train(name, runs):
     if (runs/name/'checkpoints').exists(): command += ' --resume'
     call(command, runs=runs)
 
-def minutes(run): # of its training
+def minutes(run): # of its training, or of the model that it became
     lines = (run/'metrics.jsonl').read_text(encoding='utf8').splitlines()
     return round(json.loads(lines[-1])['seconds'] / 60, 1)
 
-def evaluate(folder, name, split, alpha=None, **folders):
-    "A report of tnb_evaluate, without alpha on greedy search; translations into the runs"
+GREEDY, STORED = '--beam_size 1', '' # what a command says of the search
+
+def by_rule(alpha): return f'--beam_size 5 --alpha {alpha}'
+
+def name_search(options, report): # as in the name of a row
+    if options == GREEDY: return 'greedy'
+    return f"beam {report['search']['beam_size']}, α {report['search']['alpha']}"
+
+def evaluate(folder, name, split, options, **folders):
+    "A report of tnb_evaluate; translations of all but the stored search go into the runs"
     src, tgt, seed = RUNS[name]
-    beam = f'--beam_size 5 --alpha {alpha}' if alpha else '--beam_size 1'
     command = (f'tnb_evaluate {folder} --src {split}.{src}.gz --ref {split}.{tgt}.gz '
-               f'--lang {tgt} {beam}')
-    scores = json.loads(call(f'{command} --out runs/{name}.{split}.txt', **folders))
+               f'--lang {tgt} {options}').rstrip()
+    out = f' --out runs/{name}.{split}.txt' if options else ''
+    report = json.loads(call(command + out, **folders))
     which = f'seed {seed}' if folder.startswith('runs') else 'in the book'
-    search = f'beam 5, α {alpha}' if alpha else 'greedy'
-    row = f'{src.upper()} → {tgt.upper()}, {which}, {split}, {search}'
-    about = dict(row=row, command=command, minutes=minutes(folders['runs']/name))
-    return about | scores | provenance()
+    row = f'{src.upper()} → {tgt.upper()}, {which}, {split}, {name_search(options, report)}'
+    place, _, model = folder.rpartition('/')
+    about = dict(row=row, command=command, minutes=minutes(folders[place]/model))
+    return about | report | provenance()
 
 def ship(run, folder):
     "The weights of a run in half precision, and what tells of its training"
     model, tokenizer = load_model(run)
     about = json.loads((run/'config.json').read_text(encoding='utf8'))['training']
-    save_model(folder, model.half(), tokenizer, about)
+    search = asdict(load_search(run))
+    save_model(folder, model.half(), tokenizer, about, search)
     for file in ('run.yaml', 'metrics.jsonl'):
         write_atomically(folder/file, (run/file).read_bytes())
 
@@ -88,20 +99,24 @@ def main():
     places = {'runs': a.runs, 'nbs/models': a.book/'models'}
     of_run = partial(evaluate, **places)
     first, *others = RUNS
-    by_alpha = {alpha: of_run(f'runs/{first}', first, VALID, alpha) for alpha in ALPHAS}
+    by_alpha = {alpha: of_run(f'runs/{first}', first, VALID, by_rule(alpha))
+                for alpha in ALPHAS}
     alpha = best_of(by_alpha)
-    valid = {name: of_run(f'runs/{name}', name, VALID, alpha) for name in others}
+    search = by_rule(alpha)
+    valid = {name: of_run(f'runs/{name}', name, VALID, search) for name in others}
     reports = [*by_alpha.values(), *valid.values()]
     valid[first] = by_alpha[alpha]
     for name in RUNS:
-        reports.append(of_run(f'runs/{name}', name, TEST))
-        reports.append(of_run(f'runs/{name}', name, TEST, alpha)) # these are kept
+        reports.append(of_run(f'runs/{name}', name, TEST, GREEDY))
+        reports.append(of_run(f'runs/{name}', name, TEST, search)) # these are kept
         text = (a.runs/f'{name}.{TEST}.txt').read_bytes()
         write_atomically(a.book/'results/translations'/f'{name}.txt', text)
     for pair in PAIRS:
         name = best_of({name: valid[name] for name in RUNS if name.startswith(pair)})
         ship(a.runs/name, a.book/'models'/f'multi30k-{pair}')
-        reports.append(of_run(f'nbs/models/multi30k-{pair}', name, TEST, alpha))
+        for options in (search, STORED):
+            model = f'nbs/models/multi30k-{pair}'
+            reports.append(of_run(model, name, TEST, options))
     write_results(a.book/'results/translation.jsonl', reports)
 
 if __name__ == '__main__': main()

@@ -141,13 +141,6 @@ def test_a_refused_training_leaves_no_folder(tmp_path):
 
 # Checkpoints
 
-def write_old(path, tensors, info=None):
-    "As version 0.1 did"
-    text = json.dumps(info or {})
-    checksum = sha256(text.encode() + save(tensors)).hexdigest()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(save(tensors, dict(info=text, sha256=checksum)))
-
 def written(folder, run='a', kind='weights', n=3, size=2):
     checkpoints = Checkpoints(folder/'checkpoints', n, run)
     for step in range(n):
@@ -223,26 +216,7 @@ def test_a_checkpoint_is_serialized_once(tmp_path, monkeypatch):
     checkpoints = written(tmp_path, n=1)
     assert checkpoints.intact() and len(calls) == 1
 
-def test_states_of_version_0_1_are_refused_in_one_line(tmp_path, capsys):
-    checkpoints = Checkpoints(tmp_path, 2)
-    for step in (1, 2):
-        path = tmp_path/f'state-{step:08}.safetensors'
-        write_old(path, dict(w=torch.ones(2)), dict(progress={}))
-    with pytest.raises(InputError, match='older version') as refused:
-        checkpoints.last_state()
-    assert str(path) in str(refused.value) and '\n' not in str(refused.value)
-    assert capsys.readouterr().err == ''
-
-def test_weights_of_version_0_1_are_averaged(tmp_path):
-    for step in (1, 2):
-        path = tmp_path/'checkpoints'/f'weights-{step:08}.safetensors'
-        write_old(path, dict(w=torch.full((2,), float(step))))
-    assert last_weights(tmp_path, 2)['w'].tolist() == [1.5, 1.5]
-    path.write_bytes(path.read_bytes()[:-1] + b'?')
-    with pytest.raises(InputError, match='checksum is wrong'): average([path])
-
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.int64, torch.bool, torch.float64])
-@pytest.mark.smoke
 def test_verified_tensors_of_any_type(dtype, tmp_path):
     tensors = dict(scalar=torch.tensor(1, dtype=dtype), none=torch.empty(0, dtype=dtype),
                    table=torch.ones(2, 3, dtype=dtype))

@@ -17,15 +17,15 @@ import transformer_nb
 from fastcore.script import Param, call_parse
 from tokenizers import Regex, normalizers
 from torch import Tensor, nn
-from .checkpoint import check_output_folder, load_model
-from .commands import VERSION
-from .core import BOS, EOS, InputError, command, write_atomically
-from .decoding import search
+from .checkpoint import check_output_folder, load_model, load_record
+from .core import VERSION, BOS, EOS, InputError, command, write_atomically
+from .decoding import SearchConfig, search
 from .embedding import Embedding
 from .layers import ResidualNorm
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
 from .text import BPETokenizer
+from .translation import load_search
 
 # %% ../nbs/15b_export.ipynb #43ff0d17
 def _copy_params(part, names:str, tensors:Iterable[Tensor]):
@@ -73,14 +73,27 @@ def _fill_spec(spec, model:Transformer):
     _copy_stack(spec.decoder, model.decoder, model.tgt_embedding, model.tgt_positions)
     _copy_params(spec.decoder.projection, 'weight', [model.output.weight])
 
+# %% ../nbs/15b_export.ipynb #e15note1
+_NOTE = """# A Transformer for CTranslate2
+
+Written by `tnb_export`. Split sentences with `tokenizer.json` (the tokenizers library), and
+search as the model's author does, where `longest` is the length of the longest source:
+
+    translator.translate_batch(batch, beam_size={beam_size}, length_penalty={alpha},
+                               max_decoding_length=longest + {max_extra})
+
+CTranslate2 divides by |Y|^α, and this package by ((5 + |Y|)/6)^α, so the translations of
+the two can differ. With `beam_size=1` they are the same.
+"""
+
 # %% ../nbs/15b_export.ipynb #e15ct2
-def _export_ctranslate2(folder:str|Path, # model folder
-                        out:Path):       # folder to write; must be new, or empty
+def _export_ctranslate2(model_folder:str|Path,
+                        out:Path): # folder to write; must be new, or empty
     try: from ctranslate2.specs import TransformerSpec
     except ImportError:
         message = 'CTranslate2 is not installed; run: pip install ctranslate2'
         raise InputError(message) from None
-    model, tokenizer = load_model(folder)
+    model, tokenizer = load_model(model_folder)
     c = model.config
     _check_heads(c)
     check_output_folder(out, can_resume=False)
@@ -100,6 +113,8 @@ def _export_ctranslate2(folder:str|Path, # model folder
     def write(folder):
         spec.save(str(folder))
         tokenizer.save(folder/'tokenizer.json')
+        note = _NOTE.format(**asdict(load_search(model_folder)))
+        write_atomically(folder/'README.md', note.encode())
     _write_folder(out, write)
 
 # %% ../nbs/15b_export.ipynb #f53a96b1
@@ -186,10 +201,10 @@ def _half_precision(model:Transformer    # its weights are rounded
     return shapes, b''.join(parts)
 
 # %% ../nbs/15b_export.ipynb #e15page5
-def _stored_check(model:Transformer, tokenizer:BPETokenizer, text:str
+def _stored_check(model:Transformer, tokenizer:BPETokenizer, config:SearchConfig, text:str
                  )->dict: # text, ids and log-probability of its translation
     ids = tokenizer.encode(text)[:model.config.max_len - 1]
-    [[best]] = search(model, [ids])
+    [[best]] = search(model, [ids], **asdict(config))
     n_ends = len(best.log_probs) - len(best.ids) # 0 where it was cut off
     labels = best.ids + [EOS]*n_ends
     src, tgt = torch.tensor([ids + [EOS]]), torch.tensor([[BOS] + labels[:-1]])
@@ -247,9 +262,11 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     checksum = hashlib.sha256(weights).hexdigest()[:16]
     notes = _notes(checksum)
     texts = [example['text'] for example in notes['examples']] or ['Hello, world.']
+    own_search = load_search(folder)
     header = dict(config=asdict(model.config), tensors=shapes, checksum=checksum,
+                  search=asdict(own_search),
                   n_parameters=sum(p.numel() for p in model.parameters()),
-                  check=_stored_check(model, tokenizer, texts[0]))
+                  check=_stored_check(model, tokenizer, own_search, texts[0]))
     return _languages(folder) | header | notes | _tokenizer_header(tokenizer), weights
 
 # %% ../nbs/15b_export.ipynb #e15pag11

@@ -23,7 +23,8 @@ from tqdm import tqdm
 from .checkpoint import (
     Checkpoints, average, check_same_run, cpu_state_dict, fingerprint, random_state,
     remove_half_written, set_training_state, training_state)
-from .core import InputError, set_seed, write_atomically
+from .core import (
+    FieldError, InputError, check_positive, set_seed, write_atomically)
 from .data import Batch, TokenBatches
 from .distributed import all_gather, all_reduce_sum, rank, world_size
 from .notebook import new_axes
@@ -106,15 +107,18 @@ def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
     return loss, not n_bad
 
 # %% ../nbs/12_training.ipynb #e04039d3
+_PRECISIONS = ('auto', 'fp32', 'bf16')
+
 def choose_precision(precision:str,      # 'auto', 'fp32' or 'bf16'
                      device:torch.device
                     )->str:              # 'fp32' or 'bf16'
-    "Raises `InputError` for an unknown name, and for bf16 without a CUDA GPU"
-    if precision not in ('auto', 'fp32', 'bf16'):
-        raise InputError(f'precision is {precision!r}; it must be auto, fp32 or bf16')
+    "Raises `FieldError` for an unknown name, and for bf16 without a CUDA GPU"
+    if precision not in _PRECISIONS:
+        wanted = ', '.join(_PRECISIONS)
+        raise FieldError('precision', f'is {precision!r}; it must be one of: {wanted}')
     is_gpu = device.type == 'cuda'
     if precision == 'bf16' and not is_gpu:
-        raise InputError('precision bf16 needs a CUDA GPU; use fp32')
+        raise FieldError('precision', 'bf16 needs a CUDA GPU; use fp32')
     if precision != 'auto': return precision
     if not is_gpu: return 'fp32'
     has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
@@ -148,26 +152,35 @@ class TrainingConfig:
     seed: int = 0                    # of initial weights, order of batches, and dropout
     device: str|None = None          # cpu, cuda, ...; by default the GPU if there is one
 
-    def __post_init__(self): # raises `InputError`
+    def __post_init__(self): # raises `FieldError`
         _check_training(self)
 
 # %% ../nbs/12_training.ipynb #12check
 def _check_training(c:TrainingConfig):
-    for name, value in asdict(c).items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f'{name} is {value}; it must be a finite number')
+    "Raise `FieldError` for the first value that no training can use"
+    from_zero = ('seed', 'workers', 'label_smoothing') # these may be 0
+    numbers = {name: value for name, value in asdict(c).items()
+               if type(value) in (int, float) and name not in from_zero}
+    check_positive(**numbers)
+    if not 0 <= c.label_smoothing < 1:
+        raise FieldError('label_smoothing',
+                         f'is {c.label_smoothing}; it must be at least 0 and below 1')
     if not 0 <= c.seed < 2**32:
-        raise InputError(f'seed is {c.seed}; it must be from 0 to {2**32 - 1}')
+        raise FieldError('seed', f'is {c.seed}; it must be from 0 to {2**32 - 1}')
     if c.workers is not None and not 0 <= c.workers <= 64:
-        raise InputError(f'workers is {c.workers}; it must be from 0 to 64')
+        raise FieldError('workers', f'is {c.workers}; it must be from 0 to 64')
     if c.weights not in _WEIGHTS:
         wanted = ', '.join(_WEIGHTS)
-        raise InputError(f'weights is {c.weights!r}; it must be one of: {wanted}')
-    if c.decay_steps is not None and not c.warmup_steps < c.decay_steps:
-        raise InputError(f'decay_steps is {c.decay_steps}; it must be more than '
+        raise FieldError('weights', f'is {c.weights!r}; it must be one of: {wanted}')
+    _check_decay(c)
+
+def _check_decay(c:TrainingConfig):
+    if c.decay_steps is None: return
+    if c.decay_steps <= c.warmup_steps:
+        raise FieldError('decay_steps', f'is {c.decay_steps}; it must be more than '
                          f'warmup_steps, {c.warmup_steps}')
-    if c.decay_steps is not None and c.max_steps > c.decay_steps:
-        raise InputError(f'max_steps is {c.max_steps}; it must be at most decay_steps, '
+    if c.max_steps > c.decay_steps:
+        raise FieldError('max_steps', f'is {c.max_steps}; it must be at most decay_steps, '
                          f'{c.decay_steps}, where the learning rate is 0')
 
 # %% ../nbs/12_training.ipynb #c554e658
@@ -255,10 +268,10 @@ def batch_groups(batches:TokenBatches,
     group = []
     while True:
         plan = batches.plan(epoch)
-        for i in range(position, len(plan)):
-            group.append(plan[i])
+        for position in range(position, len(plan)):
+            group.append(plan[position])
             if len(group) == size:
-                yield epoch, i + 1, group
+                yield epoch, position + 1, group
                 group = []
         epoch, position = epoch + 1, 0
 
@@ -458,7 +471,7 @@ def wrap_model(model:nn.Module, config:TrainingConfig
             model = DistributedDataParallel(model, broadcast_buffers=False)
     if not config.compile: return model
     if ' ' in sys.prefix:
-        raise InputError(f'--compile cannot build in a path with a space: {sys.prefix}')
+        raise FieldError('compile', f'cannot build in a path with a space: {sys.prefix}')
     return torch.compile(model, dynamic=True)
 
 # %% ../nbs/12_training.ipynb #26dcae88

@@ -20,9 +20,8 @@ import torch
 from fastcore.script import Param, call_parse
 from torch import Tensor, nn
 from ..checkpoint import fingerprint
-from ..core import (InputError, check_positive, command, default_device,
-                                 provenance, set_seed)
-from ..commands import VERSION
+from ..core import (
+    VERSION, InputError, check_positive, command, default_device, provenance, set_seed)
 from ..corpora import load_corpus
 from ..data import TokenBatches, encode_pairs
 from ..decoding import search

@@ -1,0 +1,176 @@
+"The settings of a search are part of a run: stored with the model, read by all who search."
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+import pytest, yaml
+from running import ROOT, call, refuses
+from transformer_nb import export
+from transformer_nb.checkpoint import load_model, save_model
+from transformer_nb.commands import tnb_evaluate, tnb_train, tnb_translate
+from transformer_nb.core import InputError
+from transformer_nb.decoding import SearchConfig, beam_search
+from transformer_nb.export import export_page, tnb_export
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.text import BPETokenizer
+from transformer_nb.translation import RunConfig, Translator, load_search, preset
+
+OWN = dict(beam_size=2, alpha=1.5, max_extra=7)
+PAPER = dict(beam_size=4, alpha=0.6, max_extra=50)
+BPE = BPETokenizer.train(['der Hund', 'the dog'], 270)
+
+def put_model(folder, **options):
+    config = TransformerConfig.tiny(BPE.vocab_size, n_encoder_layers=1, n_decoder_layers=1)
+    save_model(folder, Transformer(config), BPE, **options)
+    return folder
+
+def edit_search(folder, search): # as a user might, or a stranger
+    path = folder/'config.json'
+    config = json.loads(path.read_text())
+    if search is None: del config['search']
+    else: config['search'] = search
+    path.write_text(json.dumps(config))
+
+@pytest.fixture(scope='module')
+def own(tmp_path_factory): # a model whose author wants another search than the paper's
+    return put_model(tmp_path_factory.mktemp('own')/'m', search=OWN)
+
+def test_defaults_are_the_papers():
+    assert asdict(SearchConfig()) == PAPER
+    assert asdict(preset('big').search) == PAPER
+
+def test_a_folder_without_the_section_is_searched_as_in_the_paper(tmp_path):
+    assert load_search(put_model(tmp_path/'m')) == SearchConfig()
+    edit_search(tmp_path/'m', None) # as older versions wrote it
+    assert load_search(tmp_path/'m') == SearchConfig()
+    assert PAPER.items() <= Translator(tmp_path/'m').options.items()
+
+def test_a_translator_takes_what_is_stored_and_options_override_it(own):
+    assert OWN.items() <= Translator(own).options.items()
+    overridden = OWN | dict(alpha=0.)
+    assert overridden.items() <= Translator(own, alpha=0.).options.items()
+
+def test_the_stored_search_is_the_one_that_runs(own):
+    lines = ['der Hund', 'the dog der']
+    stored = Translator(own).search(lines)
+    assert stored == Translator(own, **OWN).search(lines)
+    assert stored != Translator(own, **PAPER).search(lines)
+    for [hypothesis], line in zip(stored, lines): # this model hardly ever ends a sentence
+        assert len(hypothesis.log_probs) <= len(BPE.encode(line)) + 7
+    for [drawn], line in zip(Translator(own).sample(lines), lines):
+        assert len(drawn.log_probs) <= len(BPE.encode(line)) + 7
+
+def test_commands_take_what_is_stored_and_options_override_it(own, tmp_path):
+    (tmp_path/'x').write_text('der Hund\n')
+    def searched(**options):
+        done = call(tnb_evaluate, own, src=tmp_path/'x', ref=tmp_path/'x', **options)
+        return json.loads(done.stdout)['search']
+    assert searched() == OWN
+    assert searched(beam_size=3) == OWN | dict(beam_size=3)
+    assert searched(**PAPER) == PAPER
+    def translated(**options):
+        return call(tnb_translate, own, tmp_path/'x', **options).stdout
+    assert translated(n_best=2) == translated(n_best=2, **OWN)
+    many = call(tnb_translate, own, tmp_path/'x', n_best=3)
+    refuses(many, '--n_best is 3', 'beam_size, 2')
+    refuses(call(tnb_translate, own, tmp_path/'x', min_len=8), '--min_len is 8', '7')
+    for name, value in PAPER.items(): # a search that will not happen
+        done = call(tnb_evaluate, hyp=tmp_path/'x', ref=tmp_path/'x', **{name: value})
+        refuses(done, f'--{name} and --hyp exclude')
+
+@pytest.mark.parametrize('search, words', [
+    (dict(beam_size=0), ['beam_size is 0']),
+    (dict(beam_size=2.5), ['beam_size is 2.5', 'whole number']),
+    (dict(alpha='x'), ['alpha is x', 'a number from 0 to 10']),
+    (dict(alpha=None), ['alpha is None']),
+    (dict(beam=4), ["'beam'"]),
+    ([4, 0.6], ['search'])], ids=str)
+def test_stored_settings_that_cannot_be_used(search, words, tmp_path):
+    edit_search(put_model(tmp_path/'m'), search)
+    done = call(tnb_translate, tmp_path/'m', stdin=b'Ja.\n')
+    refuses(done, 'config.json is damaged', *words)
+    with pytest.raises(InputError, match='is damaged: search'): load_search(tmp_path/'m')
+
+@pytest.mark.parametrize('settings', [
+    dict(beam_size=0), dict(beam_size=513), dict(alpha=-0.1), dict(alpha=10.1),
+    dict(max_extra=0), dict(max_extra=10_001)], ids=str)
+def test_the_bounds_are_the_same_everywhere(settings, own, tmp_path):
+    [name] = settings
+    with pytest.raises(InputError) as refused: SearchConfig(**settings)
+    message = str(refused.value)
+    with pytest.raises(InputError) as refused: Translator(own, **settings).search(['Hund'])
+    assert str(refused.value) == message
+    with pytest.raises(InputError) as refused: preset('tiny').override(**settings)
+    assert str(refused.value) == message
+    for command in (tnb_translate, tnb_evaluate):
+        options = dict(src=own/'config.json', ref=own/'config.json')
+        if command is tnb_translate: options = {}
+        refuses(call(command, own, stdin=b'Hund\n', **options, **settings), f'--{message}')
+    given = [f'--{name}', str(settings[name])]
+    refuses(call(tnb_train, ['--out', str(tmp_path/'m'), *given]), f'--{message}')
+
+def test_a_value_from_a_file_is_not_called_an_option(tmp_path):
+    "`--label_smoothing is 2`, it said, where no such option was typed"
+    (tmp_path/'run.yaml').write_text('training: {label_smoothing: 2}\nsearch: {alpha: 1}\n')
+    argv = ['--out', str(tmp_path/'m'), '--corpus', 'mini', '--config',
+            str(tmp_path/'run.yaml')]
+    done = call(tnb_train, argv)
+    refuses(done, 'tnb_train: label_smoothing is 2')
+    done = call(tnb_train, [*argv, '--label_smoothing', '3'])
+    refuses(done, 'tnb_train: --label_smoothing is 3')
+
+def test_a_training_stores_its_search(tmp_path, texts):
+    argv = f'--out {tmp_path}/m --max_steps 1 --warmup_steps 1 --vocab_size 300 ' \
+           f'--src {texts}/valid.de --tgt {texts}/valid.en --valid_src {texts}/valid.de ' \
+           f'--valid_tgt {texts}/valid.en --beam_size 2 --alpha 1.5 --max_extra 7'
+    assert call(tnb_train, argv.split()).returncode == 0
+    assert asdict(load_search(tmp_path/'m')) == OWN
+    run = yaml.safe_load((tmp_path/'m'/'run.yaml').read_text())
+    assert run['search'] == OWN
+    del run['search'] # a run of an older version
+    assert RunConfig.from_dict(run).search == SearchConfig()
+
+def test_the_page_and_the_note_have_it(own, tmp_path, monkeypatch):
+    searched = []
+    def record(model, sentences, **options):
+        searched.append(options)
+        return real(model, sentences, **options)
+    real = export.search
+    monkeypatch.setattr(export, 'search', record)
+    export_page([own], tmp_path/'page.html')
+    assert searched == [OWN] # the sentence to check by
+    text = (tmp_path/'page.html').read_text(encoding='utf8')
+    _, _, data = text.partition('<script type="application/json" id="model-')
+    header = json.loads(data.partition('>')[2].partition('</script>')[0])
+    assert header['search'] == OWN
+    pytest.importorskip('ctranslate2')
+    assert call(tnb_export, own, tmp_path/'ct2').returncode == 0
+    note = (tmp_path/'ct2'/'README.md').read_text(encoding='utf8')
+    assert 'beam_size=2, length_penalty=1.5' in note and 'longest + 7' in note
+
+def test_the_defaults_stand_once():
+    "No other signature types them again"
+    from inspect import signature
+    import transformer_nb
+    for function in (beam_search, Translator.__init__, tnb_translate, tnb_evaluate):
+        parameters = signature(function).parameters
+        for field in fields(SearchConfig):
+            if field.name not in parameters: continue
+            assert parameters[field.name].default in (None, field.default), function
+    for path in Path(transformer_nb.__file__).parent.glob('*.py'):
+        lines = path.read_text(encoding='utf8').splitlines()
+        typed = [line for line in lines if 'alpha' in line and '0.6' in line]
+        assert len(typed) == (path.stem == 'decoding'), (path, typed)
+
+@pytest.mark.parametrize('pair', ['en-de', 'de-en'])
+def test_the_command_on_a_card_gives_the_score_on_the_card(pair):
+    "It names no options of the search, so it takes the stored ones, as the report does"
+    model = ROOT/f'nbs/models/multi30k-{pair}'
+    card = (model/'README.md').read_text(encoding='utf8')
+    [command] = [line.strip() for line in card.splitlines() if 'tnb_evaluate' in line]
+    rows = (ROOT/'nbs/results/translation.jsonl').read_text(encoding='utf8').splitlines()
+    [report] = [row for row in map(json.loads, rows) if row['command'] == command]
+    assert '--alpha' not in command and '--beam' not in command
+    assert report['search'] == asdict(load_search(model)) == PAPER
+    assert f"beam of {PAPER['beam_size']} and α = {PAPER['alpha']}" in card
+    for score in ('bleu', 'bleu_moses_lc', 'chrf'): assert f'{report[score]:.1f}' in card
+    assert load_model(model)[0].config.n_encoder_layers == 4
