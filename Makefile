@@ -7,12 +7,13 @@ BIN = .venv/bin
 # as long again.
 export GOMP_SPINCOUNT = 3000
 
-.PHONY: help demo check test lab docs bench outputs export clean
+.PHONY: help demo check test robustness lab docs bench outputs export clean
 
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
 	@echo 'make check     what your change touches: house rules, chapters, quick tests'
 	@echo 'make test      house rules, every chapter, the site, every test'
+	@echo 'make robustness  twelve hundred damaged files, absurd options, full disks and kills (twenty minutes)'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
 	@echo 'make bench     speed and memory on this machine beside three peers, into nbs/results/performance.jsonl, which chapter 19 reads (one to two hours)'
@@ -36,6 +37,10 @@ check: .venv/ready
 test: docs
 	@$(BIN)/python tools/chapters.py
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests nbs/solutions
+
+# One process: it forks for each case, which is safe as long as it starts no threads.
+robustness: .venv/ready
+	@$(BIN)/python -m pytest -q tests/robustness
 
 lab: .venv/ready
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/00_introduction.ipynb

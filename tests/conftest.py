@@ -10,8 +10,9 @@ os.environ['IN_TEST'] = '1' # no progress bars
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
 
 def pytest_configure(config):
-    line = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
-    config.addinivalue_line('markers', line)
+    slow = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
+    smoke = 'smoke: a few of each room; `make check` runs them for any change of code'
+    for line in (slow, smoke): config.addinivalue_line('markers', line)
 
 @pytest.fixture(scope='session')
 def multi30k_dir():

@@ -159,6 +159,7 @@ def test_nothing_is_left_behind(translator, batch):
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert torch.equal(model(batch.src, batch.tgt), before)
 
+@pytest.mark.smoke
 def test_costs(translator, batch):
     costs = head_costs(translator.model, [batch])
     shapes = {kind: tuple(x.shape) for kind, x in costs.items()}

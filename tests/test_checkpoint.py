@@ -217,6 +217,7 @@ def test_a_checkpoint_is_serialized_once(tmp_path, monkeypatch):
     assert checkpoints.intact() and len(calls) == 1
 
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.int64, torch.bool, torch.float64])
+@pytest.mark.smoke
 def test_verified_tensors_of_any_type(dtype, tmp_path):
     tensors = dict(scalar=torch.tensor(1, dtype=dtype), none=torch.empty(0, dtype=dtype),
                    table=torch.ones(2, 3, dtype=dtype))

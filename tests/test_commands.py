@@ -42,6 +42,7 @@ def model(texts, tmp_path_factory):
 
 # tnb_train
 
+@pytest.mark.smoke
 def test_model_folder(model):
     assert sorted(path.name for path in model.iterdir()) == [
         'checkpoints', 'config.json', 'data', 'metrics.jsonl', 'model.safetensors',
@@ -63,6 +64,7 @@ def test_its_run_file_repeats_the_training(model, tmp_path):
     for name in ('run.yaml', 'model.safetensors'):
         assert (out/name).read_bytes() == (model/name).read_bytes(), name
 
+@pytest.mark.smoke
 def test_help_has_every_field():
     text = _train_parser().format_help()
     names = [field.name for config in _SECTIONS.values() for field in fields(config)]
@@ -357,6 +359,7 @@ def test_normalized_as_trained(tmp_path):
 
 # tnb_translate
 
+@pytest.mark.smoke
 def test_translate_one_line_for_each(model):
     lines = ['Der Hund schläft.', '', '  \r', 'Ein\u2028Satz\x85 mit </s> und 🙂',
              'sehr ' * 600, 'kein Ende']
@@ -544,6 +547,7 @@ def evaluate(*args, **options):
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
+@pytest.mark.smoke
 def test_evaluate_is_one_json_object(model, texts, tmp_path):
     files = dict(src=texts/'valid.de', ref=texts/'valid.en')
     scores = evaluate(model, lang='en', beam_size=2, out=tmp_path/'out', **files)
@@ -598,6 +602,7 @@ def test_evaluate_refuses(model, texts):
 
 # tnb_export
 
+@pytest.mark.smoke
 def test_export_runs_in_ctranslate2(model, texts, tmp_path):
     ctranslate2 = pytest.importorskip('ctranslate2')
     folder = tmp_path/'ct2'

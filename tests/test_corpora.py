@@ -68,6 +68,7 @@ def files(tmp_path):
     for name, n in sizes.items(): write_lines(tmp_path/name, n)
     return {name: tmp_path/name for name in sizes}
 
+@pytest.mark.smoke
 def test_pairs_are_read_anew_at_every_pass(files):
     corpus = load_corpus(**files)
     expected = [(f'src {i}', f'tgt {i}') for i in range(3)]

@@ -65,6 +65,7 @@ def encoded(tmp_path):
         return encode_to_disk(tmp_path/'data'/'train', pairs, bpe, max_len)
     return encode, pairs, bpe, tmp_path/'data'
 
+@pytest.mark.smoke
 def test_what_is_on_disk_is_what_is_in_memory(encoded):
     encode, pairs, bpe, folder = encoded
     info = encode()

@@ -81,6 +81,7 @@ def check(hypotheses, wanted, atol=1e-10):
 
 @pytest.mark.parametrize('norm', ['post', 'pre'])
 @pytest.mark.parametrize('beam_size', [1, 2, 4, 8])
+@pytest.mark.smoke
 def test_equals_the_plain_search(norm, beam_size):
     for seed, end in enumerate((-1., 1., 3.)):
         model = random_model(seed, norm, end=end, max_len=10)
@@ -342,6 +343,7 @@ def test_tame_samples_are_greedy(tame):
         [*wanted] = best_ids(model, sentences, min_len=min_len)
         assert [h.ids for h in drawn(model, sentences, min_len=min_len, **tame)] == wanted
 
+@pytest.mark.smoke
 def test_samples_stop_at_the_limit():
     model, sentences = random_model(5, end=-60., max_len=70), random_sentences(5, 5)
     for s, h in zip(sentences, drawn(model, sentences)):
@@ -368,6 +370,7 @@ def test_the_source_is_not_copied_per_hypothesis():
     for _ in range(8): next_logits(model, torch.full((2, 4), 5), four)
     assert places() == before # allocated once
 
+@pytest.mark.smoke
 def test_alignment():
     model, sentence = random_model(10), [5, 6, 7]
     [ids] = best_ids(model, [sentence], beam_size=4)

@@ -55,6 +55,7 @@ def test_moses(text, lang, tokens): assert moses_lc([text], lang) == [tokens]
 def test_unknown_language_is_refused(lang):
     with pytest.raises(InputError, match=repr(lang)): moses_lc(['Ein Mann.'], lang)
 
+@pytest.mark.smoke
 def test_score_without_options():
     scores = score(spoiled(0.1), REFERENCES)
     assert set(scores) == {'bleu', 'bleu_lc', 'chrf', 'signatures'}
@@ -241,6 +242,7 @@ def test_a_comparison_names_the_side_that_is_short(wrong, test):
 def test_moses_is_imported_where_it_is_used():
     assert not hasattr(evaluation, 'sacremoses')
 
+@pytest.mark.smoke
 def test_perplexity():
     torch.manual_seed(0)
     config = TransformerConfig.tiny(30, n_encoder_layers=1, n_decoder_layers=1, d_model=16)

@@ -82,6 +82,7 @@ def test_padding_is_not_seen():
         padded = F.pad(ids, (0, 4), value=PAD)
         with torch.no_grad(): exactly(model(padded)[:, :6], model(ids))
 
+@pytest.mark.smoke
 def test_equal_layers_for_decoder_and_encoder():
     names = [dict(small(f).named_parameters()).keys() for f in (DecoderOnly, EncoderOnly)]
     assert names[0] == names[1]
@@ -212,6 +213,7 @@ def test_texts_have_their_probabilities():
         p = probs[token].item()
         assert abs(counts[token] - n*p) < 5*sqrt(n*p) + 1, token
 
+@pytest.mark.smoke
 def test_translations_by_both_ways():
     for name, (family, _) in TRANSLATORS.items():
         model = small(family, n_decoder_layers=1)

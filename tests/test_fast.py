@@ -54,6 +54,7 @@ def test_same_model(options):
 
 @forced
 @pytest.mark.parametrize('beam_size', [1, 4])
+@pytest.mark.smoke
 def test_same_translations(beam_size):
     "By a trained model in 32-bit numbers, whose vocabulary oneDNN multiplies by"
     model, tokenizer = load_model(MODEL)

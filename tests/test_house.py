@@ -8,7 +8,7 @@ import chapters, house
 ROOT = Path(__file__).parent.parent
 FOLDERS = ('nbs', 'tests', 'tools', 'docs', 'benchmarks', 'transformer_nb')
 FILES = ('settings.ini', 'setup.py', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
-         'LICENSE')
+         'LICENSE', 'ruff.toml')
 PLANT_IN = '00a_core.ipynb'
 
 @pytest.mark.parametrize('rule', house.RULES, ids=lambda r: r.__name__)
@@ -126,6 +126,8 @@ VIOLATIONS = [
     ('scripts_import_what_is_there',
      append('words.js', "import {$} from './dom.js'\n$()", 'dom.js',
             "import {sum} from './words.js'\nsum()")),
+    ('ruff_is_silent', write('tests/test_new.py', 'import os\n')),
+    ('ruff_is_silent', plant('import colorsys', ATTENTION)),
     ('links_exist', plant_text('[x](99_nothing.ipynb)')),
     ('links_exist', write('CHANGELOG.md', '[x](docs/nothing.md)')),
     ('readme_is_fresh', replace('README.md', 'Run it', 'Run this')),

@@ -42,6 +42,7 @@ sizes = st.integers(1, 6)
 @few
 @given(b=st.integers(1, 3), n=st.integers(1, 20), d_k=sizes, d_v=sizes,
        side=st.integers(0, 12))
+@pytest.mark.smoke
 def test_window_is_a_band(b, n, d_k, d_v, side):
     width = 2*side + 1
     q, k, v = (randn64(b, 2, n, d) for d in (d_k, d_k, d_v))

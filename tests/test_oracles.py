@@ -84,6 +84,7 @@ def perturb(module):
 
 @shapes
 @given(**dims)
+@pytest.mark.smoke
 def test_plain_and_fused_attention(b, t, s, h, d_k, seed):
     set_seed(seed)
     q, k, v = randn(b, h, t, d_k), randn(b, h, s, d_k), randn(b, h, s, d_k)
@@ -152,6 +153,7 @@ def torch_model(ours, c):
 
 @both
 @modes
+@pytest.mark.smoke
 def test_whole_model(norm, training):
     set_seed(0)
     c = config(norm)

@@ -354,6 +354,7 @@ def test_every_bracket_and_word_is_known(bank):
     tokens = {token for name in SETS for tree in bank[name] for token in linearize(tree)}
     assert (words | tokens) <= set(tokenizer.tokens)
 
+@pytest.mark.smoke
 def test_parse_searches_as_the_paper_does():
     "And returns the tokens of the best output, in the order of the sentences"
     tokenizer = treebank_tokenizer([COAT, COAT])

@@ -30,6 +30,7 @@ def test_model_is_small_and_has_a_card(model):
 @pytest.mark.parametrize('model, text, translation', [
     (MODELS[0], 'Two dogs are playing in the snow.', 'Zwei Hunde spielen im Schnee.'),
     (MODELS[1], 'Zwei Hunde spielen im Schnee.', 'Two dogs play in the snow.')])
+@pytest.mark.smoke
 def test_model_translates_captions(model, text, translation):
     assert Translator(model).translate([text, '']) == [translation, '']
 

@@ -267,6 +267,7 @@ TOUCHED = {
 def test_every_part_is_listed(): assert set(TOUCHED) == set(PARTS)
 
 @pytest.mark.parametrize('part', PARTS)
+@pytest.mark.smoke
 def test_modernize_touches_what_it_says(part):
     set_seed(0)
     model = bare_model()

@@ -133,6 +133,7 @@ STRANGE = WordTokenizer.train(['</s> \r\n', '\u2028 "\\', ' <unk>'], 'xx', 50)
 
 @pytest.mark.parametrize('tokenizer', [BPE, NFC, PLAIN, WORDS, STRANGE],
                          ids=['pieces', 'nfc', 'punctuation', 'words', 'strange'])
+@pytest.mark.smoke
 def test_saved_and_copied(tokenizer, tmp_path):
     path = tmp_path/'new folder'/'tokenizer.json'
     tokenizer.save(path)

@@ -114,6 +114,7 @@ def test_buffers_are_not_sent_around(monkeypatch):
     monkeypatch.setattr(training, 'DistributedDataParallel', lambda model, **kwargs: kwargs)
     assert wrap_model(small(), TrainingConfig()) == dict(broadcast_buffers=False)
 
+@pytest.mark.smoke
 def test_one_bad_batch_is_skipped(tmp_path):
     t = trainer(tmp_path)
     on_training_batch(t.model, lambda n, x: x * float('nan') if n in (4, 5) else x)
@@ -321,6 +322,7 @@ def test_kills():
     assert re.search(expected, done.stdout), done.stdout
 
 @pytest.mark.parametrize('harm', ['cut', 'altered', 'empty', 'foreign'])
+@pytest.mark.smoke
 def test_damaged_state_falls_back(harm, tmp_path, capsys):
     peace = run_to_end(tmp_path/'peace')
     broken = run_to_end(tmp_path/'broken', max_steps=7)

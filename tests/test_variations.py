@@ -65,6 +65,7 @@ def test_parameters_beside_base():
         sizes = [count[name] for name in chain.split()]
         assert sizes == sorted(set(sizes)), chain
 
+@pytest.mark.smoke
 def test_rows_change_one_thing():
     one_thing = [
         {'n_heads', 'd_k', 'd_v'}, {'d_k'}, {'n_encoder_layers', 'n_decoder_layers'},

@@ -1,6 +1,7 @@
 """The chapters as the tools read them: their cells, and the directives that head a cell."""
 import json, re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +52,12 @@ def head(source:str)->list[str]:
 def chapters(root)->list[Path]: # in reading order: 00a, 00b, 01, …; index comes last
     return sorted(Path(root, 'nbs').glob('*.ipynb'))
 
-def read_notebook(path)->dict: return json.loads(Path(path).read_text(encoding='utf8'))
+def read_notebook(path)->dict: # not to be changed: the next reader gets the same
+    about = Path(path).stat()
+    return parsed(path, about.st_mtime_ns, about.st_size)
+
+@cache
+def parsed(path, *version)->dict: return json.loads(Path(path).read_text(encoding='utf8'))
 
 def cells(path, kind=None)->list[Cell]: # all, or those of a kind
     found = [Cell(i, c['cell_type'], ''.join(c['source']), c.get('outputs', []))
@@ -81,3 +87,24 @@ def imported_modules(source:str)->list[str]:
     lists = re.findall(beside, source, re.M)
     return re.findall(dotted, source, re.M) + [
         f'studies.{name}' for names in lists for name in re.findall(r'\w+', names)]
+
+# More than ten seconds each: `make check` runs them where they are changed, no more
+LONG = ('00_', '01', '03', '07', '10_', '12', '13', '15_', '15a', '16', '17', '18', '19')
+
+def is_quick(path)->bool: return not path.name.startswith(LONG)
+
+def prints_usage(path)->bool:
+    "Does a cell print the help of a command, which any chapter below may change?"
+    return any('format_help()' in cell.source for cell in cells(path, 'code'))
+
+def depending(changed:list[Path], root)->list[Path]:
+    "Chapters that import modules of these, directly or through others"
+    paths = [path for path in chapters(root) if path not in changed]
+    touched = {module(path) for path in changed}
+    found = []
+    for path in sorted(paths, key=lambda path: module(path) is None): # imports point back
+        sources = [cell.source for cell in cells(path, 'code')]
+        if touched & {name for source in sources for name in imported_modules(source)}:
+            touched.add(module(path))
+            found.append(path)
+    return found

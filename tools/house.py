@@ -21,7 +21,7 @@ COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
            ast.Compare, ast.comprehension, ast.Lambda, ast.IfExp)
 FIRST_STUDY = '16' # the chapters before it export the library
-CODE_FOLDERS = ('tests', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
+CODE_FOLDERS = ('tests', 'tests/robustness', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
 
 RULES = []
 def rule(func):
@@ -317,6 +317,13 @@ def lines_carry_one_thought(root):
                      f'{MEAN_OPERATIONS} is the limit')
     return found
 
+@rule
+def ruff_is_silent(root):
+    "No unused name, no trap that bugbear knows (ruff.toml)"
+    command = [sys.executable, '-m', 'ruff', 'check', '-q', '--output-format', 'concise']
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    return (done.stdout + done.stderr).splitlines()
+
 # The page's JavaScript
 
 @rule
@@ -346,9 +353,9 @@ def scripts_import_what_is_there(root):
     for stem, source in sources.items():
         needs[stem] = {module for _, module in scripts.imports(source)}
         code = scripts.code_of(scripts.IMPORT.sub('', source))
-        for names, module in scripts.imports(source):
-            exported = scripts.exports(sources.get(module, ''))
-            found += [f'{stem}.js: {module}.js exports no {x}' for x in names
+        for names, other in scripts.imports(source):
+            exported = scripts.exports(sources.get(other, ''))
+            found += [f'{stem}.js: {other}.js exports no {x}' for x in names
                       if x not in exported]
             found += [f'{stem}.js: {x} is imported and not used' for x in names
                       if not re.search(rf'(?<![\w$]){re.escape(x)}(?![\w$])', code)]

@@ -17,7 +17,7 @@ import transformer_nb
 from fastcore.script import Param, call_parse
 from tokenizers import Regex, normalizers
 from torch import Tensor, nn
-from .checkpoint import check_output_folder, load_model, load_record
+from .checkpoint import check_output_folder, load_model
 from .core import VERSION, BOS, EOS, InputError, command, write_atomically
 from .decoding import SearchConfig, search
 from .embedding import Embedding

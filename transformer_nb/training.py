@@ -268,10 +268,10 @@ def batch_groups(batches:TokenBatches,
     group = []
     while True:
         plan = batches.plan(epoch)
-        for position in range(position, len(plan)):
-            group.append(plan[position])
+        for i in range(position, len(plan)):
+            group.append(plan[i])
             if len(group) == size:
-                yield epoch, position + 1, group
+                yield epoch, i + 1, group
                 group = []
         epoch, position = epoch + 1, 0
 

@@ -12,11 +12,11 @@ __all__ = ['Recurrent', 'Convolution', 'window_attention', 'RestrictedAttention'
 # %% ../../nbs/17_layer_types.ipynb #3e3bfb6f
 import time
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from itertools import combinations, product
 from math import inf, log, log2, pi, sqrt
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from weakref import finalize
 import torch
 from torch import Tensor, nn

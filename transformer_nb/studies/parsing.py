@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 import torch
-from torch import Tensor
 from ..checkpoint import fingerprint
 from ..core import (SPECIAL_TOKENS, UNK, InputError, default_device,
                                  provenance, set_seed)
@@ -24,7 +23,7 @@ from ..decoding import search
 from ..distributed import read_results, run_in_processes, write_results
 from ..fast import accelerate
 from ..grammar import (
-    _REPORTS, _Clause, _Complement, _Phrase, _draw_clause, _english, _english_phrase,
+    _REPORTS, _Clause, _Complement, _Phrase, _draw_clause, _english_phrase,
     _english_verb, _join, _object_pronoun, _purpose, _question, _reported,
     _split_of_facts, _statement)
 from ..model import Transformer, TransformerConfig

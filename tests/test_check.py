@@ -1,0 +1,86 @@
+"What `make check` runs: enough to see what else is stale, and few enough to wait for."
+import os, shutil, subprocess, sys
+from pathlib import Path
+import nbformat, pytest
+import book, check
+
+ROOT = Path(__file__).parent.parent
+MODULES = [path for path in book.chapters(ROOT) if book.module(path)]
+
+def selected(*names):
+    selection = check.select(names)
+    tests = {path.stem for path in selection.tests}
+    return {path.stem for path in selection.dependents}, tests, selection.smoke
+
+@pytest.mark.parametrize('path', MODULES, ids=lambda path: path.stem)
+def test_every_module_has_tests(path):
+    dependents, tests, smoke = selected(f'nbs/{path.name}')
+    tests = {name for name in tests if 'solutions' not in name}
+    if path.stem != '09_grammar': assert tests # whose tests stand in the chapter
+    assert smoke and all(name > path.stem for name in dependents)
+
+@pytest.mark.parametrize('name, test', [
+    ('transformer_nb/playground/page.js', 'test_playground'),
+    ('transformer_nb/playground/engine.js', 'test_engine'),
+    ('docs/pages.py', 'test_site'), ('docs/conf.py', 'test_site'),
+    ('benchmarks/bench.py', 'test_performance'), ('tools/chapters.py', 'test_house'),
+    ('nbs/results/sweep.jsonl', 'test_results'), ('tools/check.py', 'test_check'),
+    ('nbs/models/multi30k-en-de/config.json', 'test_results'),
+    ('nbs/03_layers.ipynb', 'test_oracles'), ('nbs/12_training.ipynb', 'test_commands'),
+    ('tests/test_text.py', 'test_text'), ('CONTRIBUTING.md', 'test_spelling')])
+def test_what_is_no_chapter_has_tests(name, test): assert test in selected(name)[1]
+
+def test_solutions_are_tested_with_their_chapter():
+    assert 'test_solutions_07' in selected('nbs/07_copy_task.ipynb')[1]
+
+def test_few_tests_for_any_chapter():
+    "05 selected 961 tests once, since every file that imports the model was run"
+    for path in MODULES: assert len(selected(f'nbs/{path.name}')[1]) <= 4, path.stem
+
+def test_all_listed_tests_are_there():
+    for name in check.TESTS_OF: assert (ROOT/f'tests/{name}.py').exists(), name
+
+def chapter(folder, stem, *sources):
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder/'nbs'/f'{stem}.ipynb')
+
+def test_dependents_of_dependents(tmp_path):
+    (tmp_path/'nbs').mkdir()
+    uses = 'from transformer_nb.{} import x'.format
+    chapter(tmp_path, '02_a', '#| default_exp a')
+    chapter(tmp_path, '04_b', '#| default_exp b', uses('a'))
+    chapter(tmp_path, '05_c', '#| default_exp studies.c', uses('b'))
+    chapter(tmp_path, '06_d', '#| default_exp d', 'import torch')
+    chapter(tmp_path, '08_e', uses('studies.c'))
+    chapter(tmp_path, '07_f', uses('a')) # takes a minute
+    chapter(tmp_path, '07_g', uses('b'), 'print(parser.format_help())')
+    def dependents(name):
+        return check.stems(check.select([f'nbs/{name}.ipynb'], tmp_path).dependents)
+    assert dependents('02_a') == ['04_b', '05_c', '07_g', '08_e']
+    assert dependents('05_c') == ['08_e'] and dependents('08_e') == []
+
+PRESET = '''#| exports
+PRESETS['small'] = PRESETS['tiny']'''
+
+@pytest.mark.slow
+def test_a_new_preset_is_seen_in_the_stored_help(tmp_path):
+    hidden = shutil.ignore_patterns('__pycache__', '.*')
+    for name in ('nbs', 'tools', 'transformer_nb'):
+        shutil.copytree(ROOT/name, tmp_path/name, ignore=hidden)
+    shutil.copy(ROOT/'settings.ini', tmp_path)
+    path = tmp_path/'nbs/15_translation.ipynb'
+    notebook = nbformat.read(path, as_version=4)
+    after = next(i for i, cell in enumerate(notebook.cells) if 'PRESETS =' in cell.source)
+    notebook.cells.insert(after + 1, nbformat.v4.new_code_cell(PRESET))
+    nbformat.write(notebook, path)
+    assert '15a_commands' in check.stems(check.select([f'nbs/{path.name}']).dependents)
+    export = 'from nbdev.doclinks import nbdev_export; nbdev_export()'
+    done = [run(tmp_path, '-c', export), run(tmp_path, 'tools/chapters.py', '15a')]
+    assert [d.returncode for d in done] == [0, 1]
+    assert 'big, small; tiny by default' in done[1].stdout
+
+def run(folder, *args):
+    env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or no export is made
+    env['PYTHONPATH'] = str(folder)
+    return subprocess.run([sys.executable, *args], cwd=folder, capture_output=True,
+                          text=True, env=env)
