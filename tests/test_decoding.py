@@ -362,13 +362,14 @@ def test_draw_tokens_at_the_edges():
 
 def test_the_source_is_not_copied_per_hypothesis():
     model, src = random_model(9), pad([[5, 6, EOS], [7, EOS]])
-    one, four = Cache(model, src, 8), Cache(model, src, 8, beam_size=4)
-    for a, b in zip(one.source, four.source):
-        assert [x.shape for x in a] == [x.shape for x in b]
-    def places(): return [y.data_ptr() for pair in four.target for y in pair]
-    before = places()
-    for _ in range(8): next_logits(model, torch.full((2, 4), 5), four)
-    assert places() == before # allocated once
+    cache = Cache(model, src, max_steps=8)
+    def stores(pairs): return [x for pair in pairs.values() for x in pair]
+    assert {x.shape[2] for x in stores(cache.source)} == {3} # of tokens, not of hypotheses
+    places = []
+    for _ in range(8):
+        next_logits(model, torch.full((2, 4), 5), cache)
+        places.append([x.data_ptr() for x in stores(cache.target)])
+    assert all(p == places[0] for p in places) # allocated once
 
 @pytest.mark.smoke
 def test_alignment():

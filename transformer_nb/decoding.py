@@ -85,72 +85,56 @@ def _to_hypotheses(scores:Tensor,            # (b, n)
         found.append([h for h in hypotheses if h.score > -torch.inf])
     return found
 
-# %% ../nbs/13_decoding.ipynb #a63f8529
-def _keys_values(attention:MultiHeadAttention,
-                 memory:Tensor           # (b, s, d)
-                )->tuple[Tensor,Tensor]: # keys (b, h, s, d_k), values (b, h, s, d_v)
-    keys = attention.split_heads(attention.key(memory))
-    values = attention.split_heads(attention.value(memory))
-    return keys.contiguous(), values.contiguous()
-
 # %% ../nbs/13_decoding.ipynb #e13cache
 class Cache:
-    "Keys and values of the source and of the target so far, for every decoder layer"
+    "Keys and values of the source, and of the target so far, for every decoder layer"
     def __init__(self, model:Transformer,
-                 src:Tensor,        # source ids (b, s)
-                 max_steps:int,     # maximum number of tokens to be read
-                 beam_size:int=1):  # k, hypotheses per sentence
-        c, layers = model.config, model.decoder.layers
+                 src:Tensor,     # source ids (b, s)
+                 max_steps:int): # maximum number of tokens to be read
         memory = model.encode(src)           # (b, s, d)
         self.memory_mask = padding_mask(src) # (b, 1, 1, s)
-        self.source = [_keys_values(layer.cross_attention, memory) for layer in layers]
-        self.n = 0                           # target tokens read so far
-        shape = len(src), c.n_heads, max_steps, beam_size
-        self.target = [(keys.new_empty(*shape, c.d_k), values.new_empty(*shape, c.d_v))
-                       for keys, values in self.source]
+        attentions = [layer.cross_attention for layer in model.decoder.layers]
+        self.source = {a: _contiguous(a.keys_values(memory)) for a in attentions}
+        self.target = {} # stores of the self-attentions, made when they are first needed
+        self.n, self.max_steps = 0, max_steps # target tokens read so far, and at most
+
+    def project(self, attention:MultiHeadAttention,
+                x:Tensor,                      # the newest positions (b, k, d)
+               )->tuple[Tensor,Tensor,Tensor]: # q of them, k and v of all stored
+        if attention in self.source: return attention.queries(x), *self.source[attention]
+        q, k, v = attention.project(x, x, torch.tensor([self.n]))
+        if attention not in self.target:
+            self.target[attention] = _store(k, self.max_steps), _store(v, self.max_steps)
+        keys, values = self.target[attention]
+        return q, _append(keys, k, self.n), _append(values, v, self.n)
 
 # %% ../nbs/13_decoding.ipynb #8c8f7423
-def _self_attention_step(x:Tensor,         # newest position of each hypothesis (b, k, d)
-                         attention:MultiHeadAttention,
-                         keys:Tensor,      # store (b, h, max_steps, k, d_k)
-                         values:Tensor,    # store (b, h, max_steps, k, d_v)
-                         n:int,            # positions stored so far
-                         mask:Tensor|None, # which of them a hypothesis may see; None: all
-                        )->Tensor:         # (b, k, d)
-    q, k, v = attention.project(x, x)            # (b, h, k, d_k), v with d_v
-    keys[:, :, n] = k
-    values[:, :, n] = v
-    all_keys = keys[:, :, :n+1].flatten(2, 3)     # (b, h, (n+1)·k, d_k)
-    all_values = values[:, :, :n+1].flatten(2, 3) # (b, h, (n+1)·k, d_v)
-    return attention.attend(q, all_keys, all_values, mask)
+def _contiguous(tensors): return [x.contiguous() for x in tensors]
 
-# %% ../nbs/13_decoding.ipynb #e13cross
-def _cross_attention_step(x:Tensor, attention:MultiHeadAttention,
-                          keys:Tensor, values:Tensor, # of the source
-                          mask:Tensor,                # (b, 1, 1, s)
-                         )->Tensor:                   # (b, k, d)
-    q = attention.split_heads(attention.query(x))
-    return attention.attend(q, keys, values, mask)
+def _store(x:Tensor,      # keys or values of one position (b, h, k, d_k)
+           max_steps:int,
+          )->Tensor:      # room for all positions (b, h, max_steps, k, d_k)
+    b, h, k, d_k = x.shape
+    return x.new_empty(b, h, max_steps, k, d_k)
+
+def _append(store:Tensor, # (b, h, max_steps, k, d_k)
+            x:Tensor,     # of position n (b, h, k, d_k)
+            n:int,
+           )->Tensor:     # of all positions up to n (b, h, (n+1)·k, d_k)
+    store[:, :, n] = x
+    return store[:, :, :n+1].flatten(2, 3)
 
 # %% ../nbs/13_decoding.ipynb #2f70c932
 def next_logits(model:Transformer,
-                tokens:Tensor, # newest token of each sentence (b,), or hypothesis (b, k)
+                tokens:Tensor, # newest token of each hypothesis (b, k)
                 cache:Cache,   # of all tokens before; gains one position
                 mask:Tensor|None=None, # what each hypothesis may see (b, 1, k, (n+1)·k)
-               )->Tensor:      # logits of the next token (b, v), or (b, k, v)
-    b = len(tokens)
-    x = model.tgt_embedding(tokens.reshape(-1, 1))
-    x = model.tgt_positions(x, start=cache.n)  # (b·k, 1, d)
-    x = x.view(b, -1, model.config.d_model)    # (b, k, d)
-    for layer, source, target in zip(model.decoder.layers, cache.source, cache.target):
-        attend, attend_memory, transform = layer.residuals
-        x = attend(x, _self_attention_step, layer.self_attention, *target, cache.n, mask)
-        x = attend_memory(x, _cross_attention_step, layer.cross_attention,
-                          *source, cache.memory_mask)
-        x = transform(x, layer.feed_forward)
+               )->Tensor:      # logits of the next token (b, k, v)
+    position = torch.tensor([cache.n]) # the same for all hypotheses
+    x = model.tgt_positions(model.tgt_embedding(tokens), position) # (b, k, d)
+    x = model.decoder(x, None, mask, cache.memory_mask, cache)     # the memory is cached
     cache.n += 1
-    logits = model.output.logits(model.decoder.norm(x))
-    return logits.view(*tokens.shape, -1)
+    return model.output.logits(x)
 
 # %% ../nbs/13_decoding.ipynb #94f1e3fc
 def top_tokens(logits:Tensor,          # (..., v)
@@ -278,9 +262,10 @@ def row_compactor(gone:Tensor # True at the rows that leave (b,)
 @patch
 def drop_rows(self:Cache, close:Callable): # made by `row_compactor`
     self.memory_mask = close(self.memory_mask)
-    self.source = [(close(keys), close(values)) for keys, values in self.source]
-    self.target = [(close(keys, self.n), close(values, self.n))
-                   for keys, values in self.target]
+    for attention, pair in self.source.items():
+        self.source[attention] = [close(x) for x in pair]
+    for attention, pair in self.target.items():
+        self.target[attention] = [close(x, self.n) for x in pair]
 
 # %% ../nbs/13_decoding.ipynb #e13dropb
 @patch
@@ -299,7 +284,7 @@ def _run(model:Transformer,
         )->list[list[Hypothesis]]:
     "Extend the hypotheses of a batch, token by token, until every sentence is done"
     k = beams.scores.shape[1]
-    cache = Cache(model, src, len(penalties) - 1, k)
+    cache = Cache(model, src, len(penalties) - 1)
     tokens = src.new_full((len(src), k), BOS)
     found = []
     while len(tokens):

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['HAS_ONEDNN', 'USE_ONEDNN', 'linear_map', 'by_onednn', 'LinearByOneDNN', 'FastLinear', 'FastEmbedding',
-           'FusedAttention', 'FastDropout', 'keep_freed_memory', 'accelerate', 'plain']
+           'FusedAttention', 'FusedRotaryAttention', 'FastDropout', 'keep_freed_memory', 'exchange', 'accelerate',
+           'plain']
 
 # %% ../nbs/14a_fast.ipynb #06ea8b40
 from ctypes import CDLL
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import flop_registry, register_flop_formula
-from .embedding import Embedding
+from .embedding import Embedding, RotaryAttention
 from .multihead import MultiHeadAttention
 
 # %% ../nbs/14a_fast.ipynb #633b4bd3
@@ -87,7 +88,8 @@ def _joint_linear(x:Tensor,              # (b, t, d)
 
 class FusedAttention(MultiHeadAttention):
     "`MultiHeadAttention` with one product for all projections of the same vectors"
-    def project(self, x:Tensor, memory:Tensor)->tuple[Tensor,Tensor,Tensor]: # q, k, v
+    def project(self, x:Tensor, memory:Tensor, positions:Tensor|None=None
+               )->tuple[Tensor,Tensor,Tensor]: # q, k, v
         if not torch.is_grad_enabled(): return super().project(x, memory)
         if memory is x:
             q, k, v = _joint_linear(x, [self.query, self.key, self.value])
@@ -95,6 +97,9 @@ class FusedAttention(MultiHeadAttention):
             q = self.query(x)
             k, v = _joint_linear(memory, [self.key, self.value])
         return self.split_heads(q), self.split_heads(k), self.split_heads(v)
+
+class FusedRotaryAttention(RotaryAttention, FusedAttention):
+    "Turns what `FusedAttention` projects: Python asks the classes from left to right"
 
 # %% ../nbs/14a_fast.ipynb #e48cc5e0
 class FastDropout(nn.Dropout):
@@ -121,11 +126,14 @@ def keep_freed_memory():
     mallopt(-1, -1) # M_TRIM_THRESHOLD: the top of the heap stays
 
 # %% ../nbs/14a_fast.ipynb #fa71fa98
-_FAST = {nn.Linear: FastLinear, nn.Dropout: FastDropout,
-         Embedding: FastEmbedding, MultiHeadAttention: FusedAttention}
+_FAST = {nn.Linear: FastLinear, nn.Dropout: FastDropout, Embedding: FastEmbedding,
+         MultiHeadAttention: FusedAttention, RotaryAttention: FusedRotaryAttention}
 _PLAIN = {fast: plain for plain, fast in _FAST.items()}
 
-def _exchange(model:nn.Module, classes:dict[type,type])->nn.Module:
+def exchange(model:nn.Module,         # changed in place
+             classes:dict[type,type], # old ones, and the new one for each
+            )->nn.Module:             # the same model
+    "Give every module of exactly an old class the new class; its parameters stay"
     for module in model.modules():
         module.__class__ = classes.get(type(module), type(module))
     return model
@@ -134,9 +142,9 @@ def accelerate(model:nn.Module # changed in place
               )->nn.Module:    # the same model
     "Swap its layers for faster ones with the same parameters, names and results"
     keep_freed_memory()
-    return _exchange(model, _FAST)
+    return exchange(model, _FAST)
 
 def plain(model:nn.Module # changed in place
          )->nn.Module:    # the same model
     "Undo `accelerate`, except that the process still keeps freed memory"
-    return _exchange(model, _PLAIN)
+    return exchange(model, _PLAIN)

@@ -8,12 +8,12 @@ __all__ = ['TransformerConfig', 'EncoderLayer', 'DecoderLayer', 'Stack', 'Transf
 # %% ../nbs/05_model.ipynb #b7279186
 import json
 from dataclasses import asdict, dataclass
-from functools import partial
+from typing import Self
 import torch
-from fastcore.basics import patch
 from torch import Tensor, nn
 from .attention import scaled_dot_product_attention
-from .embedding import Embedding, PositionalEncoding
+from .embedding import (
+    POSITIONS, Embedding, PositionalEncoding, RotaryAttention)
 from .layers import FeedForward, ResidualNorm
 from .multihead import MultiHeadAttention, causal_mask, padding_mask
 
@@ -31,16 +31,36 @@ class TransformerConfig:
     n_decoder_layers: int = 6    # number of decoder layers
     dropout: float = 0.1         # dropout probability
     norm: str = 'post'           # 'post' as in the paper, or 'pre'
-    positions: str = 'sinusoidal'# 'sinusoidal' as in the paper, or 'learned'
+    positions: str = 'sinusoidal'# 'sinusoidal' as in the paper, 'learned' or 'rotary'
     max_len: int = 512           # maximum sequence length in tokens
     tie_embeddings: bool = True  # one matrix for both embeddings and the output
 
     def __post_init__(self):
         _check_config(self)
         d_head = self.d_model // self.n_heads
-        derive = partial(object.__setattr__, self) # the fields are frozen to all but this
-        if self.d_k is None: derive('d_k', d_head)
-        if self.d_v is None: derive('d_v', d_head)
+        # how a field that is frozen for everyone else is set
+        if self.d_k is None: object.__setattr__(self, 'd_k', d_head)
+        if self.d_v is None: object.__setattr__(self, 'd_v', d_head)
+
+    @classmethod
+    def base(cls, vocab_size:int, **overrides)->Self:
+        "The paper's base model (Table 3): 6 + 6 layers of width 512"
+        return cls(vocab_size, **overrides)
+    @classmethod
+    def big(cls, vocab_size:int, **overrides)->Self:
+        "The paper's big model (Table 3): twice as wide, 16 heads, dropout 0.3"
+        return cls(vocab_size, **_BIG | overrides)
+    @classmethod
+    def tiny(cls, vocab_size:int, **overrides)->Self:
+        "For small corpora and laptops: 4 + 4 layers of width 128"
+        return cls(vocab_size, **_TINY | overrides)
+
+    def to_json(self)->str: return json.dumps(asdict(self), indent=1) # one JSON object
+    @classmethod
+    def from_json(cls, text:str)->Self:
+        "Read the output of `to_json`; raises `ValueError` if a field is unknown or wrong"
+        try: return cls(**json.loads(text))
+        except TypeError as e: raise ValueError(f'not a configuration: {e}') from None
 
 # %% ../nbs/05_model.ipynb #bfe1cf51
 def _refuse(config, name:str, wanted:str):
@@ -69,42 +89,22 @@ def _check_config(config:'TransformerConfig'):
     if not is_number or not 0 <= c.dropout < 1:
         _refuse(c, 'dropout', 'at least 0 and less than 1')
     if c.norm not in ('post', 'pre'): _refuse(c, 'norm', "'post' or 'pre'")
-    if c.positions not in ('sinusoidal', 'learned'):
-        _refuse(c, 'positions', "'sinusoidal' or 'learned'")
+    if c.positions not in POSITIONS:
+        _refuse(c, 'positions', "'sinusoidal', 'learned' or 'rotary'")
+    d_k = c.d_k or c.d_model // c.n_heads
+    if c.positions == 'rotary' and d_k % 2 == 1:
+        raise ValueError(f'd_k is {d_k}; it must be even: rotary positions turn pairs')
     if type(c.tie_embeddings) is not bool: _refuse(c, 'tie_embeddings', 'true or false')
 
-# %% ../nbs/05_model.ipynb #0ec3be41
-@patch(cls_method=True)
-def base(cls:TransformerConfig, vocab_size:int, **overrides)->TransformerConfig:
-    "The paper's base model (Table 3): 6 + 6 layers of width 512"
-    return cls(vocab_size, **overrides)
-
 # %% ../nbs/05_model.ipynb #daf18576
-@patch(cls_method=True)
-def big(cls:TransformerConfig, vocab_size:int, **overrides)->TransformerConfig:
-    "The paper's big model (Table 3): twice as wide, 16 heads, dropout 0.3"
-    big = dict(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
-    return cls(vocab_size, **big | overrides)
+_BIG = dict(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
+_TINY = dict(d_model=128, d_ff=256, n_heads=4, dropout=0.3,
+             n_encoder_layers=4, n_decoder_layers=4)
 
-# %% ../nbs/05_model.ipynb #10b433ab
-@patch(cls_method=True)
-def tiny(cls:TransformerConfig, vocab_size:int, **overrides)->TransformerConfig:
-    "For small corpora and laptops: 4 + 4 layers of width 128"
-    tiny = dict(d_model=128, d_ff=256, n_heads=4, dropout=0.3,
-                n_encoder_layers=4, n_decoder_layers=4)
-    return cls(vocab_size, **tiny | overrides)
-
-# %% ../nbs/05_model.ipynb #f89fa89f
-@patch
-def to_json(self:TransformerConfig)->str: # one JSON object
-    return json.dumps(asdict(self), indent=1)
-
-# %% ../nbs/05_model.ipynb #e2c23e2e
-@patch(cls_method=True)
-def from_json(cls:TransformerConfig, text:str)->TransformerConfig:
-    "Read the output of `to_json`; raises `ValueError` if a field is unknown or wrong"
-    try: return cls(**json.loads(text))
-    except TypeError as e: raise ValueError(f'not a configuration: {e}') from None
+# %% ../nbs/05_model.ipynb #m05attn1
+def _self_attention(c:TransformerConfig)->MultiHeadAttention:
+    kind = RotaryAttention if c.positions == 'rotary' else MultiHeadAttention
+    return kind(c.d_model, c.n_heads, c.d_k, c.d_v)
 
 # %% ../nbs/05_model.ipynb #46a131a2
 class EncoderLayer(nn.Module):
@@ -112,7 +112,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config:TransformerConfig):
         super().__init__()
         c = config
-        self.self_attention = MultiHeadAttention(c.d_model, c.n_heads, c.d_k, c.d_v)
+        self.self_attention = _self_attention(c)
         self.feed_forward = FeedForward(c.d_model, c.d_ff)
         residuals = [ResidualNorm(c.d_model, c.dropout, c.norm) for _ in range(2)]
         self.residuals = nn.ModuleList(residuals)
@@ -120,9 +120,9 @@ class EncoderLayer(nn.Module):
     def forward(self, x:Tensor, # (b, s, d)
                 mask:Tensor,    # (b, 1, 1, s)
                )->Tensor:       # (b, s, d)
-        attend, transform = self.residuals
-        x = attend(x, self.self_attention, mask=mask)
-        return transform(x, self.feed_forward)
+        residual_1, residual_2 = self.residuals
+        x = residual_1(x, self.self_attention, mask=mask)
+        return residual_2(x, self.feed_forward)
 
 # %% ../nbs/05_model.ipynb #1f297e42
 class DecoderLayer(nn.Module):
@@ -130,7 +130,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, config:TransformerConfig):
         super().__init__()
         c = config
-        self.self_attention = MultiHeadAttention(c.d_model, c.n_heads, c.d_k, c.d_v)
+        self.self_attention = _self_attention(c)
         self.cross_attention = MultiHeadAttention(c.d_model, c.n_heads, c.d_k, c.d_v)
         self.feed_forward = FeedForward(c.d_model, c.d_ff)
         residuals = [ResidualNorm(c.d_model, c.dropout, c.norm) for _ in range(3)]
@@ -140,11 +140,13 @@ class DecoderLayer(nn.Module):
                 memory:Tensor,      # the encoder's output (b, s, d)
                 mask:Tensor,        # what the target may see of itself (t, t)
                 memory_mask:Tensor, # what it may see of the source (b, 1, 1, s)
+                cache=None,         # passed on to both attentions
                )->Tensor:           # (b, t, d)
-        attend, attend_memory, transform = self.residuals
-        x = attend(x, self.self_attention, mask=mask)
-        x = attend_memory(x, self.cross_attention, memory=memory, mask=memory_mask)
-        return transform(x, self.feed_forward)
+        residual_1, residual_2, residual_3 = self.residuals
+        x = residual_1(x, self.self_attention, mask=mask, cache=cache)
+        x = residual_2(x, self.cross_attention, memory=memory,
+                       mask=memory_mask, cache=cache)
+        return residual_3(x, self.feed_forward)
 
 # %% ../nbs/05_model.ipynb #55fbbdc9
 class Stack(nn.Module):
@@ -171,9 +173,8 @@ class Transformer(nn.Module):
         n_matrices = 1 if c.tie_embeddings else 3
         embeddings = [Embedding(c.vocab_size, c.d_model) for _ in range(n_matrices)]
         self.embeddings = nn.ModuleList(embeddings)
-        positions = c.d_model, c.dropout, c.max_len, c.positions
-        self.src_positions = PositionalEncoding(*positions)
-        self.tgt_positions = PositionalEncoding(*positions)
+        self.src_positions = PositionalEncoding(c.d_model, c.dropout, c.max_len, c.positions)
+        self.tgt_positions = PositionalEncoding(c.d_model, c.dropout, c.max_len, c.positions)
         self.encoder = Stack(EncoderLayer, c.n_encoder_layers, c)
         self.decoder = Stack(DecoderLayer, c.n_decoder_layers, c)
 
@@ -225,8 +226,9 @@ def attention_weights(model:Transformer, # in training mode, dropout acts as in 
     weights = {} # by module (b, h, queries, keys)
     def record(module, args, kwargs, output):
         x = args[0]
-        q, k, v = module.project(x, kwargs.get('memory', x))
-        _, weights[module] = scaled_dot_product_attention(q, k, v, kwargs['mask'])
+        q, k, _ = module.project(x, kwargs.get('memory', x))
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], 1) # heads may share keys
+        _, weights[module] = scaled_dot_product_attention(q, k, k, kwargs['mask'])
 
     modules = attention_modules(model)
     calls = [module for kind in modules.values() for module in kind]

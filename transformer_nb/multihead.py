@@ -26,32 +26,36 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(d_model, n_heads*d_v, bias=False)  # W_1^V … W_h^V
         self.output = nn.Linear(n_heads*d_v, d_model, bias=False) # W^O
 
-    def split_heads(self, x:Tensor # (b, t, h·d_k), or with d_v
-                   )->Tensor:      # (b, h, t, d_k)
+    def split_heads(self, x:Tensor)->Tensor: # (b, t, h·d_k) to (b, h, t, d_k)
         b, t, _ = x.shape
         return x.view(b, t, self.n_heads, -1).transpose(1, 2)
 
-    def project(self, x:Tensor,                # makes the queries (b, t, d)
-                memory:Tensor,                 # makes the keys and values (b, s, d)
-               )->tuple[Tensor,Tensor,Tensor]: # q, k, v
-        q = self.split_heads(self.query(x))      # (b, h, t, d_k)
+    def queries(self, x:Tensor)->Tensor: # (b, t, d) to (b, h, t, d_k)
+        return self.split_heads(self.query(x))
+
+    def keys_values(self, memory:Tensor)->tuple[Tensor,Tensor]: # of (b, s, d)
         k = self.split_heads(self.key(memory))   # (b, h, s, d_k)
         v = self.split_heads(self.value(memory)) # (b, h, s, d_v)
-        return q, k, v
+        return k, v
 
-    def attend(self, q:Tensor, k:Tensor, v:Tensor, # as `project` makes them
-               mask:Tensor|None=None,              # True where attention is allowed
-              )->Tensor:                           # (b, t, d)
+    def project(self, x:Tensor, memory:Tensor, # as for `forward`
+                positions:Tensor|None=None,    # of x; only chapter 04's subclass asks
+               )->tuple[Tensor,Tensor,Tensor]: # q, k, v
+        return self.queries(x), *self.keys_values(memory)
+
+    def attend(self, q:Tensor, k:Tensor, v:Tensor, mask:Tensor|None=None)->Tensor:
         heads = attention(q, k, v, mask)                # (b, h, t, d_v)
         concatenated = heads.transpose(1, 2).flatten(2) # (b, t, h·d_v)
-        return self.output(concatenated)
+        return self.output(concatenated)                # (b, t, d)
 
     def forward(self, x:Tensor,          # makes the queries (b, t, d)
                 memory:Tensor|None=None, # makes the keys and values (b, s, d); by default x
                 mask:Tensor|None=None,   # True where allowed, broadcastable to (b, h, t, s)
+                cache=None,              # of what earlier calls projected; see chapter 13
                )->Tensor:                # (b, t, d)
         if memory is None: memory = x
-        q, k, v = self.project(x, memory)
+        if cache is None: q, k, v = self.project(x, memory)
+        else: q, k, v = cache.project(self, x)
         return self.attend(q, k, v, mask)
 
 # %% ../nbs/02_multihead.ipynb #74b9f1f5

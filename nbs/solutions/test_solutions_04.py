@@ -2,7 +2,7 @@
 from math import pi
 import pytest, torch
 from torch.testing import assert_close
-from transformer_nb.embedding import positional_encoding
+from transformer_nb.embedding import positional_encoding, rotate
 
 def position_of(encodings):
     """Exercise 1. The slowest pair: its angle is pos·ω, so pos is the angle divided by ω.
@@ -34,10 +34,14 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*torch.stack([upper, lower], -2))
 
 def turned(x, positions):
-    """Exercise 3. M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, since the transpose of M_t
-    is M_{-t}: the offset alone counts."""
+    """Exercise 3. `rotate` turns a pair counterclockwise, M_pos turns it clockwise (it moves
+    the tip of a hand whose sine comes first), so M_{-pos} is wanted, the transpose of M_pos.
+
+    The other way gives the same scores: M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, and
+    the offset alone counts, whichever way one counts it.
+    """
     d_model = x.shape[-1]
-    rows = [shift_matrix(pos, d_model) @ row for row, pos in zip(x, positions)]
+    rows = [shift_matrix(-pos, d_model) @ row for row, pos in zip(x, positions)]
     return torch.stack(rows)
 
 @pytest.mark.parametrize('d_model, n', [(2, 6), (4, 600), (64, 5000), (512, 60_000)])
@@ -60,6 +64,8 @@ def test_turned():
     for shift in (1, 10, 100):
         assert_close(score(3 + shift, 7 + shift), score(3, 7), rtol=1e-10, atol=1e-10)
     assert (score(3, 7) - score(7, 3)).abs() > 1e-3
+    x, places = torch.randn(4, 8, dtype=torch.float64), [0, 1, 10, 100]
+    assert_close(turned(x, places), rotate(x, torch.tensor(places)))
 
 def test_shift_matrix():
     "It is the chapter's"
