@@ -4,8 +4,9 @@ One keeps a list of hypotheses and runs the whole model for each; one tries ever
 """
 from itertools import product
 from random import Random
-from unittest import mock
 import pytest, torch
+from searching import (all_log_probs, check, check_samples, log_probs_of, plain_beam,
+                       random_model, random_sentences, token_ids)
 from transformer_nb import decoding
 from transformer_nb.core import BOS, EOS, InputError
 from transformer_nb.data import pad
@@ -17,67 +18,6 @@ from transformer_nb.model import Transformer, TransformerConfig, attention_weigh
 def best_ids(model, sentences, beam_size=1, **options):
     found = search(model, sentences, beam_size=beam_size, **options)
     return [best.ids for best, *_ in found]
-
-def random_model(seed, norm='post', vocab_size=12, max_len=12, end=1., **options):
-    "Random weights, float64; `end` is added to the logit of `</s>` on average"
-    torch.manual_seed(seed)
-    small = dict(d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=5, n_encoder_layers=1,
-                 n_decoder_layers=2, positions='learned', tie_embeddings=False)
-    config = TransformerConfig(vocab_size, norm=norm, max_len=max_len, **small | options)
-    m = Transformer(config).double().eval().requires_grad_(False)
-    for p in m.parameters():
-        if p.dim() > 1: torch.nn.init.normal_(p, std=0.4)
-    torch.nn.init.normal_(m.tgt_positions.table, std=2)
-    src = torch.randint(4, vocab_size, (30, 5))
-    tgt = torch.randint(vocab_size, (30, min(5, max_len)))
-    with mock.patch.object(m.output, 'logits', lambda x: x):
-        outputs = m(src[:, :max_len], tgt)
-    common = outputs.mean((0, 1))
-    common /= common.norm()
-    W = m.output.weight
-    W.copy_(2 * (W - torch.outer(W @ common, common)))
-    W[EOS] += end * common / 4
-    return m
-
-def random_sentences(seed, n, vocab_size=12, longest=7):
-    rng = Random(seed)
-    def sentence():
-        length = rng.randint(1, longest)
-        return [rng.randrange(3, vocab_size) for _ in range(length)]
-    return [sentence() for _ in range(n)]
-
-def log_probs_of(model, sentence, prefix):
-    src, tgt = torch.tensor([sentence + [EOS]]), torch.tensor([[BOS] + prefix])
-    return model(src, tgt)[0, -1].log_softmax(-1)
-
-def token_ids(ids): return [t for t in ids if t != EOS]
-
-def plain_beam(model, sentence, k, alpha, n_best, penalty, min_len=0):
-    """The definition, one hypothesis at a time, without a cache and without an early stop
-
-    Returns (score, ids, log-probabilities) of the `n_best`.
-    """
-    live, ended = [([], [])], []
-    limit = min(len(sentence) + 50, model.config.max_len)
-    for n in range(1, limit + 1):
-        candidates = []
-        for ids, log_probs in live:
-            for token, p in enumerate(log_probs_of(model, sentence, ids).tolist()):
-                if token == EOS and n <= min_len: continue
-                candidates.append((ids + [token], log_probs + [p]))
-        kept = sorted(candidates, key=lambda c: -sum(c[1]))[:k]
-        ended += [c for c in kept if c[0][-1] == EOS]
-        live = [c for c in kept if c[0][-1] != EOS]
-        if not live: break
-    scored = [(sum(p) / penalty(len(p), alpha), ids, p) for ids, p in ended or live]
-    best = sorted(scored, key=lambda c: -c[0])[:n_best]
-    return [(score, token_ids(ids), p) for score, ids, p in best]
-
-def check(hypotheses, wanted, atol=1e-10):
-    assert [h.ids for h in hypotheses] == [ids for _, ids, _ in wanted]
-    for h, (score, _, log_probs) in zip(hypotheses, wanted):
-        assert abs(h.score - score) < atol and len(h.log_probs) == len(log_probs)
-        assert max(abs(a - b) for a, b in zip(h.log_probs, log_probs)) < atol
 
 @pytest.mark.parametrize('norm', ['post', 'pre'])
 @pytest.mark.parametrize('beam_size', [1, 2, 4, 8])
@@ -92,6 +32,28 @@ def test_equals_the_plain_search(norm, beam_size):
             found = search(model, sentences, 20, beam_size=beam_size, **options)
             for s, hypotheses in zip(sentences, found):
                 check(hypotheses, plain_beam(model, s, beam_size, **options))
+
+OPTIONS = {
+    'pre-norm': dict(norm='pre'),
+    'sinusoids': dict(positions='sinusoidal'),
+    'rotary': dict(positions='rotary'),
+    'rotary, pre-norm': dict(positions='rotary', norm='pre', d_k=2),
+    'one matrix': dict(tie_embeddings=True),
+    'unequal stacks': dict(n_encoder_layers=3, n_decoder_layers=1),
+    'unequal heads': dict(n_heads=3, d_k=2, d_v=9),
+    'all at once': dict(norm='pre', positions='rotary', tie_embeddings=True, n_heads=3,
+                        d_k=4, d_v=3, n_encoder_layers=2, n_decoder_layers=3)}
+
+@pytest.mark.parametrize('name', OPTIONS)
+def test_every_option_of_the_model_can_be_searched(name):
+    model = random_model(2, max_len=10, **OPTIONS[name])
+    sentences = random_sentences(2, 4)
+    for beam_size in (1, 4):
+        options = dict(alpha=0.6, n_best=min(beam_size, 3), penalty=length_penalty)
+        found = search(model, sentences, 20, beam_size=beam_size, **options)
+        for s, hypotheses in zip(sentences, found):
+            check(hypotheses, plain_beam(model, s, beam_size, **options))
+    check_samples(model, sentences, sample(model, sentences))
 
 @pytest.mark.parametrize('beam_size, min_len', [(1, 3), (3, 1), (3, 6), (13, 9)])
 def test_minimum_length_equals_the_plain_search(beam_size, min_len):
@@ -306,15 +268,11 @@ def test_samples(options):
     for search_tokens in (1, 60): # company does not matter
         others = drawn(model, sentences, search_tokens=search_tokens, **options)
         assert [h.ids for h in others] == [h.ids for h in found]
+    check_samples(model, sentences, found)
     for s, h in zip(sentences, found):
-        n = len(h.log_probs)
-        read, labels = ([BOS] + h.ids)[:n], (h.ids + [EOS])[:n]
-        logits = model(torch.tensor([s + [EOS]]), torch.tensor([read]))
-        log_p = logits[0].log_softmax(-1)
-        wanted = log_p[range(n), labels].tolist()
-        check([h], [(sum(wanted), h.ids, wanted)])
         assert len(h.ids) >= options.get('min_len', 0)
-        for row, token in zip(log_p.tolist(), labels):
+        labels = (h.ids + [EOS])[:len(h.log_probs)]
+        for row, token in zip(all_log_probs(model, s, h).tolist(), labels):
             likelier = sum(p > row[token] for p in row)
             assert likelier < options.get('top_k', 12)
 

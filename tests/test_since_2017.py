@@ -12,18 +12,22 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb.core import InputError, set_seed
+from searching import check, check_samples, plain_beam, random_model, random_sentences
+from transformer_nb.core import BOS, EOS, InputError, set_seed
 from transformer_nb.corpora import load_corpus
-from transformer_nb.embedding import PositionalEncoding, positional_encoding
+from transformer_nb.decoding import Cache, length_penalty, next_logits, sample, search
+from transformer_nb.embedding import (PositionalEncoding, RotaryAttention,
+                                      positional_encoding, rotate)
 from transformer_nb.layers import FeedForward, ResidualNorm
-from transformer_nb.model import EncoderLayer, Transformer, TransformerConfig
+from transformer_nb.model import (EncoderLayer, Transformer, TransformerConfig,
+                                  attention_weights)
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.optimizer import adamw, set_lr
 from transformer_nb.distributed import read_results
 from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
-    PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, NoPositions, QKNormAttention,
-    RMSNorm, RotaryAttention, SwiGLU, build_modern, modernize, replace, rotate,
+    PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, QKNormAttention,
+    RMSNorm, SwiGLU, build_modern, modernize, replace,
     train_modern, train_since)
 from transformer_nb.studies.variations import N_STEPS
 
@@ -71,20 +75,21 @@ def test_rotate_is_a_complex_product(t, pairs, start):
     omega = 10000. ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     turn = torch.polar(torch.ones(t, pairs).double(), position[:, None] * omega)
     theirs = torch.view_as_complex(x.unflatten(-1, (pairs, 2))) * turn
-    close(rotate(x, start), torch.view_as_real(theirs).flatten(-2))
+    close(rotate(x, torch.arange(start, start + t)), torch.view_as_real(theirs).flatten(-2))
 
 @few
 @given(m=st.integers(0, 60), n=st.integers(0, 60), moved=st.integers(0, 60))
 def test_scores_depend_on_the_distance(m, n, moved):
     q, k = randn64(2, 1, 8)
-    def score(m, n): return rotate(q, m) @ rotate(k, n).T
+    def at(x, m): return rotate(x, torch.tensor([m]))
+    def score(m, n): return at(q, m) @ at(k, n).T
     close(score(m, n), score(m + moved, n + moved))
-    close(rotate(rotate(q, m), n), rotate(q, m + n)) # turns add up
+    close(at(at(q, m), n), at(q, m + n)) # turns add up
 
 @pytest.mark.parametrize('k', [1, 5, 64])
 def test_the_turn_is_the_shift_of_chapter_04(k):
     PE = positional_encoding(200, 12, torch.float64)
-    M_k = rotate(torch.eye(12, dtype=torch.float64)[:, None], start=k).squeeze(1)
+    M_k = rotate(torch.eye(12, dtype=torch.float64), torch.tensor([k]))
     close(PE[:200 - k] @ M_k.T, PE[k:])
 
 def test_rotary_attention_turns_queries_and_keys_only():
@@ -96,13 +101,15 @@ def test_rotary_attention_turns_queries_and_keys_only():
     close(k, rotate(plain[1]))
     close(v, plain[2])
 
-def test_no_positions():
+def test_rotary_adds_nothing_to_embeddings():
     x = randn64(2, 5, 8)
-    positions = NoPositions(0.5)
+    positions = PositionalEncoding(8, 0.5, max_len=9, kind='rotary')
     close(positions.eval()(x), x)
+    close(positions(x, torch.arange(3, 8)), x)
     dropped = positions.train()(x)
     assert 0 < (dropped == 0).sum() < x.numel()
-    with pytest.raises(ValueError, match='start is 3'): positions(x, start=3)
+    with pytest.raises(ValueError, match="kind is 'rotary '"):
+        PositionalEncoding(8, 0.5, max_len=9, kind='rotary ')
 
 @few
 @given(d=st.integers(1, 12), d_ff=st.integers(1, 40))
@@ -145,7 +152,8 @@ def test_qk_norm():
     attention = drawn_gains(QKNormAttention(8, 2, 4, 4))
     assert attention.query_norm.weight.shape == (4,)
     x = 100*randn64(2, 5, 8) # next to which eps is nothing
-    q, k, v = MultiHeadAttention.project(attention, x, x)
+    q = MultiHeadAttention.queries(attention, x)
+    k, v = MultiHeadAttention.keys_values(attention, x)
     norm = partial(F.rms_norm, normalized_shape=[4], eps=1e-6)
     ours = attention.project(x, x)
     close(ours[0], norm(q, weight=attention.query_norm.weight))
@@ -157,7 +165,8 @@ def test_qk_norm():
 def test_modern_attention_normalizes_and_then_turns():
     attention = drawn_gains(ModernAttention(16, 4, 4, 4, n_kv_heads=2))
     x = randn64(2, 7, 16)
-    q, k, v = GroupedQueryAttention.project(attention, x, x)
+    q = GroupedQueryAttention.queries(attention, x)
+    k, v = GroupedQueryAttention.keys_values(attention, x)
     ours = attention.project(x, x)
     close(ours[0], rotate(attention.query_norm(q)))
     close(ours[1], rotate(attention.key_norm(k)))
@@ -254,15 +263,13 @@ def bare_model(norm='post'):
 # 2 + 3 layers: 2 + 3 self-attentions, 3 cross-attentions, 5 networks, 2·2 + 3·3 norms
 TOUCHED = {
     'rmsnorm': {nn.LayerNorm: -13, RMSNorm: 13},
-    'rotary': {MultiHeadAttention: -5, RotaryAttention: 5,
-               PositionalEncoding: -2, NoPositions: 2},
+    'rotary': {MultiHeadAttention: -5, RotaryAttention: 5},
     'swiglu': {FeedForward: -5, SwiGLU: 5, nn.Linear: 5},
     'gqa': {MultiHeadAttention: -8, GroupedQueryAttention: 8},
     'mqa': {MultiHeadAttention: -8, GroupedQueryAttention: 8},
     'qk-norm': {MultiHeadAttention: -5, QKNormAttention: 5, RMSNorm: 10},
     'no-bias': {},
-    'modern-attention': {MultiHeadAttention: -5, ModernAttention: 5, RMSNorm: 10,
-                         PositionalEncoding: -2, NoPositions: 2}}
+    'modern-attention': {MultiHeadAttention: -5, ModernAttention: 5, RMSNorm: 10}}
 
 def test_every_part_is_listed(): assert set(TOUCHED) == set(PARTS)
 
@@ -293,6 +300,44 @@ def test_the_dropout_of_positions_stays():
     model = modernize(bare_model(), 'rotary')
     assert model.src_positions.dropout.p == model.tgt_positions.dropout.p == 0.1
 
+# Searching them
+
+SEARCHED = {row: changes for row, changes in ROWS_SINCE.items() if row != 'adamw'}
+
+@pytest.mark.parametrize('row', SEARCHED)
+def test_every_row_can_be_searched(row):
+    "By beams and by samples, in batches that rows leave, as without a cache"
+    changes = dict(SEARCHED[row])
+    parts, norm = changes.pop('parts', ()), changes.pop('norm', 'post')
+    model = random_model(3, norm, max_len=10, parts=parts, n_heads=4, d_k=4, d_v=3)
+    sentences = random_sentences(3, 4)
+    for beam_size in (1, 4):
+        options = dict(alpha=0.6, n_best=min(beam_size, 3), penalty=length_penalty)
+        found = search(model, sentences, beam_size=beam_size, **options)
+        for s, hypotheses in zip(sentences, found):
+            check(hypotheses, plain_beam(model, s, beam_size, **options))
+    check_samples(model, sentences, sample(model, sentences))
+
+@pytest.mark.parametrize('part, n_kv', [('gqa', 2), ('mqa', 1), ('modern-attention', 2)])
+def test_the_cache_stores_shared_heads_once(part, n_kv):
+    model = random_model(3, parts=[part], n_heads=4, d_k=4, d_v=3)
+    cache = Cache(model, torch.tensor([[5, 6, EOS]]), max_steps=7)
+    next_logits(model, torch.full((1, 3), BOS), cache)
+    for keys, values in cache.target.values():
+        assert keys.shape == (1, n_kv, 7, 3, 4) and values.shape == (1, n_kv, 7, 3, 3)
+    n_source = 4 if part == 'modern-attention' else n_kv # it leaves cross-attention alone
+    for keys, values in cache.source.values():
+        assert keys.shape == (1, n_source, 3, 4) and values.shape == (1, n_source, 3, 3)
+
+@pytest.mark.parametrize('part', PARTS)
+def test_attention_weights_of_every_part(part):
+    model = random_model(4, parts=[part], n_heads=4, d_k=4, d_v=3)
+    src, tgt = torch.randint(4, 12, (2, 2, 6))
+    weights = attention_weights(model, src, tgt)
+    for kind, n_layers in dict(encoder=1, decoder=2, cross=2).items():
+        assert weights[kind].shape == (n_layers, 2, 4, 6, 6)
+        close(weights[kind].sum(-1), torch.ones(n_layers, 2, 4, 6).double())
+
 def test_sizes_of_heads_stay():
     c = TransformerConfig(50, d_model=16, n_heads=2, d_k=6, d_v=10, n_encoder_layers=1,
                           n_decoder_layers=1)
@@ -315,8 +360,8 @@ def test_together_has_no_bias_and_no_plain_part():
     assert not any('bias' in name for name, _ in model.named_parameters())
     found = kinds(model)
     assert found[ModernAttention] == 6 and found[GroupedQueryAttention] == 3
-    for kind in (MultiHeadAttention, FeedForward, nn.LayerNorm, PositionalEncoding):
-        assert kind not in found
+    for kind in (MultiHeadAttention, FeedForward, nn.LayerNorm): assert kind not in found
+    assert model.src_positions.table is model.tgt_positions.table is None
     assert all(m.pre for m in model.modules() if isinstance(m, ResidualNorm))
 
 # The rows and their trainings
@@ -341,11 +386,10 @@ def test_a_row_begins_with_the_weights_of_base():
             if name in base and not new: assert torch.equal(w, base[name]), (row, name)
 
 def test_base_is_trained_as_in_chapter_18(mini):
-    with mock.patch.object(variations, '_scores', return_value={}):
-        theirs = variations.train_row({}, 5, mini, 6)
+    theirs = variations.train_row({}, 5, mini, 6)
     ours = train_modern('base', 5, mini, 6)
     shared = set(ours) - {'seconds'}
-    assert {'valid_loss', 'train_loss', 'parameters', 'epochs'} < shared
+    assert {'valid_loss', 'train_loss', 'parameters', 'epochs', 'bleu'} < shared
     for name in shared: assert ours[name] == theirs[name], name
 
 def timeless(result): return {k: v for k, v in result.items() if k != 'seconds'}

@@ -81,7 +81,7 @@ class PositionalEncoding(nn.Module):
 
 # %% ../nbs/04_embedding.ipynb #e04turn2
 def rotate(x:Tensor,                   # queries or keys (..., t, d_k), d_k even
-           positions:Tensor|None=None, # theirs (t,), or one for all (1,); by default 0, 1, …
+           positions:Tensor|None=None, # (t,), or (1,) for all alike; by default 0, 1, 2, …
           )->Tensor:                   # (..., t, d_k)
     "Turn each pair of dimensions by its position's angles (Su et al., 2021)"
     t, d_k = x.shape[-2:]

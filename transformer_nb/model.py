@@ -67,6 +67,7 @@ def _refuse(config, name:str, wanted:str):
     value = getattr(config, name)
     raise ValueError(f'{name} is {value!r}; it must be {wanted}')
 
+# %% ../nbs/05_model.ipynb #m05check1
 def _check_sizes(config):
     names = ('vocab_size', 'd_model', 'd_ff', 'n_heads', 'd_k', 'd_v',
              'n_encoder_layers', 'n_decoder_layers', 'max_len')
@@ -76,24 +77,27 @@ def _check_sizes(config):
         if type(size) is not int or size < 1:
             _refuse(config, name, 'a whole number of at least 1')
 
-def _check_config(config:'TransformerConfig'):
-    "Raise `ValueError`, naming field and value, where a configuration makes no sense"
-    c = config
-    _check_sizes(c)
+# %% ../nbs/05_model.ipynb #m05check2
+def _check_heads(c:'TransformerConfig'):
     if c.d_model % 2 == 1: _refuse(c, 'd_model', 'even: sines and cosines come in pairs')
     heads_share_d_model = c.d_k is None or c.d_v is None
     if heads_share_d_model and c.d_model % c.n_heads != 0:
         multiple = f'a multiple of n_heads, {c.n_heads}'
         _refuse(c, 'd_model', f'{multiple}, unless d_k and d_v are given')
+    d_k = c.d_k or c.d_model // c.n_heads
+    if c.positions == 'rotary' and d_k % 2 == 1:
+        raise ValueError(f'd_k is {d_k}; it must be even: rotary positions turn pairs')
+
+# %% ../nbs/05_model.ipynb #m05check3
+def _check_config(c:'TransformerConfig'):
+    "Raise `ValueError`, naming field and value, where a configuration makes no sense"
+    _check_sizes(c)
+    _check_heads(c)
     is_number = isinstance(c.dropout, (int, float))
     if not is_number or not 0 <= c.dropout < 1:
         _refuse(c, 'dropout', 'at least 0 and less than 1')
     if c.norm not in ('post', 'pre'): _refuse(c, 'norm', "'post' or 'pre'")
-    if c.positions not in POSITIONS:
-        _refuse(c, 'positions', "'sinusoidal', 'learned' or 'rotary'")
-    d_k = c.d_k or c.d_model // c.n_heads
-    if c.positions == 'rotary' and d_k % 2 == 1:
-        raise ValueError(f'd_k is {d_k}; it must be even: rotary positions turn pairs')
+    if c.positions not in POSITIONS: _refuse(c, 'positions', f'one of {POSITIONS}')
     if type(c.tie_embeddings) is not bool: _refuse(c, 'tie_embeddings', 'true or false')
 
 # %% ../nbs/05_model.ipynb #daf18576
@@ -173,8 +177,9 @@ class Transformer(nn.Module):
         n_matrices = 1 if c.tie_embeddings else 3
         embeddings = [Embedding(c.vocab_size, c.d_model) for _ in range(n_matrices)]
         self.embeddings = nn.ModuleList(embeddings)
-        self.src_positions = PositionalEncoding(c.d_model, c.dropout, c.max_len, c.positions)
-        self.tgt_positions = PositionalEncoding(c.d_model, c.dropout, c.max_len, c.positions)
+        sizes = dict(d_model=c.d_model, dropout=c.dropout, max_len=c.max_len)
+        self.src_positions = PositionalEncoding(**sizes, kind=c.positions)
+        self.tgt_positions = PositionalEncoding(**sizes, kind=c.positions)
         self.encoder = Stack(EncoderLayer, c.n_encoder_layers, c)
         self.decoder = Stack(DecoderLayer, c.n_decoder_layers, c)
 

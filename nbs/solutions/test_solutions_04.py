@@ -34,8 +34,8 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*torch.stack([upper, lower], -2))
 
 def turned(x, positions):
-    """Exercise 3. `rotate` turns a pair counterclockwise, M_pos turns it clockwise (it moves
-    the tip of a hand whose sine comes first), so M_{-pos} is wanted, the transpose of M_pos.
+    """Exercise 3. `rotate` turns a pair one way and M_pos the other, so M_{-pos} is wanted,
+    which is the transpose of M_pos.
 
     The other way gives the same scores: M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, and
     the offset alone counts, whichever way one counts it.

@@ -5,18 +5,19 @@ import pytest, torch
 from torch import tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
+from transformer_nb.embedding import rotate
 from transformer_nb.multihead import MultiHeadAttention
-from transformer_nb.studies.since_2017 import GroupedQueryAttention, rotate
+from transformer_nb.studies.since_2017 import GroupedQueryAttention
 
 close = partial(assert_close, rtol=1e-10, atol=1e-10)
 
-def rotate_part(x, n, start=0):
+def rotate_part(x, n, positions):
     """Exercise 1. Turn the first n numbers as if there were no others.
 
     Their frequencies are 10000^(-2i/n): n numbers get the whole range from fast to slow.
     With n = 0 nothing turns, and the head knows no positions; with n = d_k all of it turns.
     """
-    turned = rotate(x[..., :n], start) if n else x[..., :n]
+    turned = rotate(x[..., :n], positions) if n else x[..., :n]
     return torch.cat([turned, x[..., n:]], -1)
 
 @torch.no_grad()
@@ -53,17 +54,18 @@ def alibi(n_heads, t):
     return bias.masked_fill(distance < 0, -inf)
 
 def test_rotate_part():
-    x = torch.randn(2, 5, 8, dtype=torch.float64)
-    turned = rotate_part(x, 4, start=3)
-    assert torch.equal(turned[..., 4:], x[..., 4:])
-    close(turned[..., :4], rotate(x[..., :4], start=3))
-    close(rotate_part(x, 8), rotate(x))
-    assert torch.equal(rotate_part(x, 0), x)
+    x, positions = torch.randn(2, 5, 8, dtype=torch.float64), torch.arange(3, 8)
+    part = rotate_part(x, 4, positions)
+    assert torch.equal(part[..., 4:], x[..., 4:])
+    close(part[..., :4], rotate(x[..., :4], positions))
+    close(rotate_part(x, 8, positions), rotate(x, positions))
+    assert torch.equal(rotate_part(x, 0, positions), x)
 
 @pytest.mark.parametrize('n', [0, 2, 6, 8])
 def test_scores_of_turned_parts_depend_on_the_distance(n):
     q, k = (v.expand(9, 8) for v in torch.randn(2, 1, 8, dtype=torch.float64))
-    scores = rotate_part(q, n) @ rotate_part(k, n).T
+    positions = torch.arange(9)
+    scores = rotate_part(q, n, positions) @ rotate_part(k, n, positions).T
     for offset in range(-8, 9):
         along = scores.diagonal(offset)
         close(along, along[:1].expand_as(along))
