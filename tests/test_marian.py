@@ -1,0 +1,330 @@
+"""Chapter 15d beyond its own proofs: models of transformers read, written and read again,
+texts that are meant to break a tokenizer, and files that are refused by name."""
+import json, pickle, shutil
+from io import BytesIO
+import pytest, torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.testing import assert_close
+from transformer_nb.checkpoint import save_model
+from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
+from transformer_nb.decoding import beam_search, greedy, power_penalty, search
+from transformer_nb.fast import accelerate
+from transformer_nb.marian import (
+    MarianTranslator, SentencePieceTokenizer, _load_model, _marian_config, _their_ids,
+    add_biases, alternate, export_marian, load_marian, use_activation)
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.text import BPETokenizer
+
+transformers = pytest.importorskip('transformers', reason='needs the extra `bench`')
+sentencepiece = pytest.importorskip('sentencepiece', reason='needs the extra `bench`')
+from transformers.models.marian import MarianConfig, MarianMTModel, MarianTokenizer
+
+TEXTS = ['The dog sleeps in the garden.', 'Der Hund schläft.', 'Äpfel, Öl und Größe',
+         "It's 10:30 – isn't it?", 'A cat sees the old house.', 'one two three four'] * 20
+NASTY = ['', ' ', '  two  spaces ', 'a\nb\tc', '犬', '😀 ok', 'ﬁ ½ ①', '\u200b\u00a0x',
+         'Größe', '▁ under', '>>fra<< The dog', 'The >>fra<< dog', '>>xyz<< dog',
+         '>> dog', 'e\u0301', '“quoted” …', '\x00\x01', 'x' * 300, '\u202e rtl', '<s> literally']
+
+@pytest.fixture(autouse=True, scope='module')
+def quiet():
+    from transformers.utils import logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+@pytest.fixture(scope='module')
+def cutter():
+    "A small SentencePiece model"
+    file = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS), model_writer=file, vocab_size=60,
+        hard_vocab_limit=False, minloglevel=2)
+    return file.getvalue()
+
+def random_marian(n, activation='swish', std=0.3, end=0.):
+    sizes = dict(d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
+                 decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40)
+    config = MarianConfig(
+        vocab_size=n, max_position_embeddings=40, activation_function=activation,
+        scale_embedding=True, pad_token_id=n - 1, decoder_start_token_id=n - 1,
+        eos_token_id=0, attn_implementation='eager', **sizes)
+    set_seed(1)
+    model = MarianMTModel(config).eval()
+    for p in model.parameters():
+        if p.requires_grad: nn.init.normal_(p, std=std)
+    nn.init.normal_(model.final_logits_bias)
+    model.final_logits_bias[0, 0] += end
+    return model
+
+def write_opus(folder, cutter, **options):
+    spm = sentencepiece.SentencePieceProcessor(model_proto=cutter)
+    pieces = spm.id_to_piece(list(range(3, spm.vocab_size())))
+    vocab = ['</s>', '<unk>', *pieces, '>>fra<<', '<pad>']
+    for side in ('source', 'target'): (folder/f'{side}.spm').write_bytes(cutter)
+    ids = {piece: i for i, piece in enumerate(vocab)}
+    (folder/'vocab.json').write_text(json.dumps(ids), encoding='utf8')
+    model = random_marian(len(vocab), **options)
+    model.save_pretrained(folder)
+    return model
+
+def their_ids(folder):
+    config = _marian_config(folder)
+    return torch.tensor(_their_ids(config, unk=1))
+
+@pytest.fixture(scope='module')
+def opus(tmp_path_factory, cutter):
+    folder = tmp_path_factory.mktemp('opus')
+    return folder, write_opus(folder, cutter)
+
+def batch(v, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    src, tgt = torch.randint(4, v, (3, 7), generator=generator), torch.full((3, 5), BOS)
+    tgt[:, 1:] = torch.randint(4, v, (3, 4), generator=generator)
+    src[:, -1], src[1, 4], src[1, 5:] = EOS, EOS, PAD
+    return src, tgt
+
+# In
+
+def test_features_alternate():
+    from transformers.models.marian.modeling_marian import (
+        MarianSinusoidalPositionalEmbedding)
+    ours = Transformer(TransformerConfig(9, d_model=24, max_len=40)).src_positions.table
+    theirs = MarianSinusoidalPositionalEmbedding(40, 24).create_weight()
+    assert_close(theirs[:, alternate(24)], ours, atol=1e-7, rtol=0)
+
+@pytest.mark.parametrize('activation', ['swish', 'relu', 'gelu', 'gelu_new'])
+def test_logits(tmp_path, cutter, activation):
+    theirs = write_opus(tmp_path, cutter, activation=activation)
+    ids, config = their_ids(tmp_path), _marian_config(tmp_path)
+    src, tgt = batch(len(ids))
+    for dtype, atol in ((torch.float32, 1e-4), (torch.float64, 1e-10)):
+        ours = _load_model(tmp_path, config, ids.tolist(), dtype)
+        real = (src != PAD).long()
+        with torch.no_grad():
+            found = ours(src, tgt)
+            expected = theirs.to(dtype)(input_ids=ids[src], attention_mask=real,
+                                        decoder_input_ids=ids[tgt]).logits
+        assert found.dtype == dtype
+        assert_close(found[..., EOS:], expected[..., ids[EOS:]], atol=atol, rtol=0)
+        assert (found[..., :EOS] == -torch.inf).all()
+
+@pytest.mark.parametrize('end', [-30., 4.])
+@pytest.mark.parametrize('beam_size', [1, 5])
+def test_search(tmp_path, cutter, end, beam_size):
+    "By beams only where no sentence ends, since the two searches treat an end differently"
+    if beam_size > 1 and end > 0: beam_size = 1
+    theirs = write_opus(tmp_path, cutter, end=end)
+    model, _ = load_marian(tmp_path)
+    ids, lengths = their_ids(tmp_path), set()
+    for seed in range(6):
+        src, _ = batch(len(ids), seed)
+        src = src[:1]
+        options = dict(alpha=1., penalty=power_penalty, max_extra=6)
+        [[best]] = beam_search(model, src, beam_size, **options)
+        found = theirs.generate(
+            ids[src], num_beams=beam_size, do_sample=False, max_new_tokens=12,
+            early_stopping='never' if beam_size > 1 else False, length_penalty=1.,
+            forced_eos_token_id=None, renormalize_logits=True, output_scores=True,
+            bad_words_ids=[[int(ids[PAD])]], return_dict_in_generate=True)
+        expected = [i for i in found.sequences[0, 1:].tolist() if i != 0]
+        assert ids[best.ids].tolist() == expected
+        lengths.add(len(expected))
+        if beam_size > 1: assert abs(best.score - found.sequences_scores.item()) < 1e-5
+    assert (min(lengths) < 12) == (end > 0)
+
+def test_no_translation_contains_padding(opus):
+    folder, _ = opus
+    model, _ = load_marian(folder)
+    found = search(model, [[10, 11, 12], [20]], n_best=4)
+    assert not {PAD, BOS} & {i for best in found for h in best for i in h.ids}
+
+def test_biases_survive_acceleration(opus):
+    "The joint product of a training step knows of no biases"
+    folder, _ = opus
+    model, _ = load_marian(folder)
+    src, tgt = batch(len(their_ids(folder)))
+    before = model(src, tgt)
+    assert before.requires_grad
+    assert_close(accelerate(model)(src, tgt)[..., EOS:], before[..., EOS:])
+
+@pytest.mark.parametrize('text', NASTY)
+def test_tokenizer(opus, text):
+    folder, _ = opus
+    _, ours = load_marian(folder)
+    theirs, ids = MarianTokenizer.from_pretrained(folder), their_ids(folder)
+    found = ours.encode(text)
+    expected = theirs(text).input_ids
+    assert ids[found + [EOS]].tolist() == expected
+    assert ours.decode(found) == theirs.decode(expected, skip_special_tokens=True)
+
+def test_special_tokens_are_text(opus):
+    "Theirs reads `</s>` in a text as the end; for this book it is four characters"
+    _, ours = load_marian(opus[0])
+    assert not {PAD, BOS, EOS} & set(ours.encode('a </s> b <pad>'))
+    assert ours.decode([10, EOS, PAD]) == ours.decode([10])
+    assert ours.pieces[:4] == SPECIAL_TOKENS
+
+def test_tokenizer_is_stored(opus):
+    _, ours = load_marian(opus[0])
+    for other in (pickle.loads(pickle.dumps(ours)),
+                  SentencePieceTokenizer.from_json(ours.to_json())):
+        assert other.encode_batch(TEXTS) == ours.encode_batch(TEXTS)
+        assert other.vocab_size == ours.vocab_size
+
+def test_translator(opus):
+    folder, _ = opus
+    translator = MarianTranslator(folder, torch.device('cpu'), max_extra=4)
+    found = translator.translate(['The dog sleeps.', '', 'Größe'])
+    assert len(found) == 3 and found[1] == ''
+    assert translator.options['penalty'] is power_penalty
+    assert len(translator.candidates(['The dog'], 2, alignments=True)[0]) == 2
+
+# Refused
+
+def changed(opus, tmp_path, **config):
+    folder = tmp_path/'opus'
+    shutil.copytree(opus[0], folder)
+    path = folder/'config.json'
+    path.write_text(json.dumps(json.loads(path.read_text()) | config))
+    return folder
+
+REFUSED = [
+    (dict(normalize_before=True), 'normalize_before is True; only False'),
+    (dict(normalize_embedding=True), 'normalize_embedding is True'),
+    (dict(scale_embedding=False), 'scale_embedding is False; only True'),
+    (dict(decoder_ffn_dim=41), 'decoder_ffn_dim is 41; only 40'),
+    (dict(decoder_attention_heads=2), 'decoder_attention_heads is 2; only 3'),
+    (dict(share_encoder_decoder_embeddings=False), 'share_encoder_decoder_embeddings'),
+    (dict(decoder_vocab_size=9), 'decoder_vocab_size is 9'),
+    (dict(activation_function='quick_gelu'), "activation_function is 'quick_gelu'; known"),
+    (dict(transformer_dim_aan=7), 'transformer_dim_aan is 7; this key is not known'),
+    (dict(model_type='t5'), "model_type is 't5'; only 'marian'"),
+    (dict(d_model=25), 'd_model is 25; it must be'),
+    (dict(encoder_layers='two'), 'n_encoder_layers'),
+    (dict(encoder_ffn_dim=48, decoder_ffn_dim=48), 'feed_forward.inner.weight is'),
+    (dict(encoder_layers=1), 'encoder.layers.1.*has no place'),
+    (dict(encoder_layers=3), 'has no model.encoder.layers.2'),
+    (dict(vocab_size=70, decoder_vocab_size=70), 'vocab.json should have the ids')]
+
+@pytest.mark.parametrize('config, message', REFUSED)
+def test_refused_configurations(opus, tmp_path, config, message):
+    folder = changed(opus, tmp_path, **config)
+    with pytest.raises(InputError, match=message) as error: load_marian(folder)
+    assert '\n' not in str(error.value) and str(folder) in str(error.value)
+
+def test_a_missing_scale_means_none(opus, tmp_path):
+    folder = changed(opus, tmp_path)
+    path = folder/'config.json'
+    config = json.loads(path.read_text())
+    del config['scale_embedding']
+    path.write_text(json.dumps(config))
+    with pytest.raises(InputError, match='scale_embedding is False'): load_marian(folder)
+
+def test_refused_weights(opus, tmp_path):
+    folder = changed(opus, tmp_path)
+    path = folder/'model.safetensors'
+    weights = load_file(path)
+    shared, table = weights['model.shared.weight'], torch.zeros(40, 24)
+    names = 'lm_head.weight', 'model.decoder.embed_tokens.weight'
+    copies = {name: shared.clone() for name in names}
+    for extra, message in [
+            ({'model.encoder.embed_positions.weight': table}, 'positions.weight is not'),
+            ({'lm_head.weight': shared + 1}, 'lm_head.weight is not what it should repeat'),
+            ({'model.shared.weight': shared * torch.nan}, 'values that are not finite'),
+            (copies | {'other': table}, 'other has no place')]:
+        save_file(weights | extra, path)
+        with pytest.raises(InputError, match=message): load_marian(folder)
+    save_file(weights | copies, path)
+    load_marian(folder)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match='safetensors is damaged'): load_marian(folder)
+    path.unlink()
+    with pytest.raises(InputError, match='pickles'): load_marian(folder)
+
+@pytest.mark.parametrize('name', ['config.json', 'vocab.json', 'target.spm'])
+def test_missing_files(opus, tmp_path, name):
+    folder = changed(opus, tmp_path)
+    (folder/name).unlink()
+    with pytest.raises(InputError, match=f'{name} is missing'): load_marian(folder)
+
+# Out, and in again
+
+def our_folder(folder, **sizes):
+    tokenizer = BPETokenizer.train(TEXTS, 300)
+    sizes = dict(d_model=24, d_ff=40, n_heads=3, n_encoder_layers=2, n_decoder_layers=3,
+                 max_len=40) | sizes
+    set_seed(2)
+    model = Transformer(TransformerConfig(tokenizer.vocab_size, **sizes)).eval()
+    for p in model.parameters(): nn.init.normal_(p, std=0.3)
+    save_model(folder, model, tokenizer)
+    return model, tokenizer
+
+def test_export(tmp_path):
+    ours, tokenizer = our_folder(tmp_path/'model')
+    export_marian(tmp_path/'model', tmp_path/'out')
+    theirs = MarianMTModel.from_pretrained(tmp_path/'out').eval()
+    src, tgt = batch(tokenizer.vocab_size)
+    for dtype, atol in ((torch.float32, 1e-4), (torch.float64, 1e-10)):
+        with torch.no_grad():
+            expected = ours.to(dtype)(src, tgt)
+            found = theirs.to(dtype)(input_ids=src, attention_mask=(src != PAD).long(),
+                                     decoder_input_ids=tgt).logits
+        assert_close(found, expected, atol=atol, rtol=0)
+    ours.float(), theirs.float()
+    options = dict(num_beams=1, max_new_tokens=12)
+    rows = theirs.generate(src, attention_mask=(src != PAD).long(), **options)
+    for found, expected in zip(rows[:, 1:].tolist(), greedy(ours, src)):
+        n = min(len(expected), 11) # the last token is forced to be the end
+        assert found[:n] == expected[:n]
+
+def test_around_the_circle(tmp_path):
+    "Ours, Marian's, ours: every weight at its place, and the same beams"
+    ours, tokenizer = our_folder(tmp_path/'model')
+    export_marian(tmp_path/'model', tmp_path/'out')
+    theirs = MarianMTModel.from_pretrained(tmp_path/'out')
+    theirs.save_pretrained(tmp_path/'again')
+    config = _marian_config(tmp_path/'again')
+    ids = _their_ids(config, unk=3)
+    assert ids == list(range(tokenizer.vocab_size))
+    back = _load_model(tmp_path/'again', config, ids)
+    state = back.state_dict()
+    for name, x in ours.state_dict().items(): assert state.pop(name).equal(x), name
+    assert all(not x.any() for x in state.values()) # the biases
+    src, _ = batch(tokenizer.vocab_size)
+    assert beam_search(back, src, n_best=4) == beam_search(ours, src, n_best=4)
+
+def test_exported_tokenizer(tmp_path):
+    _, ours = our_folder(tmp_path/'model')
+    export_marian(tmp_path/'model', tmp_path/'out')
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path/'out')
+    for text in NASTY[:-1]: # `<s>` in a text is a special token for theirs
+        assert theirs(text).input_ids == ours.encode(text) + [EOS], text
+        decoded = theirs.decode(ours.encode(text), skip_special_tokens=True)
+        assert decoded == ours.decode(ours.encode(text))
+    assert (theirs.pad_token_id, theirs.eos_token_id) == (PAD, EOS)
+
+@pytest.mark.parametrize('sizes, message', [
+    (dict(norm='pre'), "norm is 'pre'; a Marian model has 'post'"),
+    (dict(positions='learned'), "positions is 'learned'"),
+    (dict(tie_embeddings=False), 'tie_embeddings is False'),
+    (dict(d_k=4), 'd_k is 4')])
+def test_refused_exports(tmp_path, sizes, message):
+    our_folder(tmp_path/'model', **sizes)
+    with pytest.raises(InputError, match=message):
+        export_marian(tmp_path/'model', tmp_path/'out')
+    assert not (tmp_path/'out').exists()
+
+def test_exports_do_not_overwrite(tmp_path):
+    our_folder(tmp_path/'model')
+    (tmp_path/'out').mkdir()
+    (tmp_path/'out/file').touch()
+    with pytest.raises(InputError): export_marian(tmp_path/'model', tmp_path/'out')
+
+def test_parts_exchanged_are_the_same_function():
+    set_seed(0)
+    config = TransformerConfig(30, d_model=16, d_ff=24, n_heads=2, max_len=20)
+    model = Transformer(config).double().eval()
+    src, tgt = batch(30)
+    before = model(src, tgt)
+    assert use_activation(add_biases(model), 'relu')(src, tgt).equal(before)
+    assert not use_activation(model, 'gelu')(src, tgt).allclose(before)
