@@ -24,7 +24,8 @@ TEXTS = ['The dog sleeps in the garden.', 'Der Hund schläft.', 'Äpfel, Öl und
          "It's 10:30 – isn't it?", 'A cat sees the old house.', 'one two three four'] * 20
 NASTY = ['', ' ', '  two  spaces ', 'a\nb\tc', '犬', '😀 ok', 'ﬁ ½ ①', '\u200b\u00a0x',
          'Größe', '▁ under', '>>fra<< The dog', 'The >>fra<< dog', '>>xyz<< dog',
-         '>> dog', 'e\u0301', '“quoted” …', '\x00\x01', 'x' * 300, '\u202e rtl', '<s> literally']
+         '>> dog', 'e\u0301', '“quoted” …', '\x00\x01', 'x' * 300, '\u202e rtl',
+         '<s> literally']
 
 @pytest.fixture(autouse=True, scope='module')
 def quiet():
