@@ -10,6 +10,7 @@ __all__ = ['ACTIVATIONS', 'BiasedAttention', 'add_biases', 'ActivatedFeedForward
 # %% ../nbs/15d_marian.ipynb #e15dimp
 import base64, json, re
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -23,7 +24,7 @@ from torch.nn import functional as F
 from .checkpoint import check_output_folder, load_model
 from .core import (
     BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, default_device)
-from .decoding import power_penalty
+from .decoding import SearchConfig, power_penalty
 from .embedding import Embedding
 from .export import write_folder
 from .fast import accelerate
@@ -31,7 +32,7 @@ from .layers import FeedForward
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
 from .text import BPETokenizer, Tokenizer
-from .translation import Translator
+from .translation import Translator, load_search
 
 # %% ../nbs/15d_marian.ipynb #e15datt
 class BiasedAttention(MultiHeadAttention):
@@ -331,11 +332,10 @@ class MarianTranslator(Translator):
     "A `Translator` from a folder of OPUS-MT"
     def __init__(self, folder:str|Path,
                  device:torch.device|None=None, # by default the GPU if there is one
-                 beam_size:int=4,
                  **options):                    # of `search`
         model, self.tokenizer = load_marian(folder, device or default_device())
         self.model = accelerate(model)
-        defaults = dict(beam_size=beam_size, alpha=1., penalty=power_penalty)
+        defaults = asdict(SearchConfig(alpha=1.)) | dict(penalty=power_penalty)
         self.options = defaults | options
         self.limit = model.config.max_len - 1
 
@@ -400,14 +400,14 @@ def export_marian(folder:str|Path, # model folder
     check_output_folder(out, can_resume=False)
     names = {f'{name}_token': f'<{name}>' for name in ('pad', 'unk')}
     names |= dict(bos_token='<s>', eos_token='</s>')
-    limit = model.config.max_len
-    def write(folder):
+    limit, search = model.config.max_len, load_search(folder)
+    def write(folder:Path):
         save_file(_marian_weights(model), folder/'model.safetensors', dict(format='pt'))
         (folder/'tokenizer.json').write_text(_hub_tokenizer(tokenizer), encoding='utf8')
         _write_json(folder/'config.json', _marian_settings(model))
-        search = dict(num_beams=4, length_penalty=0.6, early_stopping='never')
-        _write_json(folder/'generation_config.json',
-                    _SPECIAL_IDS | search | dict(max_length=limit))
+        _write_json(folder/'generation_config.json', _SPECIAL_IDS | dict(
+            num_beams=search.beam_size, length_penalty=search.alpha,
+            early_stopping='never', max_length=limit))
         _write_json(folder/'tokenizer_config.json', names | dict(
             tokenizer_class='PreTrainedTokenizerFast', model_max_length=limit,
             clean_up_tokenization_spaces=False))
