@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['INK', 'COLORS', 'figure_style', 'new_axes', 'new_grid', 'save_figure', 'heatmap', 'draw_map', 'skip_heavy_cells',
-           'begin_chapter', 'attempt']
+           'begin_chapter', 'attempt', 'randn64', 'test_same', 'swap']
 
 # %% ../nbs/00b_notebook.ipynb #f484e171
-import os
-from collections.abc import Sequence
+import os, sys
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 from .core import set_seed
 
 # %% ../nbs/00b_notebook.ipynb #97486154
@@ -203,3 +204,25 @@ def attempt():
         reason = str(e).strip().split('\n')[0]
         print('not yet:', reason or type(e).__name__)
     else: print('solved')
+
+# %% ../nbs/00b_notebook.ipynb #00bcmp01
+def randn64(*shape, **options)->Tensor: # options of `torch.randn`, such as `requires_grad`
+    "Normally distributed numbers in float64"
+    return torch.randn(*shape, dtype=torch.float64, **options)
+
+def test_same(result:Tensor, expected:Tensor):
+    "Raises `AssertionError` unless shape, type and the first 12 digits agree"
+    assert_close(result, expected, rtol=1e-12, atol=1e-12)
+
+# %% ../nbs/00b_notebook.ipynb #00bswap1
+@contextmanager
+def swap(old:Callable, new:Callable):
+    "In `with swap(old, new):` package and notebook call `new` where they called `old`"
+    name = old.__name__
+    ours = [module for path, module in sys.modules.items()
+            if path == '__main__' or path.startswith('transformer_nb')]
+    holders = [module for module in ours if vars(module).get(name) is old]
+    for module in holders: setattr(module, name, new)
+    try: yield
+    finally:
+        for module in holders: setattr(module, name, old)

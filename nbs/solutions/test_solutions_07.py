@@ -1,13 +1,13 @@
 """Solutions of the exercises of chapter 07, each with the check that the chapter makes."""
 from math import log
-from unittest import mock
 import pytest, torch
 from transformer_nb.copy_task import (
-    N_TOKENS, copy_model, cross_weights, draw_sequences, exact_match, shifted, train_copy)
+    N_TOKENS, copy_batch, copy_model, cross_weights, draw_sequences, exact_match,
+    train_copy)
 from transformer_nb.core import BOS, EOS, PAD, set_seed
 from transformer_nb.multihead import padding_mask
 
-def shifted_backwards(seqs):
+def reversed_batch(seqs):
     """Exercise 1. Turn each row by what its length says, and leave the padding at the end.
 
     The map is the other diagonal, from the last token of the source to the first. In both
@@ -15,11 +15,11 @@ def shifted_backwards(seqs):
     """
     b, t = seqs.shape
     lengths = (seqs != PAD).sum(1, keepdim=True)
-    back = lengths - 1 - torch.arange(t) # below 0 where there is padding
-    turned = seqs.gather(1, back.clamp(min=0))
-    turned = turned.masked_fill(back < 0, PAD)
-    src, _, _ = shifted(seqs)
-    _, tgt, labels = shifted(turned)
+    from_the_end = lengths - 1 - torch.arange(t) # below 0 where there is padding
+    turned = seqs.gather(1, from_the_end.clamp(min=0))
+    turned = turned.masked_fill(from_the_end < 0, PAD)
+    src, _, _ = copy_batch(seqs)
+    _, tgt, labels = copy_batch(turned)
     return src, tgt, labels
 
 @torch.no_grad()
@@ -56,33 +56,31 @@ def bag_floor(seqs):
     n_labels = (seqs != PAD).sum() + len(seqs)
     return (nats / n_labels).item()
 
-def test_shifted_backwards():
-    src, tgt, labels = shifted_backwards(torch.tensor([[7, 8, 9, PAD], [4, 5, 6, 7]]))
+def test_reversed_batch():
+    src, tgt, labels = reversed_batch(torch.tensor([[7, 8, 9, PAD], [4, 5, 6, 7]]))
     assert src.tolist() == [[7, 8, 9, EOS, PAD], [4, 5, 6, 7, EOS]]
     assert tgt.tolist() == [[BOS, 9, 8, 7, PAD], [BOS, 7, 6, 5, 4]]
     assert labels.tolist() == [[9, 8, 7, EOS, PAD], [7, 6, 5, 4, EOS]]
-
-def backwards_task():
-    return mock.patch('transformer_nb.copy_task.shifted', shifted_backwards)
 
 @pytest.fixture(scope='module')
 def backwards():
     set_seed(0)
     model = copy_model()
-    with backwards_task(): train_copy(model, 600, longest=6)
+    train_copy(model, 600, longest=6, task=reversed_batch)
     return model
 
 def test_repeats_it_backwards_along_the_other_diagonal(backwards):
-    with backwards_task():
-        right = exact_match(backwards, draw_sequences(200, held_out=True, longest=6))
-        weights = cross_weights(backwards, torch.tensor([[4, 11, 18, 5, 12, 19]]))
+    test = draw_sequences(200, held_out=True, longest=6)
+    right = exact_match(backwards, test, reversed_batch)
+    tokens = torch.tensor([[4, 11, 18, 5, 12, 19]])
+    weights = cross_weights(backwards, tokens, reversed_batch)
     assert right.float().mean() > 0.9
     looks_at = weights[0].mean(0).argmax(-1)
     assert looks_at[:6].tolist() == [5, 4, 3, 2, 1, 0]
 
 def test_greedy_until_end(backwards):
     seqs = torch.tensor([[7, 8, 9], [4, PAD, PAD], [9, 5, PAD]])
-    src, _, labels = shifted_backwards(seqs)
+    src, _, labels = reversed_batch(seqs)
     assert greedy_until_end(backwards.eval(), src, 50).tolist() == labels.tolist()
 
 def test_bag_floor():
