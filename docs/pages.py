@@ -474,7 +474,8 @@ def playground(root, folder):
     "The page that translates, which Sphinx copies as it is"
     from transformer_nb.export import export_page # slow
     folder.mkdir(parents=True, exist_ok=True)
-    export_page([root/'nbs/models/multi30k-en-de'], folder/'translate_here.html')
+    model = root/'nbs/models/multi30k-en-de'
+    export_page([model], folder/'translate_here.html', book='./')
 
 def copy_linked_files(book, out):
     "Figures, and what else the chapters link to"

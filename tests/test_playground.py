@@ -50,7 +50,9 @@ def new_page(chromium, address):
     def on_request(request):
         if not request.url.startswith(('file:', 'data:', 'blob:')):
             complaints.append(request.url)
-    def open_page(hash='', address=address, script=None, **options):
+    def open_page(hash='', address=address, script=None, first_visit=False, **options):
+        if hash and 't=' not in hash and not first_visit: # else the first example
+            hash += ('&' if '?' in hash else '?') + f't={BOY}'
         options = dict(viewport=dict(width=1280, height=900)) | options
         context = chromium.new_context(**options)
         contexts.append(context)
@@ -98,6 +100,11 @@ def type_text(page, text):
 
 def go_to(page, view): page.click(f'#tab-{view}')
 
+def choose_example(page, text):
+    page.click('#examples summary')
+    page.click(f'#examples-list button:text-is("{text}")')
+    wait(page, 'now.scene?.text == arg', text)
+
 def texts(page, selector): return page.locator(selector).all_inner_texts()
 
 def translation(page):
@@ -142,7 +149,7 @@ def test_it_translates_while_one_types(new_page, torch_model):
     [wanted] = torch_model.translate(['Two dogs are playing in the snow.'])
     assert translation(page) == wanted
     assert ''.join(page.evaluate('now.scene.tgt.map(x => x.text)')) == wanted + '</s>'
-    assert texts(page, '#tgt .chip')[-1] == '</s>'
+    assert texts(page, '#tgt .chip > span')[-1] == 'end'
     log_p = page.evaluate('now.scene.written.log_prob')
     assert numbers(page.inner_text('#status'))[0] == pytest.approx(log_p, abs=.005)
     again = page.evaluate("tnb.translate('Two dogs are playing in the snow.')")
@@ -204,8 +211,8 @@ def test_an_unfinished_character_is_waited_for(new_page):
 def test_notes(new_page):
     page = new_page('#looked?t=')
     notes = {
-        'The parliament adopted the resolution.': 'photo captions',
-        BOY: 'Switch off cross 4.4',
+        'The parliament adopted the resolution.': 'captions of photos',
+        BOY: 'Switch off one of 48 heads, cross 4.4',
         'A dog’s ball.': 'Curly quotes',
         'A man in a cafe\u0301.': 'combining accents',
         'A dog and ' * 40: 'no maps'}
@@ -214,12 +221,6 @@ def test_notes(new_page):
         wait(page, "document.getElementById('notes').innerText.includes(arg)", note)
     type_text(page, 'A man in a café.')
     wait(page, "document.getElementById('notes').innerText == ''")
-
-def test_guessing_is_not_said_of_captions(new_page):
-    page = new_page('#type')
-    for text in page.evaluate('model().examples.map(x => x.text)'):
-        type_text(page, text)
-        assert 'a guess' not in page.inner_text('#notes')
 
 def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,000 characters
     page = new_page('#type?t=' + 'x1'*999 + '&b=1')
@@ -243,7 +244,7 @@ def test_text_is_never_markup(new_page):
         go_to(page, view)
         settle(page)
         assert page.locator('main :is(img, b:has(*))').count() == 0
-    assert page.locator('#src .chip').last.inner_text() == '</s>'
+    assert page.locator('#src .chip').last.inner_text() == 'end'
 
 # Looked
 
@@ -279,7 +280,7 @@ def test_a_pin_stays_and_hovering_previews(new_page):
     chips.nth(4).hover()
     assert page.inner_html('#lines') != pinned
     assert chips.nth(2).get_attribute('aria-pressed') == 'true'
-    assert texts(page, '#map .rows .chosen') == ['␣Ball']
+    assert texts(page, '#map .rows .chosen') == ['Ball']
     page.mouse.move(5, 5)
     assert page.inner_html('#lines') == pinned
     page.keyboard.press('Escape')
@@ -367,8 +368,7 @@ def test_whole_layers_and_other_parts(new_page):
 
 def test_an_example_says_what_to_try(new_page):
     page = new_page('#type')
-    page.select_option('#example', 'The dog is chasing the cat.')
-    wait(page, "now.scene.text == 'The dog is chasing the cat.'")
+    choose_example(page, 'The dog is chasing the cat.')
     assert translation(page) == 'Der Hund jagt die Katze.'
     page.click('#notes button')
     wait(page, 'now.scene.off.length == 1')
@@ -382,8 +382,7 @@ def test_the_beam_grows(new_page):
     n = page.locator('#steps > li').count()
     assert page.inner_text('#step-name') == f'step {n} of {n}'
     best = page.locator('#steps .best > span:first-child')
-    ways = [page.evaluate('label({text: %r})' % t) for t in
-            page.evaluate("now.scene.tgt.map(x => x.text)")]
+    ways = page.evaluate('now.scene.tgt.map(label)')
     assert [t.removeprefix('■ ') for t in best.all_inner_texts()] == ways
     assert page.locator('#steps .ended').count() >= 1
     page.locator('#step').focus()
@@ -470,8 +469,7 @@ def test_back_goes_to_the_view_before(new_page):
     page = new_page('#type')
     go_to(page, 'looked')
     go_to(page, 'step')
-    page.select_option('#example', 'The dog is chasing the cat.')
-    wait(page, "now.scene.text == 'The dog is chasing the cat.'")
+    choose_example(page, 'The dog is chasing the cat.')
     page.go_back()
     wait(page, "state.view == 'looked'")
     assert page.locator('#panel-looked').is_visible()
@@ -636,7 +634,7 @@ def test_buttons_keep_the_focus(new_page):
 def test_a_model_of_ones_own(new_page, own_model, tmp_path):
     export_page([str(own_model)], tmp_path/'page.html')
     page = new_page('', (tmp_path/'page.html').as_uri())
-    assert page.input_value('#text') == '' and page.locator('#example').is_hidden()
+    assert page.input_value('#text') == '' and page.locator('#examples').is_hidden()
     assert page.locator('#model').is_hidden()
     type_text(page, 'a dog sees a cat .')
     for view in VIEWS:

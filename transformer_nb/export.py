@@ -301,12 +301,14 @@ def _policy(style:str, scripts:list[str])->str: # as an element of HTML
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 # %% ../nbs/15b_export.ipynb #e15pag10
-def _assemble(models:list[tuple[dict,bytes]] # header and weights of each
-             )->str:                         # the page
+def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
+              book:str|None=None              # address of the book's pages, for links
+             )->str:                          # the page
     _make_distinct([header for header, _ in models])
     style, script, engine = _read('style.css'), _join('page'), _join('worker')
     blocks = dict(csp=_policy(style, [engine, script]),
                   style=f'<style>{style}</style>',
+                  book='' if book is None else f'<link rel="contents" href="{escape(book)}">',
                   models=''.join(_model_blocks(*model) for model in models),
                   engine=f'<script type="text/plain" id="engine">{engine}</script>',
                   page=f'<script>{script}</script>')
@@ -318,7 +320,9 @@ def _assemble(models:list[tuple[dict,bytes]] # header and weights of each
 _MAX_PAGE = 2**29 # characters; Chrome reads no longer text
 
 def export_page(folders:Iterable[str|Path], # model folders
-                out:str|Path):              # file to write; must be new
+                out:str|Path,               # file to write; must be new
+                book:str|None=None          # address of the book's pages, if it has one
+               ):
     "One HTML file that translates in any browser, without a network"
     out = Path(out)
     if out.exists() or out.is_symlink():
@@ -328,7 +332,7 @@ def export_page(folders:Iterable[str|Path], # model folders
     if size > _MAX_PAGE:
         raise InputError(f'{out} would have {size / 1e6:,.0f} MB; Chrome reads '
                          f'at most {_MAX_PAGE / 1e6:,.0f}')
-    write_atomically(out, _assemble(models).encode())
+    write_atomically(out, _assemble(models, book).encode())
 
 # %% ../nbs/15b_export.ipynb #1c459e03
 @call_parse

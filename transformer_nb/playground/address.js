@@ -6,12 +6,17 @@ import {KINDS, headsOf, firstHead, toShort, fromShort} from './parts.js'
 const VIEWS = {type: 'Type', looked: 'Look', break: 'Break', step: 'Step', inside: 'Inside'}
 const MAX_LENGTH = 2000 // characters
 
+// In Look there are lines before anyone has pointed at anything: those of the second token
+const firstPin = view => view === 'looked' ? 't1' : null
+
 const exampleText = () => model().examples?.[0]?.text ?? ''
 
 function writeHash(push) {
-  const {view, text, off, force, pin, head, beam, alpha} = state
+  const {view, text, nth, off, force, pin, head, beam, alpha, present} = state
   const {search, checksum} = model()
   const q = new URLSearchParams({m: state.model, t: text})
+  if (nth) q.set('n', nth)
+  if (present) q.set('p', 1)
   if (off.length) q.set('off', off.map(toShort))
   if (force.length) q.set('f', force.join('.'))
   if (pin) q.set('pin', pin.replace('t', ''))
@@ -28,14 +33,14 @@ function remember(method, hash) {
   catch {} // a frame in a notebook has no address of its own
 }
 
-function viewOfHash() {
-  const [view] = location.hash.slice(1).split('?')
+function viewOfHash(hash = location.hash) {
+  const [view] = hash.slice(1).split('?')
   if (view === 'heads') return 'looked' // as an older edition called it
   return view in VIEWS ? view : 'type'
 }
 
-function readHash() {
-  const q = new URLSearchParams(location.hash.split('?')[1] ?? '')
+function readHash(hash = location.hash) {
+  const q = new URLSearchParams(hash.split('?')[1] ?? '')
   if (q.get('m') in models) state.model = q.get('m')
   const text = q.get('t') ?? ($('text').value || exampleText())
   // Heads and ids mean something only in the model that the link was made with
@@ -45,11 +50,14 @@ function readHash() {
     const text = now.foreign ? '' : q.get(name) ?? ''
     return text.split(by).filter(Boolean)
   }
+  const view = viewOfHash(hash)
   Object.assign(state, {
-    view: viewOfHash(), hover: null, step: Infinity, text: text.slice(0, MAX_LENGTH),
+    view, text: text.slice(0, MAX_LENGTH), nth: Number(q.get('n')) || 0,
+    present: q.get('p') === '1', hover: null, step: Infinity,
     off: list('off', ',').map(fromShort).filter(Boolean),
     force: list('f', '.').map(Number).filter(id => id < vocab_size),
-    pin: readPin(q.get('pin')), head: readHead(q.get('h')), ...readSearch(q),
+    pin: q.has('t') ? readPin(q.get('pin')) : firstPin(view), head: readHead(q.get('h')),
+    ...readSearch(q),
   })
   $('text').value = state.text
 }
@@ -64,7 +72,7 @@ function readHead(short) {
   return heads.find(head => toShort(head) === short) ?? firstHead()
 }
 
-const BEAMS = [1, 2, 4, 8], ALPHAS = [0, 0.6, 1] // of the paper 4 and 0.6
+const BEAMS = [1, 2, 4, 8], ALPHAS = [0, 0.6, 1] // the paper's: 4 and 0.6
 
 function searchChoices() { // the usual ones and the model's own
   const {beam_size, alpha} = model().search
@@ -81,5 +89,5 @@ function readSearch(q) {
   return {beam: one('b', beams, search.beam_size), alpha: one('a', alphas, search.alpha)}
 }
 
-export {VIEWS, MAX_LENGTH, exampleText, writeHash, remember, viewOfHash, readHash,
-        searchChoices}
+export {VIEWS, MAX_LENGTH, firstPin, exampleText, writeHash, remember, viewOfHash,
+        readHash, searchChoices}

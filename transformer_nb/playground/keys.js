@@ -1,6 +1,8 @@
 // The keyboard: Tab goes from group to group, the arrows within one
 import {$} from './dom.js'
-import {update, undo} from './store.js'
+import {state, update, undo} from './store.js'
+import {goThroughExamples} from './share.js'
+import {tour, endTour} from './tour.js'
 
 function reachable(box) {
   const buttons = [...box.querySelectorAll('button:not(:disabled)')]
@@ -37,8 +39,15 @@ function onArrow(event) {
   drawRoving()
 }
 
+function onEscape() { // leaves the tour, else the big type, else the pin
+  if (tour.at !== null) return endTour()
+  update(state.present ? {present: false} : {pin: null, hover: null})
+}
+
 function onKey(event) {
-  if (event.key === 'Escape') update({pin: null, hover: null})
+  if (event.key === 'Escape') onEscape()
+  if (state.present && event.key === 'PageDown') goThroughExamples(1)
+  if (state.present && event.key === 'PageUp') goThroughExamples(-1)
   const isCtrl = event.ctrlKey || event.metaKey
   const isUndo = event.key === 'z' && isCtrl && !event.shiftKey
   if (isUndo && event.target !== $('text')) {

@@ -1,9 +1,8 @@
 // Lines from the token that is pinned or pointed at to what was looked at
 import {$, style, drawPath} from './dom.js'
-import {sum, range} from './words.js'
 import {state, now, pointed} from './store.js'
 import {headsOf, headsOfLayer} from './parts.js'
-import {mapOf} from './scene.js'
+import {meanWeights} from './scene.js'
 
 const FAINT = 0.05  // a weight below this has no line
 
@@ -14,15 +13,6 @@ function headsMeant(kind) {
   return kind === ofKind ? [state.head] : []
 }
 
-function meanWeights(kind, i, isColumn) { // row (or column) i, mean over the heads meant
-  const maps = headsMeant(kind).map(mapOf).filter(Boolean)
-  if (!maps.length) return []
-  const [{rows, cols}] = maps
-  const mean = k => sum(maps.map(map => map.data[k])) / maps.length
-  if (isColumn) return range(rows).map(j => mean(j * cols + i))
-  return range(cols).map(j => mean(i * cols + j))
-}
-
 function drawLines() {
   $('lines').replaceChildren()
   if (state.view !== 'looked' || !now.scene || !pointed()) return
@@ -31,7 +21,7 @@ function drawLines() {
   const from = (isTarget ? tgt : src)[i]
   if (!from) return
   const fan = (kind, chips, side, isColumn) => {
-    meanWeights(kind, i, isColumn).forEach((w, j) => {
+    meanWeights(headsMeant(kind), i, isColumn).forEach((w, j) => {
       if (w < FAINT || !chips[j]) return
       style(chips[j], {'--w': w})
       drawLine(from, chips[j], side, w)

@@ -1,7 +1,7 @@
 // One head's weights as a large map with its tokens
 import {attributes, style, write, keep, make} from './dom.js'
 import {fixed, label} from './words.js'
-import {state, now} from './store.js'
+import {state, now, languages} from './store.js'
 import {nameOf} from './parts.js'
 import {mapOf} from './scene.js'
 
@@ -33,33 +33,55 @@ function axisNames(kind) { // rows and columns: cross predicts its rows, the dec
   return {encoder: [src, src], decoder: [read, read], cross: [tgt, src]}[kind]
 }
 
-// With row and column marked. `onPick(row, column)` is called when a square is clicked.
+// With row and column marked. `onPick(row, column)` is called when a square is clicked, or
+// gone to by an arrow key.
 function drawMap(box, row, col, onPick) {
   const map = mapOf(state.head)
   box.hidden = !map || now.scene.isLong
   if (box.hidden) return
   const [cols, rows, field] = box.children, [canvas, rowMark, cellMark] = field.children
-  const [rowNames, colNames] = axisNames(state.head.split('.')[0])
-  style(box, {'--cell': `${cellSize(map)}px`, '--rows': map.rows, '--cols': map.cols,
-              '--row': row, '--col': col})
+  const [kind] = state.head.split('.'), [rowNames, colNames] = axisNames(kind)
+  const {src, tgt} = languages()
+  const [cell, font] = cellSize(map)
+  style(box, {'--cell': `${cell}px`, '--font': `${font}px`, '--row': row, '--col': col,
+              '--rows': map.rows, '--cols': map.cols})
+  rows.lang = kind === 'encoder' ? src : tgt
+  cols.lang = kind === 'decoder' ? tgt : src
   drawNames(rows, rowNames, row)
   drawNames(cols, colNames, col)
   rowMark.hidden = row === undefined
   cellMark.hidden = col === undefined || row === undefined
   paint(canvas, map)
   attributes(canvas, {role: 'img', 'aria-label': `Weights of ${nameOf(state.head)}`})
-  canvas.onclick = event => onPick(...squareAt(event, map))
-  canvas.onpointermove = event => {
-    const [i, j] = squareAt(event, map)
+  const says = (i, j) => {
     const weight = fixed(map.data[i * map.cols + j])
-    canvas.title = `${rowNames[i]} → ${colNames[j]}: ${weight}`
+    return `${rowNames[i]} → ${colNames[j]}: ${weight}`
   }
+  canvas.onclick = event => onPick(...squareAt(event, map))
+  canvas.onpointermove = event => canvas.title = says(...squareAt(event, map))
+  box.onkeydown = event => {
+    const square = squareBeside(event.key, row, col, map)
+    if (!square) return
+    event.preventDefault()
+    onPick(...square)
+  }
+  return cellMark.hidden ? '' : says(row, col)
 }
 
-function cellSize({rows, cols}) { // in pixels
+function squareBeside(key, row, col, {rows, cols}) {
+  const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}
+  if (!step[key]) return null
+  if (row === undefined) return [0, 0]
+  const [down, right] = step[key]
+  const within = (x, n) => Math.min(n - 1, Math.max(0, x))
+  return [within(row + down, rows), within((col ?? 0) + right, cols)]
+}
+
+// Of a square and of its name, in pixels: names never overlap, long maps scroll
+function cellSize({rows, cols}) {
   const longest = Math.max(rows, cols)
-  if (longest <= 18) return 24
-  return longest <= 30 ? 16 : 11
+  if (longest <= 18) return [24, 14]
+  return longest <= 30 ? [18, 13] : [14, 12]
 }
 
 function drawNames(box, names, chosen) {

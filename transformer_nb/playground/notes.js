@@ -1,13 +1,13 @@
 // What the reader should know about the sentence: notes under the translation
 import {$, el, write} from './dom.js'
 import {state, now, model, change} from './store.js'
-import {nameOf} from './parts.js'
+import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
 import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-
-const EOS = 2
-const UNSURE = -0.7 // nats per token: translations of captions lie above
+import {doubt} from './guess.js'
+import {sentence} from './sentences.js'
+import {experimentOf, experimentNote} from './experiments.js'
 
 function notes() { // strings, and an example that has something to switch off
   const list = [now.wrong]
@@ -17,23 +17,17 @@ function notes() { // strings, and an example that has something to switch off
   if (state.text.length >= MAX_LENGTH) {
     list.push(`The field holds no more than ${MAX_LENGTH} characters.`)
   }
-  if (now.scene) list.push(isGuess(), ...limits(now.scene), isOddlyTyped(), thingToTry())
+  list.push(experimentNote())
+  if (now.scene) list.push(doubt(now.scene), ...limits(now.scene), isOddlyTyped())
+  if (now.scene) list.push(thingToTry())
   return list.filter(Boolean)
 }
 
-function isGuess() {
-  const {written, ids} = now.scene
-  if (written.log_prob / ids.length >= UNSURE) return
-  return model().captions_only
-    ? 'This is a guess: the model has learned only from photo captions.'
-    : 'This is a guess: the model is unsure of this translation.'
-}
-
-function limits({read, isLong, ids}) {
+function limits({read, isLong, isCut}) {
   return [
     read.cut && `Too long: only the first ${read.read} tokens are read.`,
     isLong && `More than ${MAX_DRAWN} tokens: no maps, and nothing to see in Inside.`,
-    ids.at(-1) !== EOS && 'Cut off: the translation reached its maximum length.']
+    isCut && 'Cut off: the translation reached its maximum length.']
 }
 
 function isOddlyTyped() { // so that the tokens are others
@@ -46,8 +40,8 @@ function isOddlyTyped() { // so that the tokens are others
 }
 
 function thingToTry() {
-  if (state.off.length) return
-  const example = model().examples?.find(example => example.text === state.text)
+  if (state.off.length || state.force.length) return
+  const example = model().examples?.find(example => example.text === sentence())
   return example?.off?.length ? example : undefined
 }
 
@@ -59,9 +53,16 @@ function fillNote(node, note) {
     change({off: note.off})
     $('undo').focus() // the button goes
   }
-  const name = `Switch off ${note.off.map(nameOf).join(', ')}`
-  const off = el('button', {type: 'button', onclick}, name)
+  const off = el('button', {type: 'button', onclick}, nameOfTrial(note.off))
   node.replaceChildren('Try: ', off, note.then ? ` and see: ${note.then}` : '')
+}
+
+function nameOfTrial(off) {
+  const experiment = experimentOf(off), [first] = off
+  if (experiment) return experiment.name
+  const isHead = off.length === 1 && first.split('.').length === 3
+  if (!isHead) return `Switch off ${off.map(x => OTHERS[x]?.[1] ?? nameOf(x)).join(', ')}`
+  return `Switch off one of ${KINDS.flatMap(headsOf).length} heads, ${nameOf(first)}`
 }
 
 export {notes, fillNote}

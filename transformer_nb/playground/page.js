@@ -1,12 +1,13 @@
 // The page that `tnb_export MODEL page.html` writes: draws everything, and begins
-import {$, button, attributes, write, keep, choose} from './dom.js'
-import {state, now, models, past, model, onUpdate, onDraw, draw, update, change,
+import {$, el, button, attributes, write, keep, choose} from './dom.js'
+import {state, now, models, past, model, languages, onUpdate, onDraw, draw, update, change,
         undo} from './store.js'
 import {firstHead} from './parts.js'
 import {load, checkItself, call} from './client.js'
 import {queue, pump} from './answers.js'
-import {lookAtScene} from './scene.js'
-import {VIEWS, exampleText, writeHash, remember, viewOfHash, readHash,
+import {MAX_DRAWN, lookAtScene} from './scene.js'
+import {sentenceAt} from './sentences.js'
+import {VIEWS, firstPin, exampleText, writeHash, remember, viewOfHash, readHash,
         searchChoices} from './address.js'
 import {drawStage, speakSoon, listenToChips} from './stage.js'
 import {drawType} from './view_type.js'
@@ -14,6 +15,9 @@ import {drawLook} from './view_look.js'
 import {drawBreak} from './view_break.js'
 import {drawStep, listenToSteps} from './view_step.js'
 import {drawInside} from './view_inside.js'
+import {followTheme, linkChapters} from './book.js'
+import {drawPresent, listenToSharing} from './share.js'
+import {listenToTour, drawTourButton} from './tour.js'
 import {drawRoving, onKey} from './keys.js'
 
 const DRAW = {type: drawType, looked: drawLook, break: drawBreak, step: drawStep,
@@ -25,7 +29,9 @@ function drawPage() {
   lookAtScene()
   drawStage()
   drawTabs()
+  drawEmptiness()
   DRAW[state.view]()
+  drawPresent()
   drawRoving()
   speakSoon()
   pump()
@@ -36,11 +42,27 @@ function drawTabs() {
     const isChosen = state.view === view
     write(node, VIEWS[view])
     node.id = `tab-${view}`
-    node.onclick = () => update({view}, {push: true})
+    node.onclick = () => goToView(view)
     attributes(node, {role: 'tab', 'aria-controls': `panel-${view}`,
                       'aria-selected': isChosen})
     $(`panel-${view}`).hidden = !isChosen
   })
+}
+
+function goToView(view) {
+  update({view, pin: state.pin ?? firstPin(view)}, {push: true})
+}
+
+function drawEmptiness() { // why a view shows nothing
+  const {scene} = now, isOfMaps = state.view === 'looked' || state.view === 'inside'
+  const isTooLong = scene?.isLong && isOfMaps
+  $('nothing').hidden = Boolean(scene) && !isTooLong
+  $('views').classList.toggle('empty', !scene)
+  const empty = state.text.trim() ? 'Translating…'
+    : 'Type a sentence above, or choose an example.'
+  write($('nothing'), isTooLong
+    ? `This sentence or its translation has more than ${MAX_DRAWN} tokens: no maps here.`
+    : empty)
 }
 
 // What changes only with the model
@@ -53,6 +75,7 @@ function drawChoices() {
   choose($('beam'), options(beams), state.beam, x => update({beam: Number(x)}))
   choose($('alpha'), options(alphas), state.alpha, x => update({alpha: Number(x)}))
   drawLanguages()
+  drawTourButton()
 }
 
 function drawModels() {
@@ -70,22 +93,39 @@ function chooseModel(key) {
 }
 
 function drawExamples() {
-  const examples = model().examples ?? []
-  const name = ({text, shows}) => shows ? `${text} (${shows})` : text
-  const options = examples.map(example => [example.text, name(example)])
-  $('example').hidden = !options.length
-  choose($('example'), [['', 'Examples'], ...options], '', text => {
-    $('example').value = ''
-    past.length = 0
-    update({text, off: [], force: [], pin: null, step: Infinity})
+  const examples = model().examples ?? [], {src} = languages()
+  const newExample = () => el('li', {}, button('example')(), el('small'))
+  $('examples').hidden = !examples.length
+  keep($('examples-list'), examples, newExample, (node, {text, shows}) => {
+    const [name, small] = node.children
+    write(name, text)
+    write(small, shows ?? '')
+    name.lang = src
+    name.onclick = () => chooseExample(text)
   })
 }
 
+function chooseExample(text) {
+  $('examples').open = false
+  past.length = 0
+  const pin = firstPin(state.view)
+  update({text, nth: 0, off: [], force: [], pin, step: Infinity})
+  $('text').focus()
+}
+
+const PRIVATE = 'What you type stays on this page.'
+const ABOUT_ANY = `A Transformer, alive in your browser. ${PRIVATE}`
+const ABOUT_CAPTIONS = 'This Transformer has read 29,000 captions of photos, and nothing '
+  + `else. Describe a picture in English, and look inside while it translates. ${PRIVATE}`
+
 function drawLanguages() {
-  const {key, title, src, tgt, n_parameters, checksum} = model()
-  const [, source = '', target = ''] = /^([a-z]{2,3})-([a-z]{2,3})$/.exec(key) ?? []
-  for (const node of [$('text'), $('src')]) node.lang = source
-  for (const node of [$('tgt'), $('spoken').firstChild]) node.lang = target
+  const {title, src, tgt, n_parameters, checksum, captions_only} = model()
+  const codes = languages()
+  for (const node of [$('text'), $('src')]) node.lang = codes.src
+  for (const node of [$('tgt'), $('spoken').firstChild, $('cards'), $('steps')]) {
+    node.lang = codes.tgt
+  }
+  write($('promise'), captions_only ? ABOUT_CAPTIONS : ABOUT_ANY)
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')
   write($('about'), `${title}, ${n_parameters.toLocaleString('en')} parameters, `
@@ -94,12 +134,14 @@ function drawLanguages() {
 
 // What the reader does
 
-const TYPING = 120 // ms without a key, after which the text is read
+const WORD = 60, PAUSE = 400 // ms without a key, after which the text is read
 let typing
 function listenToText() {
-  const later = () => {
+  const later = () => { // half a word translates into nonsense: wait until it is whole
+    const {value, selectionEnd} = $('text')
+    const isWhole = /(^|[\s.!?])$/.test(value.slice(0, selectionEnd))
     clearTimeout(typing)
-    typing = setTimeout(readText, TYPING)
+    typing = setTimeout(readText, isWhole ? WORD : PAUSE)
   }
   $('text').addEventListener('compositionend', later) // of a character of several keys
   $('text').addEventListener('input', event => {
@@ -108,10 +150,13 @@ function listenToText() {
 }
 
 function readText() {
-  const text = $('text').value
+  const {value: text, selectionEnd} = $('text')
   if (text === state.text) return
+  const others = past.filter(before => before.text === undefined) // of this text
+  past.splice(0, past.length, ...others)
   for (const before of past) before.force = [] // ids of another sentence's translation
-  update({text, force: [], pin: null, step: Infinity})
+  const nth = sentenceAt(text, selectionEnd)
+  update({text, nth, force: [], pin: null, step: Infinity})
 }
 
 function listen() {
@@ -119,6 +164,8 @@ function listen() {
   listenToChips($('src'))
   listenToChips($('tgt'))
   listenToSteps()
+  listenToSharing()
+  listenToTour(goToLink)
   document.addEventListener('keydown', onKey)
   $('undo').onclick = undo
   $('reset').onclick = () => {
@@ -131,26 +178,30 @@ function listen() {
 
 function onHistory(event) { // our own entries are views; a link brings everything
   if (event.state === 'ours') return update({view: viewOfHash()})
-  readHash()
+  goToLink(location.hash)
+}
+
+function goToLink(hash) {
+  readHash(hash)
   drawChoices()
   update({})
 }
 
 async function begin() {
+  followTheme()
+  linkChapters()
   onDraw(drawPage)
   draw()
   await load()
   await checkItself()
   state.model = Object.keys(models)[0]
-  readHash()
   remember('replaceState', location.hash)
   onUpdate((patch, push) => {
     if ('text' in patch) $('text').value = state.text // else it may be further than we are
     writeHash(push)
   })
   listen()
-  drawChoices()
-  update({})
+  goToLink(location.hash)
 }
 
 // For scripts: `await tnb.ready`, then `await tnb.translate('A dog is running.')`

@@ -1,9 +1,12 @@
 // The parts of the model that can be switched off, and their names: 'cross.3.1' is head 1
-// of layer 3 of cross-attention, 'cross.3' all heads of that layer; in links c3.1 and c3.
+// of layer 3 of cross-attention, 'cross.3' all heads of that layer, 'cross' all heads of
+// all layers; in links c3.1, c3 and c.
 import {range} from './words.js'
 import {model} from './store.js'
 
 const KINDS = ['encoder', 'decoder', 'cross']
+const STACKS = {encoder: 'encoder self-attention', decoder: 'decoder self-attention',
+                cross: 'cross-attention'}
 const OTHERS = { // besides heads: in links, while they are there, when they are gone
   no_scale: ['scale', 'scores divided by √dₖ', 'no √dₖ'],
   no_positions: ['positions', 'positions', 'no positions'],
@@ -31,11 +34,12 @@ function firstHead() {
 function exists(part) {
   if (OTHERS[part]) return true
   const isOrHolds = head => head === part || head.startsWith(`${part}.`)
-  return KINDS.flatMap(headsOf).some(isOrHolds) && !KINDS.includes(part)
+  return KINDS.flatMap(headsOf).some(isOrHolds)
 }
 
 function nameOf(part) { // 'cross.3.1' → 'cross 3.1'
   if (OTHERS[part]) return OTHERS[part][2]
+  if (STACKS[part]) return `all ${STACKS[part]}`
   const [kind, layer, head] = part.split('.')
   return head ? `${kind} ${layer}.${head}` : `${kind} layer ${layer}`
 }
@@ -55,7 +59,7 @@ function toShort(part) { // for links
 function fromShort(text) {
   const other = Object.keys(OTHERS).find(part => OTHERS[part][0] === text)
   const kind = KINDS.find(kind => kind[0] === text[0])
-  const part = other ?? `${kind}.${text.slice(1)}`
+  const part = other ?? (text === kind?.[0] ? kind : `${kind}.${text.slice(1)}`)
   return exists(part) ? part : null
 }
 
@@ -64,10 +68,18 @@ function toBroken(off) { // as the engine wants it
   for (const part of off) {
     const isHead = part.split('.').length === 3
     if (OTHERS[part]) broken[part] = true
-    else broken[isHead ? 'heads' : 'attention'].push(part)
+    else if (isHead) broken.heads.push(part)
+    else broken.attention.push(...STACKS[part] ? layerNames(part) : [part])
   }
   return broken
 }
 
-export {KINDS, OTHERS, NOTHING, layersOf, headsOfLayer, headsOf, firstHead, nameOf,
-        spokenHead, toShort, fromShort, toBroken}
+const layerNames = kind => layersOf(kind).map(layer => `${kind}.${layer}`)
+
+function isCovered(head, off) { // by a layer or a stack that is off
+  const [kind, layer] = head.split('.')
+  return off.includes(kind) || off.includes(`${kind}.${layer}`)
+}
+
+export {KINDS, STACKS, OTHERS, NOTHING, layersOf, headsOfLayer, headsOf, firstHead, nameOf,
+        spokenHead, toShort, fromShort, toBroken, isCovered}

@@ -3,13 +3,14 @@
 import {state, now} from './store.js'
 import {NOTHING, toBroken} from './parts.js'
 import {queue, shown, ask} from './answers.js'
+import {sum, range, isSpecial} from './words.js'
+import {sentence} from './sentences.js'
 
 const MAX_DRAWN = 60 // tokens: the maps of longer sentences would be a blur
 
 function lookAtScene() {
-  const {model, text} = state
-  if (now.scene && now.scene.model !== model) forget()
-  if (!text.trim()) {
+  if (now.scene && now.scene.model !== state.model) forget()
+  if (!state.text.trim()) {
     now.scene = null
     now.busy = false
     return
@@ -27,8 +28,8 @@ function forget() { // another model has other heads
 }
 
 function newScene() { // or undefined, while something is missing
-  const {model, text, off, force, beam, alpha} = state, broken = toBroken(off)
-  const of = {model, text}
+  const {model, off, force, beam, alpha} = state, text = sentence()
+  const of = {model, text}, broken = toBroken(off)
   const search = {...of, beam_size: beam, alpha, prefix: force}
   const read = ask('tokenize', of)
   const intact = ask('translate', {...search, broken: NOTHING})
@@ -42,7 +43,7 @@ function newScene() { // or undefined, while something is missing
   const {src, tgt} = seen, longest = Math.max(src.length, tgt.length)
   const key = JSON.stringify([search, off])
   return {...of, key, off, force, read, intact, written, seen, old, back, ids, src, tgt,
-          isLong: longest > MAX_DRAWN}
+          isLong: longest > MAX_DRAWN, isCut: !isSpecial(tgt.at(-1))}
 }
 
 function dropLostTokens() { // pinned or pointed at, but no longer there
@@ -64,4 +65,13 @@ function mapOf(head) { // of weights: {rows, cols, data}
   return now.scene?.seen.maps[kind][layer - 1]?.[n - 1]
 }
 
-export {MAX_DRAWN, lookAtScene, costs, mapOf}
+function meanWeights(heads, i, isColumn) { // row i (or column i), the mean over the heads
+  const maps = heads.map(mapOf).filter(Boolean)
+  if (!maps.length) return []
+  const [{rows, cols}] = maps
+  const mean = k => sum(maps.map(map => map.data[k])) / maps.length
+  if (isColumn) return range(rows).map(j => mean(j * cols + i))
+  return range(cols).map(j => mean(i * cols + j))
+}
+
+export {MAX_DRAWN, lookAtScene, costs, mapOf, meanWeights}

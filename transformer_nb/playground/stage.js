@@ -1,17 +1,27 @@
 // The stage, above all views: sentence, translation, notes, and what is switched off
-import {$, make, button, attributes, style, enable, write, keep} from './dom.js'
+import {$, el, make, attributes, style, enable, write, keep} from './dom.js'
 import {fixed, percent, likelier, isSpecial, beginsWord, label, marked} from './words.js'
-import {state, now, past, draw, update} from './store.js'
-import {nameOf} from './parts.js'
+import {ask} from './answers.js'
+import {state, now, past, languages, draw, update} from './store.js'
+import {nameOf, toBroken} from './parts.js'
+import {splitSentences, sentence} from './sentences.js'
+import {firstPin} from './address.js'
+import {unlikelyTokens} from './guess.js'
+import {glosses} from './gloss.js'
+import {drawExperiments} from './experiments.js'
 import {notes, fillNote} from './notes.js'
 import {drawLines} from './lines.js'
 
 function drawStage() {
   const {scene} = now
   $('stage').classList.toggle('busy', now.busy)
-  drawChips($('src'), scene?.src ?? [], 's', () => '')
-  drawChips($('tgt'), scene?.tgt ?? [], 't', i => `, ${probability(i)}`)
+  $('stage').classList.toggle('typing', isTyping())
+  drawChips($('src'), scene?.src ?? [], 's')
+  drawChips($('tgt'), scene?.tgt ?? [], 't')
+  if (scene) markTokens(scene)
   attributes($('tgt'), {'aria-label': `Translation: ${scene?.written.text ?? ''}`})
+  drawSentences()
+  drawExperiments()
   write($('status'), now.trouble || status())
   keep($('notes'), notes(), make('li'), fillNote)
   drawBanner()
@@ -20,33 +30,110 @@ function drawStage() {
 
 const probability = i => percent(Math.exp(now.scene.seen.token_log_probs[i]))
 
-function drawChips(box, pieces, side, moreOf) {
-  keep(box, pieces, button('chip'), (node, piece, i) => {
-    const at = side + i, isForced = side === 't' && i < now.scene.force.length
-    write(node, label(piece).replace('␣', ''))
+function isTyping() { // a sentence that has no end yet translates oddly
+  const isEnded = /[.!?]["”’')]*\s*$/.test(sentence())
+  return document.activeElement === $('text') && !isEnded
+}
+
+function newChip() {
+  const props = {type: 'button', className: 'chip'}
+  return el('button', props, el('span'), el('small'))
+}
+
+function drawChips(box, pieces, side) {
+  keep(box, pieces, newChip, (node, piece, i) => {
+    const at = side + i
+    write(node.firstChild, isSpecial(piece) ? 'end' : label(piece, 0))
     node.dataset.at = at
     node.className = 'chip'
     node.classList.toggle('end', beginsWord(pieces[i + 1]))
-    node.classList.toggle('forced', isForced)
     node.classList.toggle('special', isSpecial(piece))
     node.classList.toggle('near', state.hover === at)
     attributes(node, {'aria-pressed': state.pin === at})
-    node.title = whole(piece) + moreOf(i) + (isForced ? ', fixed' : '')
+    node.title = whole(piece)
     style(node, {'--w': 0})
   })
 }
 
 function whole(piece) {
-  if (!piece.byte) return label(piece)
+  if (isSpecial(piece)) return `${piece.text}, which ends a sentence`
+  if (!piece.byte) return label(piece, 0)
   const [n, of, character] = piece.byte
   return `byte ${n} of ${of} of ${character}`
+}
+
+// Of the translation: what is fixed, new or unlikely, and the word that was looked at most
+function markTokens(scene) {
+  const words = glosses(), unlikely = new Set(unlikelyTokens(scene))
+  const changed = new Set(changedTokens(scene))
+  for (const [i, node] of [...$('tgt').children].entries()) {
+    const isForced = i < scene.force.length
+    node.classList.toggle('forced', isForced)
+    node.classList.toggle('changed', changed.has(i))
+    node.classList.toggle('unlikely', unlikely.has(i))
+    write(node.lastChild, words[i] ?? '')
+    const share = percent(Math.exp(scene.seen.token_log_probs[i]))
+    node.title += `, ${share}${isForced ? ', fixed' : ''}`
+    if (words[i]) node.title += `; it looked at “${words[i]}” most`
+  }
+  $('gloss-note').hidden = !words.some(Boolean)
+}
+
+function changedTokens({intact, ids}) { // places of the tokens that the intact model lacks
+  let place = 0
+  return marked(intact.ids, ids).flatMap(({sign}) => {
+    if (sign === '−') return []
+    const i = place++
+    return sign === '+' ? [i] : []
+  })
+}
+
+// Several sentences: which one is shown, and the translations of all
+
+function allSentences() { // {text, translation}; the translation is '' until it is here
+  const {model, beam, alpha, off} = state, broken = toBroken(off)
+  const sentences = splitSentences(state.text)
+  if (sentences.length < 2) return []
+  return sentences.map(text => {
+    const isShown = text === now.scene?.text && !now.busy
+    const args = {model, text, beam_size: beam, alpha, prefix: [], broken}
+    const answer = isShown ? now.scene.written : ask('translate', args)
+    return {text, translation: answer?.text ?? ''}
+  })
+}
+
+function drawSentences() {
+  const sentences = allSentences(), shown = sentence(), {tgt} = languages()
+  $('sentences').hidden = !sentences.length
+  keep($('sentences'), sentences, newSentence, (node, {text, translation}, i) => {
+    const [source, target] = node.children
+    write(source, text)
+    write(target, translation)
+    target.lang = tgt
+    attributes(node, {'aria-pressed': text === shown})
+    node.onclick = () => showSentence(i)
+  })
+}
+
+const newSentence = () => el('button', {type: 'button', className: 'sentence'},
+  el('span'), el('strong'))
+
+function showSentence(nth) {
+  for (const before of past) before.force = [] // ids of another sentence's translation
+  update({nth, force: [], pin: firstPin(state.view), step: Infinity})
+}
+
+function wholeTranslation() {
+  const texts = allSentences().map(({translation}) => translation)
+  return texts.length ? texts.join(' ') : now.scene?.written.text ?? ''
 }
 
 function status() {
   if (!now.scene) return ''
   const {written: {log_prob, ms}, ids} = now.scene
-  const perToken = fixed(log_prob / ids.length)
-  return `log p ${fixed(log_prob)}, per token ${perToken} · in ${Math.round(ms)} ms`
+  const share = percent(Math.exp(log_prob / ids.length))
+  return `${share} sure of each token, on average · log p ${fixed(log_prob)} · `
+    + `in ${Math.round(ms)} ms`
 }
 
 function drawBanner() {
@@ -117,4 +204,4 @@ function listenToChips(box) {
   }
 }
 
-export {drawStage, speakSoon, listenToChips}
+export {drawStage, speakSoon, listenToChips, wholeTranslation}

@@ -2,6 +2,7 @@
 // ways to change what is wanted. Whoever wants to know of changes says so to `onUpdate`.
 const state = {
   view: 'type', model: null, text: '',
+  nth: 0,             // which sentence of the text is shown
   force: [],          // ids of the first tokens, up to one that the reader has chosen
   off: [],            // 'cross.3.1' (a head), 'cross.3' (all of a layer), 'no_scale', …
   pin: null,          // 't4': token 4 of the translation; 's2': token 2 of the source
@@ -10,6 +11,7 @@ const state = {
   beam: null, alpha: null,
   step: Infinity,     // how far the beam is drawn
   row: 0, col: 0,     // the pair whose score is computed by hand
+  present: false,     // for a whole room
 }
 const now = {
   scene: null,        // the newest translation all of whose numbers are here
@@ -19,9 +21,15 @@ const now = {
   foreign: false,     // the link was made with another model
 }
 const models = {}     // by key: what the engine says of each
-const past = []       // what was off and forced: for undo
+const past = []       // what was there before each change: for undo
 
 const model = () => models[state.model]
+
+function languages() { // codes of source and target, where the model's key names them
+  const [, src = '', tgt = ''] = /^([a-z]{2,3})-([a-z]{2,3})$/.exec(state.model) ?? []
+  return {src, tgt}
+}
+
 const pointed = () => state.hover ?? state.pin
 
 const listeners = {update: [], draw: []}
@@ -45,8 +53,10 @@ function drawSoon() {
   })
 }
 
-function change(patch) { // of what is off or forced
-  past.push({off: state.off, force: state.force})
+function change(patch) { // of what is off or forced, or of the order of words
+  const before = {off: state.off, force: state.force}
+  if ('text' in patch) before.text = state.text
+  past.push(before)
   update(patch)
 }
 
@@ -58,5 +68,5 @@ function toggle(part) {
   change({off: wasOff ? rest : [...rest, part]})
 }
 
-export {state, now, models, past, model, pointed, onUpdate, onDraw, draw, drawSoon, update,
-        change, undo, toggle}
+export {state, now, models, past, model, languages, pointed, onUpdate, onDraw, draw,
+        drawSoon, update, change, undo, toggle}

@@ -1,17 +1,18 @@
 // Break: what is switched off, and what came of it
 import {$, el, make, button, attributes, write, keep} from './dom.js'
 import {fixed, likelier, marked} from './words.js'
-import {state, now, toggle} from './store.js'
-import {OTHERS, spokenHead} from './parts.js'
+import {state, now, languages, toggle} from './store.js'
+import {STACKS, OTHERS, spokenHead, isCovered} from './parts.js'
 import {drawHeads, headsLegend, drawKinds} from './heads.js'
 
 function drawBreak() {
-  keep($('honest'), outcome(), make('div', 'dt', 'dd', 'dd'), fillOutcome)
-  keep($('surgery'), Object.keys(OTHERS), button('switch'), (node, part) => {
-    const [, name] = OTHERS[part]
+  const parts = [...Object.keys(STACKS), ...Object.keys(OTHERS)]
+  keep($('surgery'), parts, button('switch'), (node, part) => {
+    const name = STACKS[part] ?? OTHERS[part][1]
     write(node, name)
     fillSwitch(node, part, name)
   })
+  keep($('honest'), outcome(), make('div', 'dt', 'dd', 'dd'), fillOutcome)
   drawKinds($('kinds-break'))
   drawHeads($('switches'), fillHead, fillLayer)
   write($('switches-legend'), headsLegend())
@@ -24,9 +25,8 @@ function fillSwitch(node, part, name) {
 }
 
 function fillHead(node, head) {
-  const [kind, layer] = head.split('.')
   fillSwitch(node, head, spokenHead(head))
-  node.classList.toggle('covered', state.off.includes(`${kind}.${layer}`))
+  node.classList.toggle('covered', isCovered(head, state.off))
 }
 
 function fillLayer(node, part) {
@@ -35,17 +35,10 @@ function fillLayer(node, part) {
   fillSwitch(node, part, `${kind}, all heads of layer ${layer}`)
 }
 
-// Three lines, whatever came of it: name, text (or words that are marked), numbers
+// Once something is off, three lines: name, text (or words that are marked), numbers
 function outcome() {
-  const {scene} = now, isBroken = scene?.off.length > 0
-  const names = ['Old text, scored by the broken model', 'New text',
-                 'New text, scored by the intact model']
-  if (!isBroken) {
-    const text = scene?.intact.text ?? ''
-    return [[names[0], text, 'Nothing is switched off yet.'],
-            [names[1], '–', ''], [names[2], '–', '']]
-  }
-  const {intact, written, old, back} = scene, isSame = written.text === intact.text
+  if (!now.scene?.off.length) return []
+  const {intact, written, old, back} = now.scene, isSame = written.text === intact.text
   const change = `log p ${fixed(intact.log_prob)} → ${fixed(old.log_prob)}: `
     + likelier(old.log_prob - intact.log_prob)
   const inBroken = isSame ? 'Unchanged. That is normal: other heads can stand in.'
@@ -54,13 +47,14 @@ function outcome() {
     : `log p ${fixed(back.log_prob)}: `
       + `${likelier(back.log_prob - intact.log_prob)} than the old text`
   return [
-    [names[0], intact.text, change],
-    [names[1], isSame ? written.text : marked(intact.text, written.text), inBroken],
-    [names[2], written.text, inIntact]]
+    ['Old text, scored by the broken model', intact.text, change],
+    ['New text', isSame ? written.text : marked(intact.text, written.text), inBroken],
+    ['New text, scored by the intact model', written.text, inIntact]]
 }
 
 function fillOutcome(node, [name, text, verdict]) {
   const [title, body, small] = node.children
+  body.lang = languages().tgt
   write(title, name)
   write(small, verdict)
   if (typeof text === 'string') write(body, text)

@@ -94,7 +94,8 @@ function drawPair() {
   choose($('pair-head'), heads, state.head, head => update({head}))
   choose($('pair-row'), numbered(rows), row, x => update({row: Number(x)}))
   choose($('pair-col'), numbered(visible), col, x => update({col: Number(x)}))
-  drawMap($('pair-map'), row, col, (row, col) => update({row, col}))
+  const pick = (i, j) => update({row: i, col: Math.min(j, kind === 'decoder' ? i : j)})
+  drawMap($('pair-map'), row, col, pick)
   const pair = ask('pair', {...translationArgs(), kind, layer, head, row, col})
   $('sum').classList.toggle('old', !pair)
   if (!pair) return

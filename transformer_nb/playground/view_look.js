@@ -8,6 +8,7 @@ import {axisNames, drawMap} from './maps.js'
 import {drawHeads, headsLegend, drawKinds} from './heads.js'
 
 function drawLook() {
+  if (!now.scene) return
   const [kind, layer] = state.head.split('.')
   const lines = [['layer', `mean of layer ${layer}`],
                  ['head', `${nameOf(state.head)} alone`],
@@ -21,8 +22,12 @@ function drawLook() {
   write($('maps-legend'), headsLegend())
   drawHeadNote()
   const side = kind === 'encoder' ? 's' : 't'
-  const isOfRows = pointed()?.[0] === side, row = Number(pointed()?.slice(1))
-  drawMap($('map'), isOfRows ? row : undefined, undefined, row => update({pin: side + row}))
+  const isOfRows = pointed()?.[0] === side
+  const row = isOfRows ? Number(pointed().slice(1)) : undefined
+  const isByKeys = document.activeElement === $('map')
+  const col = isByKeys ? Math.min(state.col, axisNames(kind)[1].length - 1) : undefined
+  const pick = (row, col) => update({pin: side + row, col})
+  write($('map-says'), drawMap($('map'), row, col, pick) ?? '')
   drawTable(kind)
 }
 

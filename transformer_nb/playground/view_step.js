@@ -1,7 +1,7 @@
 // Step: the beam, a tree that grows to the right
 import {$, el, make, style, enable, write, keep, drawPath} from './dom.js'
 import {fixed, label} from './words.js'
-import {state, now, draw} from './store.js'
+import {state, now, languages, draw} from './store.js'
 import {toBroken} from './parts.js'
 import {ask, latest} from './answers.js'
 
@@ -9,24 +9,32 @@ const MAX_DROPPED = 8 // the likeliest of those that were dropped are shown
 let n_drawn // steps that the tree has
 
 function drawStep() {
-  const {steps, best, greedy} = beamSteps()
+  const {steps, best, greedy, isSearching} = beamSteps()
   const n = steps.length, last = Math.min(state.step, n)
   Object.assign($('step'), {max: Math.max(n, 1), value: last})
   enable($('back'), last > 1)
   enable($('forth'), last < n)
-  write($('step-name'), n ? `step ${last} of ${n}` : '')
+  write($('step-name'), n ? `step ${last} of ${n}` : isSearching ? 'searching…' : '')
+  $('tree-box').classList.toggle('old', isSearching)
   drawTree(steps.slice(0, last), best, greedy)
-  if (n_drawn !== last) $('tree-box').scrollLeft = $('tree-box').scrollWidth
+  if (n_drawn !== last) scrollTo(last, n)
   n_drawn = last
   drawEnds(best, greedy)
 }
 
 function beamSteps() { // the last known, while newer ones are computed
-  const {model, text, off, force: prefix, beam: beam_size, alpha} = state
-  if (!now.scene) return {steps: []}
+  const {model, off, force: prefix, beam: beam_size, alpha} = state
+  if (!now.scene) return {steps: [], isSearching: false}
+  const {text} = now.scene
   const args = {model, text, beam_size, alpha, prefix, broken: toBroken(off)}
   const answer = now.busy ? undefined : ask('steps', args)
-  return latest('steps', answer) ?? {steps: []}
+  return {...latest('steps', answer) ?? {steps: []}, isSearching: !answer}
+}
+
+function scrollTo(last, n) { // a whole tree is seen from its root, a growing one at its tip
+  const tip = $('steps').lastElementChild, box = $('tree-box')
+  box.scrollLeft = last === n && !n_drawn || !tip ? 0
+    : tip.offsetLeft + tip.offsetWidth - box.clientWidth
 }
 
 function drawTree(steps, best, greedy) {
@@ -68,7 +76,7 @@ function newCandidate() {
 
 function fillCandidate(node, c) {
   const [token, number, unseen] = node.children, isEnded = c.state === 'ended'
-  write(token, (isEnded ? '■ ' : '') + label({text: c.piece}))
+  write(token, (isEnded ? '■ ' : '') + label({text: c.piece}, c.ids.length - 1))
   write(number, fixed(isEnded ? c.score : c.log_prob))
   const after = c.from ? `, after “${c.from.text}”` : ''
   const best = c.isBest ? ', on the way to the best' : ''
@@ -100,6 +108,7 @@ function drawEnds(best, greedy) {
     const [title, body, small] = node.children
     write(title, name)
     write(body, end.text)
+    body.lang = languages().tgt
     write(small, `score ${fixed(end.score, 3)}${more}`)
   })
 }
@@ -110,6 +119,27 @@ function compare(greedy, best) {
   return `: ${fixed(Math.abs(gap))} ${gap < 0 ? 'above' : 'below'} the beam’s`
 }
 
+const TEMPO = 600 // ms for a step
+let playing
+function play() {
+  const stop = () => {
+    clearInterval(playing)
+    playing = undefined
+    write($('play'), 'Play')
+  }
+  if (playing) return stop()
+  const n = Number($('step').max)
+  const step = Math.min(state.step, n)
+  state.step = step === n ? 1 : step
+  playing = setInterval(() => {
+    state.step++
+    if (state.step >= n || state.view !== 'step') stop()
+    draw()
+  }, TEMPO)
+  write($('play'), 'Stop')
+  draw()
+}
+
 function listenToSteps() {
   const go = by => {
     const step = Number($('step').value) + by
@@ -118,6 +148,7 @@ function listenToSteps() {
     draw()
   }
   $('step').oninput = () => go(0)
+  $('play').onclick = play
   $('back').onclick = () => go(-1)
   $('forth').onclick = () => go(1)
 }

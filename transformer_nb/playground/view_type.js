@@ -5,14 +5,30 @@ import {now, pointed, change} from './store.js'
 
 function drawType() {
   const {scene} = now
+  write($('rivals'), closestRival(scene))
   keep($('cards'), scene?.seen.alternatives ?? [], newCard, (card, alternatives, i) => {
     const [title, list] = card.children
-    write(title.firstChild, label(scene.tgt[i]))
+    write(title.firstChild, label(scene.tgt[i], i))
     write(title.lastChild, percent(Math.exp(scene.seen.token_log_probs[i])))
     card.classList.toggle('near', pointed() === `t${i}`)
     keep(list, alternatives, newChoice, (item, choice) => fillChoice(item, choice, i))
   })
 }
+
+// Where the second choice comes nearest to the first: a place worth a click
+function closestRival(scene) {
+  if (!scene) return ''
+  const cards = scene.seen.alternatives.map(([first, second], i) =>
+    ({i, first, second, ratio: second.prob / first.prob}))
+  const isWord = ({first, second, i}) => [first, second].every(choice =>
+    /[\p{L}\p{N}]/u.test(choice.text) && i >= scene.force.length)
+  const words = cards.filter(isWord)
+  if (!words.length) return ''
+  const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
+  return `The closest race: ${quoted(first, i)} and ${quoted(second, i)}. `
+}
+
+const quoted = (choice, i) => `“${label(choice, i)}” (${percent(choice.prob)})`
 
 function newCard() {
   const title = el('h2', {}, el('span'), el('small'))
@@ -27,7 +43,7 @@ function newChoice() {
 function fillChoice(item, choice, i) {
   const node = item.firstChild, [bar, token, share] = node.children
   const {ids} = now.scene, isTaken = choice.id === ids[i]
-  write(token, label(choice))
+  write(token, label(choice, i))
   write(share, percent(choice.prob))
   style(bar, {'--p': choice.prob})
   node.classList.toggle('taken', isTaken)

@@ -13,8 +13,16 @@ function likelier(delta) {
 const isSpecial = ({text}) => /^<\/?s>$/.test(text)
 const beginsWord = piece => !piece || piece.text.startsWith(' ') || isSpecial(piece)
 
-function label({text, byte}) { // as in chapter 16: ␣ where a word begins
-  return byte ? `${byte[2]} ${byte[0]}/${byte[1]}` : text.replace(/^ /, '␣')
+// The i-th token of a sentence, by itself; -n goes on with a word
+function label({text, byte}, i = 1) {
+  if (byte) return `${byte[2]} ${byte[0]}/${byte[1]}`
+  if (/^ +$/.test(text)) return text.replaceAll(' ', '␣')
+  const goesOn = i > 0 && /^[\p{L}\p{N}]/u.test(text)
+  return goesOn ? `-${text}` : text.replace(/^ /, '')
+}
+
+function wordsOf(text) {
+  return Array.isArray(text) ? text : text.match(/ ?[\p{L}\p{N}]+| ?\S/gu) ?? []
 }
 
 // n[i][j]: how many words x from i on and y from j on have in common, in this order
@@ -30,10 +38,9 @@ function commonWords(x, y) {
   return n
 }
 
-// Words of a and b in one row: − only in a, + only in b
+// Words (or ids) of a and b in one row: − only in a, + only in b
 function marked(a, b) {
-  const words = text => text.match(/ ?[\p{L}\p{N}]+| ?\S/gu) ?? []
-  const x = words(a), y = words(b), n = commonWords(x, y), row = []
+  const x = wordsOf(a), y = wordsOf(b), n = commonWords(x, y), row = []
   let i = 0, j = 0
   while (i < x.length || j < y.length) {
     const xEnded = i === x.length, yEnded = j === y.length

@@ -1,0 +1,68 @@
+// Experiments with a name, one click each
+import {$, button, attributes, write, keep} from './dom.js'
+import {range} from './words.js'
+import {state, now, past, change, undo} from './store.js'
+import {splitSentences, sentence} from './sentences.js'
+
+const EXPERIMENTS = [
+  {name: 'Make it forget what it has written', off: 'decoder',
+   says: 'All self-attention of the decoder is off: while it writes, it sees its last '
+     + 'token and not what came before. Does it say things twice, or stop too early?'},
+  {name: 'Blindfold it', off: 'cross',
+   says: 'All cross-attention is off: it cannot see your sentence, and makes up a caption. '
+     + 'Type something else: does it notice?'},
+  {name: 'Does it need to think about the source?', off: 'encoder',
+   says: 'All self-attention of the encoder is off: no word of your sentence knows the '
+     + 'others. How much of the translation is still the same?'},
+]
+
+const isOn = ({off}) => state.off.length === 1 && state.off[0] === off
+const experimentOf = off => EXPERIMENTS.find(x => off.length === 1 && x.off === off[0])
+const isShuffled = () => past.at(-1)?.text !== undefined
+
+function drawExperiments() {
+  const buttons = [...EXPERIMENTS, {name: 'Shuffle the words'}]
+  keep($('experiments'), buttons, button('experiment'), (node, experiment) => {
+    const isPressed = experiment.off ? isOn(experiment) : isShuffled()
+    write(node, experiment.name)
+    attributes(node, {'aria-pressed': isPressed})
+    node.onclick = () => experiment.off ? switchExperiment(experiment) : shuffle()
+  })
+}
+
+function switchExperiment(experiment) {
+  change({off: isOn(experiment) ? [] : [experiment.off]})
+}
+
+function shuffle() { // a second click puts the words back
+  if (isShuffled()) return undo()
+  const old = sentence(), text = shuffled(old)
+  const sentences = splitSentences(state.text)
+  const others = sentences.map(x => x === old ? text : x)
+  const all = sentences.length < 2 ? text : others.join(' ')
+  if (all !== state.text) change({text: all, force: []})
+}
+
+function shuffled(text) { // the mark at its end stays
+  const [, inside, end] = /^(.*?)([.!?]*\s*)$/s.exec(text)
+  const words = inside.split(/\s+/).filter(Boolean)
+  for (const i of range(words.length).reverse()) {
+    const j = Math.floor(Math.random() * (i + 1))
+    const word = words[i]
+    words[i] = words[j]
+    words[j] = word
+  }
+  const result = words.join(' ') + end
+  const canChange = new Set(words).size > 1
+  return result === text && canChange ? shuffled(text) : result
+}
+
+function experimentNote() { // what has been done, and what to look for
+  const says = EXPERIMENTS.find(isOn)?.says
+  if (says) return says
+  if (!now.scene || !isShuffled()) return ''
+  return 'The words are shuffled; click again to put them back. It knows their order only '
+    + 'by the positions added to them: does it still say who does what?'
+}
+
+export {experimentOf, drawExperiments, experimentNote}

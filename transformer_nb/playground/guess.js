@@ -1,0 +1,52 @@
+// Where a translation is a guess, the page says so. The model does not know what it does
+// not know, but it gives its own tokens less probability there. The bounds were chosen on
+// sentences made for it (tests/test_guess.py).
+import {percent} from './words.js'
+import {now, model} from './store.js'
+
+const DOUBTFUL = -0.4, NONSENSE = -0.6 // nats per token
+const UNLIKELY = 0.3                   // probability of a token that is marked
+const RARE = 3                         // pieces of a word that the vocabulary hardly knows
+
+function levelOfDoubt(logProb, n) { // of all n tokens -> '', 'doubtful' or 'nonsense'
+  const mean = logProb / n
+  if (mean < NONSENSE) return 'nonsense'
+  return mean < DOUBTFUL ? 'doubtful' : ''
+}
+
+function doubt({written, ids, force, off}) { // of a scene -> a sentence, or nothing
+  const level = levelOfDoubt(written.log_prob, ids.length)
+  if (!level || off.length || force.length) return '' // a broken model is not to blame
+  const share = percent(Math.exp(written.log_prob / ids.length))
+  const start = level === 'nonsense' ? 'This is probably nonsense' : 'This is doubtful'
+  const reason = `it gave its own tokens only ${share} on average`
+  const knows = model().captions_only ? 'It has read nothing but captions of photos.' : ''
+  return `${start}: ${reason}. ${knows}${rareWords()}`.trim()
+}
+
+function rareWords() {
+  const words = wordsOf(now.scene.src).filter(word => word.n >= RARE)
+  if (!words.length) return ''
+  const texts = words.map(word => `“${word.text}”`).slice(0, 3).join(', ')
+  return ` It hardly knows ${texts}.`
+}
+
+// Tokens -> words {text, first, n}: the place of the first token, and how many there are
+function wordsOf(tokens) {
+  const words = []
+  tokens.forEach(({text}, i) => {
+    const isLetter = /^ ?[\p{L}\p{N}]/u.test(text), last = words.at(-1)
+    const goesOn = isLetter && !text.startsWith(' ') && last?.isLetter
+    if (goesOn) Object.assign(last, {text: last.text + text, n: last.n + 1})
+    else words.push({text: text.trim(), first: i, n: 1, isLetter})
+  })
+  return words
+}
+
+function unlikelyTokens({seen, off}) { // their places in the translation
+  if (off.length) return []
+  const places = [...seen.token_log_probs.keys()]
+  return places.filter(i => Math.exp(seen.token_log_probs[i]) < UNLIKELY)
+}
+
+export {levelOfDoubt, doubt, wordsOf, unlikelyTokens}

@@ -1,0 +1,55 @@
+// What can be taken away: the translation, and a link to all that is on the page; and the
+// page for a whole room
+import {$, attributes, write} from './dom.js'
+import {state, update, model} from './store.js'
+import {firstPin} from './address.js'
+import {wholeTranslation} from './stage.js'
+
+const A_MOMENT = 2000 // ms
+
+async function copy(text) { // -> did it work?
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch { return copyBySelection(text) }
+}
+
+function copyBySelection(text) { // where the clipboard is closed to pages
+  const field = document.createElement('textarea'), focused = document.activeElement
+  field.value = text
+  document.body.append(field)
+  field.select()
+  const isCopied = document.execCommand('copy')
+  field.remove()
+  focused?.focus()
+  return isCopied
+}
+
+function copies(button, textOf) {
+  const name = button.textContent
+  button.onclick = async () => {
+    const isCopied = await copy(textOf())
+    write(button, isCopied ? 'Copied' : 'Could not copy')
+    setTimeout(() => write(button, name), A_MOMENT)
+  }
+}
+
+function drawPresent() {
+  document.body.classList.toggle('present', state.present)
+  attributes($('present'), {'aria-pressed': state.present})
+}
+
+function goThroughExamples(by) { // a clicker sends Page Up and Page Down
+  const texts = (model().examples ?? []).map(example => example.text)
+  const text = texts[texts.indexOf(state.text) + by]
+  if (text) update({text, nth: 0, off: [], force: [], pin: firstPin(state.view)})
+}
+
+function listenToSharing() {
+  $('copy-link').hidden = location.protocol === 'about:' // a frame has no address
+  copies($('copy-link'), () => location.href)
+  copies($('copy-text'), wholeTranslation)
+  $('present').onclick = () => update({present: !state.present})
+}
+
+export {drawPresent, goThroughExamples, listenToSharing}
