@@ -8,7 +8,7 @@ import math, re
 from pathlib import Path
 import pytest
 import torch
-from transformer_nb.checkpoint import save_model
+from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import mini_corpus
 from transformer_nb.export import export_page
@@ -219,7 +219,7 @@ def test_notes(new_page):
     for text, note in notes.items():
         type_text(page, text)
         wait(page, "document.getElementById('notes').innerText.includes(arg)", note)
-    type_text(page, 'A man in a café.')
+    type_text(page, 'A man is riding a bike.')
     wait(page, "document.getElementById('notes').innerText == ''")
 
 def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,000 characters
@@ -660,6 +660,268 @@ def test_two_models_in_one_page(new_page, own_model, tmp_path):
     page.reload()
     when_ready(page)
     assert page.input_value('#model') == key
+
+# The first visit
+
+FIRST = 'Two children are playing in the snow with a small dog.'
+FIRST_DE = 'Zwei Kinder spielen mit einem kleinen Hund im Schnee.'
+TWICE = FIRST_DE[:-1] + ' mit einem kleinen Hund im Schnee.'
+
+def test_a_first_visit_has_one_thing_to_try(new_page):
+    page = new_page()
+    assert page.input_value('#text') == FIRST and translation(page) == FIRST_DE
+    assert 'Describe a picture in English' in page.inner_text('#promise')
+    [note] = texts(page, '#notes li')
+    page.click('#notes button')
+    settle(page)
+    assert translation(page) == TWICE and note.startswith('Try: Make it forget')
+    new = texts(page, '#tgt .changed > span')
+    assert new == ['mit', 'einem', 'kleinen', 'Hund', 'im', 'Schnee']
+    pressed = page.inner_text('.experiment[aria-pressed=true]')
+    assert pressed == 'Make it forget what it has written'
+    assert 'sees its last token' in page.inner_text('#notes')
+    page.click('.experiment[aria-pressed=true]')
+    settle(page)
+    assert translation(page) == FIRST_DE and page.locator('#tgt .changed').count() == 0
+
+def test_experiments_have_names(new_page):
+    page = new_page()
+    page.click('text=Blindfold it')
+    settle(page)
+    blind = translation(page)
+    assert 'off=c&' in page.url and not texts(page, '#tgt small:not(:empty)')
+    type_text(page, 'A cat is sleeping on a bed.')
+    assert translation(page) == blind # whatever is typed
+    page.click('text=Does it need to think')
+    settle(page)
+    assert translation(page) == 'Eine Katze schläft auf einem Bett.'
+    assert page.evaluate('state.off') == ['encoder']
+
+def test_every_example_keeps_its_promise(new_page):
+    "What the note says of it is what comes out"
+    page = new_page()
+    for example in page.evaluate('model().examples'):
+        type_text(page, example['text'])
+        before = translation(page)
+        assert 'probably' not in page.inner_text('#notes')
+        page.click('#notes button')
+        wait(page, 'now.scene.off.length == 1')
+        then = re.match(r'(?:hoch|und hält eine Kamera|tritt|ein Hund|ein Katze|in das|'
+                        r'hält den Hund|macht|Ein)\b', example['then'])
+        assert translation(page) != before
+        if then: assert then[0].lower() in translation(page).lower()
+        page.click('#reset')
+        settle(page)
+
+def test_words_are_shuffled_and_put_back(new_page):
+    page = new_page('#type')
+    page.click('text=Shuffle the words')
+    wait(page, 'state.text != arg', BOY)
+    shuffled = page.input_value('#text')
+    words, shuffled_words = BOY[:-1].split(), shuffled[:-1].split()
+    assert sorted(shuffled_words) == sorted(words) and shuffled.endswith('.')
+    assert shuffled_words != words and 'shuffled' in page.inner_text('#notes')
+    page.click('text=Shuffle the words')
+    wait(page, 'now.scene.text == arg', BOY)
+    page.click('text=Shuffle the words')
+    type_text(page, 'A cat.')
+    undo = page.locator('#undo') # would bring an older text back
+    assert undo.get_attribute('aria-disabled') == 'true'
+
+def test_under_each_token_stands_what_it_looked_at(new_page, torch_model):
+    page = new_page()
+    words = texts(page, '#tgt .chip > small')
+    assert words == ['Two', 'children', 'playing', 'with', 'small', 'small', 'dog', 'in',
+                     'snow', '', '']
+    ids = ids_of(page)
+    with torch.no_grad():
+        maps = attention_weights(torch_model.model, *inputs(torch_model, FIRST, ids))
+    src = [torch_model.tokenizer.decode([i]).strip()
+           for i in torch_model.tokenizer.encode(FIRST)] + ['']
+    cross = maps['cross'][2, 0].mean(0) # of layer 3
+    most = [src[i] for i in cross.argmax(-1)]
+    assert words[:-2] == most[:-2]
+
+# Sentences
+
+def test_two_sentences_are_translated_one_by_one(new_page):
+    page = new_page('#type')
+    type_text(page, 'A man is riding a bike. Two dogs are playing in the snow.')
+    wait(page, "document.querySelectorAll('.sentence strong:not(:empty)').length == 2")
+    assert texts(page, '.sentence strong') == ['Ein Mann fährt Fahrrad.',
+                                               'Zwei Hunde spielen im Schnee.']
+    page.click('.sentence:nth-child(2)')
+    settle(page)
+    wait(page, "now.scene.text == 'Two dogs are playing in the snow.'")
+    assert translation(page) == 'Zwei Hunde spielen im Schnee.' and 'n=1' in page.url
+    whole = page.evaluate('modules.stage.wholeTranslation()')
+    assert whole == 'Ein Mann fährt Fahrrad. Zwei Hunde spielen im Schnee.'
+
+@pytest.mark.parametrize('text, sentences', [
+    ('A man. Two dogs!  "Yes?" A cat', ['A man.', 'Two dogs!', '"Yes?"', 'A cat']),
+    ('A dog\nA cat\n\n', ['A dog', 'A cat']),
+    ('Mr. Smith and Dr. B. Jones wait.', ['Mr. Smith and Dr. B. Jones wait.']),
+    ('It is 3.5 m high, no. 7. Bus', ['It is 3.5 m high, no. 7. Bus']),
+    ('a dog. a cat', ['a dog. a cat'])], ids=range(5))
+def test_where_a_sentence_ends(new_page, text, sentences):
+    page = new_page('#type')
+    split = 'text => modules.sentences.splitSentences(text)'
+    assert page.evaluate(split, text) == sentences
+
+# An honest domain
+
+def test_a_guess_is_called_one(new_page):
+    page = new_page('#type')
+    type_text(page, 'The president gave a speech about the economy.')
+    note = page.inner_text('#notes')
+    assert 'probably nonsense' in note and '“president”' in note
+    assert page.locator('#tgt .unlikely').count() > 0
+    page.click('text=Blindfold it') # from here on it is not the sentence's fault
+    settle(page)
+    assert 'nonsense' not in page.inner_text('#notes')
+
+# The tour, and what can be taken away
+
+def test_the_tour_says_what_is_there(new_page):
+    page = new_page('#looked')
+    wait(page, 'now.scene')
+    before = page.url
+    page.focus('#start-tour')
+    page.keyboard.press('Enter')
+    seen = []
+    for i in range(7):
+        wait(page, "document.getElementById('tour-title').innerText == arg",
+             f'Tour, {i + 1} of 7')
+        settle(page)
+        seen.append((page.evaluate('state.view'), translation(page)))
+        assert page.locator('.pointed').count() == 1
+        if i < 6: page.keyboard.press('Enter') # the focus is on Next
+    assert [view for view, _ in seen] == ['type', 'looked'] + ['type'] * 4 + ['step']
+    assert [text for _, text in seen[:4]] == [
+        FIRST_DE, FIRST_DE, 'Ein Mädchen zeigt dem Hund einen Ball.', TWICE]
+    assert seen[5][1] == FIRST_DE and seen[4][1].startswith('Ein Mann')
+    page.keyboard.press('Escape')
+    assert page.locator('#tour').is_hidden() and page.url == before
+    assert page.evaluate('document.activeElement.id') == 'start-tour'
+
+def test_the_tour_goes_back_and_ends(new_page):
+    page = new_page('#type')
+    page.click('#start-tour')
+    page.click('#tour-next')
+    page.click('#tour-back')
+    assert page.inner_text('#tour-title') == 'Tour, 1 of 7'
+    page.click('#tour-end')
+    settle(page)
+    assert page.locator('#tour, .pointed').first.is_hidden()
+    assert page.input_value('#text') == BOY
+
+def test_link_and_translation_are_copied(new_page):
+    page = new_page('#type', permissions=['clipboard-read', 'clipboard-write'])
+    pasted = 'navigator.clipboard.readText()'
+    page.click('#copy-text')
+    wait(page, "document.getElementById('copy-text').innerText == 'Copied'")
+    assert page.evaluate(pasted) == BOY_DE
+    page.click('#copy-link')
+    wait(page, "document.getElementById('copy-link').innerText == 'Copied'")
+    assert page.evaluate(pasted) == page.url
+
+def test_presenting(new_page):
+    page = new_page()
+    size = "parseFloat(getComputedStyle(document.querySelector('#tgt')).fontSize)"
+    before = page.evaluate(size)
+    page.click('#present')
+    assert page.evaluate(size) > 1.3 * before and 'p=1' in page.url
+    assert page.locator('footer').is_hidden()
+    page.keyboard.press('PageDown')
+    wait(page, 'now.scene.text == arg', BOY)
+    page.keyboard.press('Escape')
+    assert page.locator('footer').is_visible() and 'p=1' not in page.url
+
+def test_it_leads_to_the_book_where_there_is_one(new_page, tmp_path):
+    page = new_page('#type')
+    assert page.locator('a[href]').count() == 0 # a page by itself has no book
+    export_page([str(MODEL)], tmp_path/'page.html', book='./')
+    page = new_page('#looked', (tmp_path/'page.html').as_uri())
+    assert page.locator('#to-book').get_attribute('href') == './index.html'
+    links = page.eval_on_selector_all('a[data-chapter]', 'all => all.map(a => a.href)')
+    chapters = {link.rpartition('/')[2].removesuffix('.html') for link in links}
+    assert chapters and all((ROOT/f'nbs/{name}.ipynb').exists() for name in chapters)
+
+def test_it_has_the_theme_of_the_site(new_page):
+    script = "localStorage.setItem('mode', 'dark')"
+    page = new_page('#type', script=script, color_scheme='light')
+    color = 'getComputedStyle(document.body).backgroundColor'
+    assert page.evaluate(color) == 'rgb(18, 18, 18)'
+
+# Maps
+
+def test_arrow_keys_in_a_map(new_page):
+    page = new_page('#looked?pin=1')
+    page.focus('#map')
+    page.keyboard.press('ArrowDown')
+    page.keyboard.press('ArrowRight')
+    assert page.evaluate('[state.pin, state.col]') == ['t2', 1]
+    assert page.inner_text('#map-says').startswith('hebt → boy: ')
+
+def test_names_beside_a_map_do_not_touch(new_page):
+    page = new_page(f'#looked?t={LONG}')
+    wait(page, 'now.scene')
+    heights = page.eval_on_selector_all('#map .rows span', '''all => all.map(node => {
+        const range = document.createRange()
+        range.selectNodeContents(node)
+        const {top, bottom} = range.getBoundingClientRect()
+        return [top, bottom]
+    })''')
+    assert len(heights) > 30
+    assert all(a[1] <= b[0] + .5 for a, b in zip(heights, heights[1:]))
+
+def test_empty_and_long_are_said_where_one_looks(new_page):
+    page = new_page('#looked?t=')
+    assert 'Type a sentence' in page.inner_text('#nothing')
+    assert page.locator('#maps').is_hidden()
+    type_text(page, 'A dog and ' * 40)
+    assert 'no maps here' in page.inner_text('#nothing')
+
+def test_german_is_marked_as_german(new_page):
+    page = new_page('#looked?off=c4.4')
+    places = {'type': '#cards', 'step': '#steps', 'break': '#honest dd'}
+    for view, where in places.items():
+        go_to(page, view)
+        wait(page, '!queue.wanted.length')
+        assert page.locator(where).first.get_attribute('lang') == 'de', view
+    go_to(page, 'looked')
+    assert page.get_attribute('#map .rows', 'lang') == 'de'
+    assert page.get_attribute('#map .cols', 'lang') == 'en'
+
+def test_half_a_word_is_waited_for(new_page):
+    page = new_page('#type?t=')
+    page.locator('#text').press_sequentially('A dog', delay=5)
+    page.wait_for_timeout(200)
+    assert page.evaluate('state.text') in ('', 'A ')
+    page.locator('#text').press_sequentially(' ', delay=5)
+    wait(page, "state.text == 'A dog '")
+
+def test_the_beam_plays(new_page):
+    page = new_page('#step')
+    page.wait_for_selector('#steps > li')
+    assert page.evaluate("document.getElementById('tree-box').scrollLeft") == 0
+    n = page.locator('#steps > li').count()
+    page.click('#play')
+    assert page.locator('#steps > li').count() < n
+    wait(page, "document.querySelectorAll('#steps > li').length == arg", n)
+    wait(page, "document.getElementById('play').innerText == 'Play'")
+
+def test_the_search_is_the_models_own(new_page, own_model, tmp_path):
+    folder, (model, tokenizer) = tmp_path/'mine', load_model(own_model)
+    save_model(folder, model, tokenizer, search=dict(beam_size=5, alpha=1.8, max_extra=50))
+    export_page([str(folder)], tmp_path/'page.html')
+    page = new_page('#step?t=a+dog', (tmp_path/'page.html').as_uri())
+    assert page.evaluate('[state.beam, state.alpha]') == [5, 1.8]
+    assert texts(page, '#beam option') == ['1', '2', '4', '5', '8']
+    assert texts(page, '#alpha option') == ['0', '0.6', '1', '1.8']
+    own = page.evaluate("tnb.translate('a dog sees a cat .')")
+    [[best]] = Translator(folder, torch.device('cpu')).search(['a dog sees a cat .'])
+    assert own['score'] == pytest.approx(best.score, abs=1e-3)
 
 # The engine's side
 

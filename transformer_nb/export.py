@@ -306,9 +306,10 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
              )->str:                          # the page
     _make_distinct([header for header, _ in models])
     style, script, engine = _read('style.css'), _join('page'), _join('worker')
+    link = '' if book is None else f'<link rel="contents" href="{escape(book)}">'
     blocks = dict(csp=_policy(style, [engine, script]),
                   style=f'<style>{style}</style>',
-                  book='' if book is None else f'<link rel="contents" href="{escape(book)}">',
+                  book=link,
                   models=''.join(_model_blocks(*model) for model in models),
                   engine=f'<script type="text/plain" id="engine">{engine}</script>',
                   page=f'<script>{script}</script>')
