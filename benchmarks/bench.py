@@ -36,7 +36,7 @@ from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.distributed import process_group, rank, world_size
 from transformer_nb.export import tnb_export
 from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
-                                 by_onednn, keep_freed_memory, plain)
+                                 by_onednn, exchange, keep_freed_memory, plain)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.text import BPETokenizer
@@ -154,13 +154,6 @@ def training(n, size, round, **options): # in every round the arrangements take 
         row['parameters'] = parameters
     return rows
 
-def exchanged(model, old, new):
-    "A copy in which the layers of one class are of another"
-    model = deepcopy(model)
-    for m in model.modules():
-        if type(m) is old: m.__class__ = new
-    return model
-
 def by_other_library(model):
     "Large products by MKL where ours takes oneDNN, and the other way round"
     step = stepper(model)
@@ -178,7 +171,7 @@ def variants(n, size, round, **options): # in every round all take turns
     one_operation = partial(other_adam, foreach=True)
     systems = {
         'ours': stepper(copy()),
-        'nn.Dropout': stepper(exchanged(ours, FastDropout, nn.Dropout)),
+        'nn.Dropout': stepper(exchange(copy(), {FastDropout: nn.Dropout})),
         'plain layers': stepper(plain(copy())),
         f'products by {library}': by_other_library(copy()),
         'Adam, one parameter at a time': stepper(copy(), one_parameter),

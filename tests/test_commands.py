@@ -1,5 +1,6 @@
 "The commands, run as a user runs them: what they write, and how they refuse bad input."
-import base64, errno, gzip, json, math, multiprocessing, os, random, re, select, shlex
+import base64, errno, gzip, importlib.util, json, math, multiprocessing, os, random, re
+import select, shlex
 import shutil, subprocess, sys
 from dataclasses import fields
 from functools import cache
@@ -644,6 +645,19 @@ def test_export_refuses_what_ctranslate2_cannot(tmp_path):
     save_model(tmp_path/'odd', Transformer(TransformerConfig.tiny(260, d_k=8)), bpe)
     done = call(tnb_export, tmp_path/'odd', tmp_path/'ct2')
     refuses(done, 'd_k = d_v = d_model / n_heads', '8')
+
+def test_rotary_positions_are_trained_searched_and_not_exported(texts, tmp_path):
+    done = train(texts, tmp_path/'model', '--positions', 'rotary')
+    assert done.returncode == 0, done.stderr.decode()
+    model, _ = load_model(tmp_path/'model')
+    assert model.config.positions == 'rotary' and model.src_positions.table is None
+    done = call(tnb_translate, tmp_path/'model', stdin='Ein Haus.\nDas Kind.\n'.encode())
+    assert done.returncode == 0 and done.stdout.count(b'\n') == 2
+    refuses(call(tnb_export, tmp_path/'model', tmp_path/'page.html'),
+            "positions is 'rotary', which the page cannot do")
+    if importlib.util.find_spec('ctranslate2'):
+        refuses(call(tnb_export, tmp_path/'model', tmp_path/'ct2'),
+                "positions is 'rotary', which our export to CTranslate2 cannot do")
 
 def test_export_writes_a_page(model, texts, tmp_path):
     page = tmp_path/'new'/'page.html'

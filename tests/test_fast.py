@@ -13,14 +13,16 @@ from torch.testing import assert_close
 from transformer_nb.checkpoint import load_model
 from transformer_nb.core import PAD, set_seed
 from transformer_nb.decoding import search
-from transformer_nb.fast import HAS_ONEDNN, FastLinear, accelerate, linear_map, plain
+from transformer_nb.fast import (HAS_ONEDNN, FastLinear, FusedAttention, accelerate,
+                                 exchange, linear_map, plain)
 from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.multihead import MultiHeadAttention
 
 forced = mock.patch('transformer_nb.fast.USE_ONEDNN', HAS_ONEDNN)
 MODEL = Path(__file__).parent.parent/'nbs/models/multi30k-en-de'
 CAPTIONS = ['A man is riding a bicycle down the street.', 'Two dogs are playing.',
             'A young girl in a red dress is sitting on a bench next to her mother.']
-OPTIONS = dict(norm=('post', 'pre'), positions=('sinusoidal', 'learned'),
+OPTIONS = dict(norm=('post', 'pre'), positions=('sinusoidal', 'learned', 'rotary'),
                tie_embeddings=(True, False), d_v=(None, 3))
 OPTION_SETS = [dict(zip(OPTIONS, values)) for values in product(*OPTIONS.values())]
 
@@ -70,6 +72,13 @@ def test_layers_of_a_subclass_are_left_alone():
     model = nn.Sequential(Special(4, 4), nn.Linear(4, 4))
     assert types(accelerate(model))[1:] == [Special, FastLinear]
     assert types(plain(model))[1:] == [Special, nn.Linear]
+
+def test_exchange_changes_one_class():
+    model = accelerate(model_of(positions='rotary'))
+    before = types(model)
+    other = exchange(deepcopy(model), {FusedAttention: MultiHeadAttention})
+    pairs = {(a, b) for a, b in zip(before, types(other)) if a is not b}
+    assert pairs == {(FusedAttention, MultiHeadAttention)} and types(model) == before
 
 @settings(max_examples=25, deadline=None)
 @given(shape=st.lists(st.integers(0, 5), max_size=3), n=st.sampled_from([1, 7, 512]),

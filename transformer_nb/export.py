@@ -96,6 +96,7 @@ def _export_ctranslate2(model_folder:str|Path,
     model, tokenizer = load_model(model_folder)
     c = model.config
     _check_heads(c)
+    _check_positions(c, 'our export to CTranslate2')
     check_output_folder(out, can_resume=False)
     depth = c.n_encoder_layers, c.n_decoder_layers
     spec = TransformerSpec.from_config(depth, c.n_heads, pre_norm=c.norm == 'pre')
@@ -137,6 +138,11 @@ def _check_heads(c:TransformerConfig):
     if not c.d_k == c.d_v == d_head:
         raise InputError(f'CTranslate2 wants d_k = d_v = d_model / n_heads; here they are '
                          f'{c.d_k}, {c.d_v} and {d_head:g}')
+
+def _check_positions(c:TransformerConfig, engine:str): # that would have to turn them
+    if c.positions == 'rotary':
+        raise InputError(f"positions is 'rotary', which {engine} cannot do; "
+                         'tnb_translate can')
 
 # %% ../nbs/15b_export.ipynb #e15page1
 _CODE_POINTS = [*range(0xd800), *range(0xe000, 0x110000)] # all but the surrogates
@@ -258,6 +264,7 @@ def _join(*names:str)->str: # modules -> one script, with all that they import
 # %% ../nbs/15b_export.ipynb #e15page7
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = load_model(folder)
+    _check_positions(model.config, 'the page')
     shapes, weights = _half_precision(model)
     checksum = hashlib.sha256(weights).hexdigest()[:16]
     notes = _notes(checksum)

@@ -28,7 +28,7 @@ from ..decoding import search
 from ..distributed import read_results, run_in_processes, write_results
 from ..embedding import Embedding
 from ..evaluation import score
-from ..fast import accelerate
+from ..fast import accelerate, exchange
 from .layer_types import holm
 from ..model import Transformer, TransformerConfig
 from ..multihead import MultiHeadAttention
@@ -326,10 +326,7 @@ def ablate(model:nn.Module, # changed in place
            part:str,        # '√d_model', '1/√d_k', or '' for none
           )->nn.Module:     # the same model
     "Leave a part out, in every layer that has it; parameters and their names stay"
-    classes = _ABLATED[part]
-    for module in model.modules():
-        module.__class__ = classes.get(type(module), type(module))
-    return model
+    return exchange(model, _ABLATED[part])
 
 # %% ../../nbs/18_variations.ipynb #7a4e0458
 def _lr_of(changes:dict,
