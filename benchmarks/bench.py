@@ -325,7 +325,7 @@ def our_translator(folder, threads=None, early=False):
     if not early: return best
     ours.options['n_best'] = 4
     def stop(beams, n): # once as many hypotheses have ended as there are beams
-        return (beams.best_scores > -torch.inf).all(1) | (beams.limits == n)
+        return (beams.best.scores > -torch.inf).all(1) | (beams.limits == n)
     return mock.patch.object(Beams, 'done', stop)(best)
 
 def start_worker(folder, threads): # of several processes, each with its own translator

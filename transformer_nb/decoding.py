@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['SEARCH_TOKENS', 'Hypothesis', 'length_penalty', 'power_penalty', 'SearchConfig', 'output_limits', 'Cache',
-           'next_logits', 'top_tokens', 'LiveBeams', 'Beams', 'row_compactor', 'beam_search', 'greedy', 'search',
-           'draw_tokens', 'sample', 'alignment']
+           'next_logits', 'top_tokens', 'LiveBeams', 'best_continuations', 'BestBeams', 'Beams', 'row_compactor',
+           'beam_search', 'greedy', 'search', 'draw_tokens', 'sample', 'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 import torch
 from fastcore.basics import patch
@@ -79,11 +80,11 @@ def _to_hypotheses(scores:Tensor,            # (b, n)
                   )->list[list[Hypothesis]]: # per sentence, except those with score -inf
     lengths = (~log_probs.isnan()).sum(-1)   # (b, n)
     columns = [x.tolist() for x in (scores, ids, log_probs, lengths)]
-    found = []
+    results = []
     for sentence in zip(*columns):
         hypotheses = [_to_hypothesis(*parts) for parts in zip(*sentence)]
-        found.append([h for h in hypotheses if h.score > -torch.inf])
-    return found
+        results.append([h for h in hypotheses if h.score > -torch.inf])
+    return results
 
 # %% ../nbs/13_decoding.ipynb #e13cache
 class Cache:
@@ -153,95 +154,106 @@ def top_tokens(logits:Tensor,          # (..., v)
 # %% ../nbs/13_decoding.ipynb #e13live1
 class LiveBeams:
     "The k live hypotheses of every sentence of a batch"
-    def __init__(self, limits:Tensor,     # maximum tokens per output (b,)
-                 longest_penalty:Tensor,  # length penalty at that limit (b,)
-                 beam_size:int,           # k
-                 min_len:int=0):          # minimum tokens per output, `</s>` not counted
+    def __init__(self, limits:Tensor, # maximum tokens per output (b,)
+                 beam_size:int,       # k
+                 dtype:torch.dtype=torch.float32): # of their scores
         b, k, t = len(limits), beam_size, int(limits.max())
-        self.limits, self.longest_penalty = limits, longest_penalty
-        self.min_len = min_len
-        # the sentence, by its place in the batch, that each row belongs to (b,)
-        self.sentence = torch.arange(b, device=limits.device)
-        self.scores = longest_penalty.new_full((b, k), -torch.inf) # -inf: an empty place
-        self.scores[:, 0] = 0. # at first one per sentence, without tokens, of probability 1
         self.ids = limits.new_full((b, k, t), EOS)
-        self.log_probs = self.scores.new_full((b, k, t), torch.nan) # of each token
+        self.log_probs = limits.new_full((b, k, t), torch.nan, dtype=dtype) # of each token
+        self.scores = self.log_probs.new_full((b, k), -torch.inf) # -inf: an empty place
+        self.scores[:, 0] = 0. # at first one per sentence, without tokens, of probability 1
         self.ancestors = limits.new_zeros((b, k, t, k), dtype=torch.bool)
 
-    def extend(self, logits:Tensor, # of each live hypothesis (b, k, v); overwritten
+    def ancestor_mask(self, n:int    # positions stored so far; one more is about to be
+                     )->Tensor|None: # (b, 1, k, (n+1)·k); None: a beam of one sees all
+        "A hypothesis sees the positions of its own ancestors, and itself"
+        k = self.scores.shape[1]
+        if k == 1: return None
+        self.ancestors[:, :, n] = torch.eye(k, device=self.ancestors.device)
+        return self.ancestors[:, :, :n+1].flatten(2)[:, None]
+
+    def extend(self, parent:Tensor, # number of the hypothesis that each continues (b, k)
+               token:Tensor,        # the new token of each (b, k)
+               log_prob:Tensor,     # its log-probability (b, k)
                n:int):              # length of the new hypotheses
-        "Replace the live hypotheses by their k best continuations, by log-probability"
-        b, k, v = logits.shape
-        too_short = n <= self.min_len # to end here
-        width = min(k + 1 if too_short else k, v)
-        top, tokens = top_tokens(logits, width)                  # (b, k, width)
-        best, best_token = top[..., :1], tokens[..., :1]         # (b, k, 1)
-        probs = torch.softmax(logits, -1, out=logits)            # in place: it is large
-        best_log_prob = probs.gather(-1, best_token).log()       # (b, k, 1)
-        log_probs = best_log_prob + (top - best)                 # (b, k, width)
-        if too_short: log_probs = log_probs.masked_fill(tokens == EOS, -torch.inf)
-        totals = self.scores[..., None] + log_probs              # (b, k, width)
-        self.scores, choice = totals.flatten(1).topk(k)          # (b, k)
-        rows = torch.arange(b, device=choice.device)[:, None]
-        parent = choice // width
+        rows = torch.arange(len(parent), device=parent.device)[:, None]
+        self.scores = self.scores.gather(1, parent) + log_prob
         self.ids = self.ids[rows, parent]
         self.log_probs = self.log_probs[rows, parent]
         self.ancestors = self.ancestors[rows, parent]
-        self.ids[:, :, n-1] = tokens.flatten(1).gather(1, choice)
-        self.log_probs[:, :, n-1] = log_probs.flatten(1).gather(1, choice)
+        self.ids[:, :, n-1] = token
+        self.log_probs[:, :, n-1] = log_prob
 
 # %% ../nbs/13_decoding.ipynb #e13ances
-@patch
-def ancestor_mask(self:LiveBeams,
-                  n:int          # positions stored so far; one more is about to be
-                 )->Tensor|None: # (b, 1, k, (n+1)·k); None: a beam of one sees all
-    "A hypothesis sees the positions of its own ancestors, and itself"
-    k = self.scores.shape[1]
-    if k == 1: return None
-    self.ancestors[:, :, n] = torch.eye(k, device=self.ancestors.device)
-    return self.ancestors[:, :, :n+1].flatten(2)[:, None]
+def best_continuations(scores:Tensor,       # log-probabilities of hypotheses (b, k)
+                       logits:Tensor,       # of their next tokens (b, k, v); overwritten
+                       may_end:bool=True,   # else `</s>` counts as impossible
+                      )->tuple[Tensor,...]: # parents, tokens, log-probabilities (b, k)
+    "The k likeliest continuations of each sentence, by one token"
+    k, v = logits.shape[1:]
+    width = min(k if may_end else k + 1, v)
+    top, tokens = top_tokens(logits, width)                # (b, k, width)
+    best, best_token = top[..., :1], tokens[..., :1]       # (b, k, 1)
+    probs = torch.softmax(logits, -1, out=logits)          # in place: it is large
+    best_log_prob = probs.gather(-1, best_token).log()     # (b, k, 1)
+    log_probs = best_log_prob + (top - best)               # (b, k, width)
+    if not may_end: log_probs = log_probs.masked_fill(tokens == EOS, -torch.inf)
+    totals = scores[..., None] + log_probs                 # (b, k, width)
+    choice = totals.flatten(1).topk(k).indices             # (b, k)
+    token, log_prob = (x.flatten(1).gather(1, choice) for x in (tokens, log_probs))
+    return choice // width, token, log_prob
 
 # %% ../nbs/13_decoding.ipynb #e13beam1
-class Beams(LiveBeams):
-    "The live hypotheses of a batch, and the best of those that have ended"
-    def __init__(self, limits:Tensor, longest_penalty:Tensor, beam_size:int, # see above
-                 n_best:int,     # hypotheses to return
-                 min_len:int=0): # see above
-        super().__init__(limits, longest_penalty, beam_size, min_len)
-        self.best_scores = self.scores.new_full((len(limits), n_best), -torch.inf)
-        self.best_ids = self.ids[:, :n_best].clone()
-        self.best_log_probs = self.log_probs[:, :n_best].clone()
+class BestBeams:
+    "The n best hypotheses that have ended, of every sentence of a batch"
+    def __init__(self, live:LiveBeams, n_best:int):
+        self.ids = live.ids[:, :n_best].clone()                        # (b, n, t)
+        self.log_probs = live.log_probs[:, :n_best].clone()            # (b, n, t)
+        self.scores = torch.full_like(live.scores[:, :n_best], -torch.inf)
 
-    def store_finished(self, n:int,     # length of the new hypotheses
-                       penalty:Tensor): # length penalty at that length
-        "Set aside those that end with `</s>`; of all that have ended, keep the best"
-        ended = self.ids[:, :, n-1] == EOS                   # (b, k)
+    def take(self, live:LiveBeams,
+             n:int,           # length of the live hypotheses
+             penalty:Tensor): # length penalty at that length
+        "Take over those that end with `</s>`, and keep the best"
+        ended = live.ids[:, :, n-1] == EOS                             # (b, k)
         if not ended.any(): return
-        new_scores = (self.scores / penalty).masked_fill(~ended, -torch.inf)
-        self.scores = self.scores.masked_fill(ended, -torch.inf)
-        n_best = self.best_scores.shape[1]
-        rivals = torch.cat([self.best_scores, new_scores], 1) # (b, n_best + k)
-        self.best_scores, which = rivals.topk(n_best)
+        new_scores = (live.scores / penalty).masked_fill(~ended, -torch.inf)
+        live.scores = live.scores.masked_fill(ended, -torch.inf)
+        rivals = torch.cat([self.scores, new_scores], 1)               # (b, n + k)
+        self.scores, which = rivals.topk(self.scores.shape[1])
         rows = torch.arange(len(which), device=which.device)[:, None]
-        self.best_ids = torch.cat([self.best_ids, self.ids], 1)[rows, which]
-        all_log_probs = torch.cat([self.best_log_probs, self.log_probs], 1)
-        self.best_log_probs = all_log_probs[rows, which]
+        self.ids = torch.cat([self.ids, live.ids], 1)[rows, which]
+        log_probs = torch.cat([self.log_probs, live.log_probs], 1)
+        self.log_probs = log_probs[rows, which]
+
+# %% ../nbs/13_decoding.ipynb #e13beam2
+class Beams:
+    "The hypotheses of a batch of sentences: the live ones, and the best that have ended"
+    def __init__(self, limits:Tensor,    # maximum tokens per output (b,)
+                 longest_penalty:Tensor, # length penalty at that limit (b,)
+                 beam_size:int,          # k
+                 n_best:int):            # hypotheses to return
+        self.limits, self.longest_penalty = limits, longest_penalty
+        self.live = LiveBeams(limits, beam_size, longest_penalty.dtype)
+        self.best = BestBeams(self.live, n_best)
+        # the sentence, by its place in the batch, that each row belongs to (b,)
+        self.sentence = torch.arange(len(limits), device=limits.device)
 
     def done(self, n:int # length of the live hypotheses
             )->Tensor:   # True where no live hypothesis can enter the best any more (b,)
-        bound = self.scores.amax(1) / self.longest_penalty
-        return (self.best_scores[:, -1] >= bound) | (self.limits == n)
+        bound = self.live.scores.amax(1) / self.longest_penalty
+        return (self.best.scores[:, -1] >= bound) | (self.limits == n)
 
     def results(self, done:Tensor    # True at the rows to return (b,)
                )->tuple[Tensor,...]: # their numbers (r,), scores, ids and log-probabilities
         rows = done.nonzero()[:, 0]
-        n = self.best_scores.shape[1]
-        none_ended = self.best_scores[rows, :1] == -torch.inf           # (r, 1)
-        cut_off = self.scores[rows, :n] / self.longest_penalty[rows, None]
-        scores = cut_off.where(none_ended, self.best_scores[rows])
-        none_ended = none_ended[..., None]                              # (r, 1, 1)
-        ids = self.ids[rows, :n].where(none_ended, self.best_ids[rows])
-        log_probs = self.log_probs[rows, :n].where(none_ended, self.best_log_probs[rows])
+        live, best, n = self.live, self.best, self.best.scores.shape[1]
+        none_ended = best.scores[rows, :1] == -torch.inf               # (r, 1)
+        cut_off = live.scores[rows, :n] / self.longest_penalty[rows, None]
+        scores = cut_off.where(none_ended, best.scores[rows])
+        none_ended = none_ended[..., None]                             # (r, 1, 1)
+        ids = live.ids[rows, :n].where(none_ended, best.ids[rows])
+        log_probs = live.log_probs[rows, :n].where(none_ended, best.log_probs[rows])
         return self.sentence[rows], scores, ids, log_probs
 
 # %% ../nbs/13_decoding.ipynb #75f6b52d
@@ -270,39 +282,37 @@ def drop_rows(self:Cache, close:Callable): # made by `row_compactor`
 # %% ../nbs/13_decoding.ipynb #e13dropb
 @patch
 def drop_rows(self:Beams, close:Callable): # made by `row_compactor`
-    of_the_sentence = 'sentence', 'limits', 'longest_penalty'
-    of_the_live = 'scores', 'ids', 'log_probs', 'ancestors'
-    of_the_best = 'best_scores', 'best_ids', 'best_log_probs'
-    for name in of_the_sentence + of_the_live + of_the_best:
-        setattr(self, name, close(getattr(self, name)))
+    for part in (self, self.live, self.best):
+        for name, value in vars(part).items():
+            if isinstance(value, Tensor): setattr(part, name, close(value))
 
 # %% ../nbs/13_decoding.ipynb #c741513a
 def _run(model:Transformer,
          src:Tensor,        # source ids (b, s)
          beams:Beams,       # of these sentences, without tokens so far
          penalties:Tensor,  # length penalties of 0, 1, 2, … tokens, up to the longest limit
+         choose:Callable,   # of beams, logits, length: parents, tokens, log-probabilities
         )->list[list[Hypothesis]]:
     "Extend the hypotheses of a batch, token by token, until every sentence is done"
-    k = beams.scores.shape[1]
+    live, best, results = beams.live, beams.best, []
     cache = Cache(model, src, len(penalties) - 1)
-    tokens = src.new_full((len(src), k), BOS)
-    found = []
+    tokens = torch.full_like(live.ids[:, :, 0], BOS) # (b, k)
     while len(tokens):
-        logits = next_logits(model, tokens, cache, beams.ancestor_mask(cache.n))
+        logits = next_logits(model, tokens, cache, live.ancestor_mask(cache.n))
         n = cache.n # tokens of the new hypotheses
-        beams.extend(logits.to(penalties.dtype), n)
-        if beams.scores.isnan().any():
+        live.extend(*choose(beams, logits.to(penalties.dtype), n), n)
+        if live.scores.isnan().any():
             raise InputError(f'the model predicts NaN for token {n} of a translation: '
                              'its weights are NaN, infinite or far too large')
-        beams.store_finished(n, penalties[n])
+        best.take(live, n, penalties[n])
         done = beams.done(n)
         if done.any():
-            found.append(beams.results(done))
+            results.append(beams.results(done))
             close = row_compactor(done)
             beams.drop_rows(close)
             cache.drop_rows(close)
-        tokens = beams.ids[:, :, n-1]
-    sentence, scores, ids, log_probs = (torch.cat(parts) for parts in zip(*found))
+        tokens = live.ids[:, :, n-1]
+    sentence, scores, ids, log_probs = (torch.cat(parts) for parts in zip(*results))
     order = sentence.argsort() # that of `src`
     return _to_hypotheses(scores[order], ids[order], log_probs[order])
 
@@ -335,8 +345,10 @@ def beam_search(model:Transformer,  # in evaluation mode
     dtype = model.output.weight.dtype
     lengths = torch.arange(longest + 1, device=src.device, dtype=dtype)
     penalties = penalty(lengths, alpha)
-    beams = Beams(limits, penalties[limits], beam_size, n_best, min_len)
-    return _run(model, src, beams, penalties)
+    beams = Beams(limits, penalties[limits], beam_size, n_best)
+    def choose(beams, logits, n):
+        return best_continuations(beams.live.scores, logits, may_end=n > min_len)
+    return _run(model, src, beams, penalties, choose)
 
 # %% ../nbs/13_decoding.ipynb #ed375f42
 def greedy(model:Transformer,
@@ -389,13 +401,13 @@ def search(model:Transformer,         # in evaluation mode
           )->list[list[Hypothesis]]:  # of each sentence, in the same order
     "Beam search of any number of sentences, in batches of similar length"
     SearchConfig(beam_size, max_extra=max_extra) # are they in bounds?
-    found = [[]] * len(sentences)
+    results = [[]] * len(sentences)
     with _autocast(model, precision):
         batches = _batches(model, sentences, search_tokens, beam_size, max_extra)
         for rows, src in batches:
             batch = beam_search(model, src, beam_size, max_extra=max_extra, **options)
-            for i, hypotheses in zip(rows, batch): found[i] = hypotheses
-    return found
+            for i, hypotheses in zip(rows, batch): results[i] = hypotheses
+    return results
 
 # %% ../nbs/13_decoding.ipynb #ffd0b12e
 def draw_tokens(logits:Tensor,         # (b, v)
@@ -418,28 +430,19 @@ def draw_tokens(logits:Tensor,         # (b, v)
     return tokens.gather(1, place)[:, 0]
 
 # %% ../nbs/13_decoding.ipynb #9dbd9c30
-class _Samples(Beams):
-    "One hypothesis per sentence, whose next token is drawn"
-    def __init__(self, limits:Tensor,
-                 uniform:Tensor, # a random number for each token of each sentence (b, t)
-                 min_len:int,
-                 options:dict):  # of `draw_tokens`
-        penalty = uniform.new_ones(len(limits))
-        super().__init__(limits, penalty, beam_size=1, n_best=1, min_len=min_len)
-        self.uniform, self.options = uniform, options
-
-    def extend(self, logits:Tensor, # (b, 1, v)
-               n:int):              # length of the new hypotheses
-        "The log-probabilities are the model's own, whatever the options"
-        logits = logits[:, 0]
-        log_probs = logits.log_softmax(-1)
-        if n <= self.min_len: logits[:, EOS] = -torch.inf
-        uniform = self.uniform[self.sentence, n-1]
-        tokens = draw_tokens(logits, uniform, **self.options)
-        chosen = log_probs.gather(1, tokens[:, None]) # (b, 1)
-        self.scores = self.scores + chosen
-        self.ids[:, 0, n-1] = tokens
-        self.log_probs[:, :, n-1] = chosen
+def _draw(beams:Beams,        # with one hypothesis per sentence
+          logits:Tensor,      # (b, 1, v)
+          n:int,              # length of the new hypotheses
+          uniform:Tensor,     # a random number for each token of each sentence (b, t)
+          min_len:int,
+          **options           # of `draw_tokens`
+         )->tuple[Tensor,...]: # parents, tokens, log-probabilities (b, 1)
+    "The log-probabilities are the model's own, whatever the options"
+    log_probs = logits.log_softmax(-1)[:, 0] # (b, v)
+    if n <= min_len: logits[..., EOS] = -torch.inf
+    numbers = uniform[beams.sentence, n-1]
+    tokens = draw_tokens(logits[:, 0], numbers, **options)[:, None]
+    return torch.zeros_like(tokens), tokens, log_probs.gather(1, tokens)
 
 # %% ../nbs/13_decoding.ipynb #38845d92
 def _uniform(seeds:list[int], n:int)->Tensor: # n random numbers from each seed (b, n)
@@ -472,7 +475,7 @@ def sample(model:Transformer,         # in evaluation mode
     _check_sampling(temperature, top_k, top_p)
     options = dict(temperature=temperature, top_k=top_k, top_p=top_p)
     seeds = torch.randint(2**62, (len(sentences),), generator=generator).tolist()
-    found = [None] * len(sentences)
+    results = [None] * len(sentences)
     with _autocast(model, precision):
         batches = _batches(model, sentences, search_tokens, 1, max_extra)
         for rows, src in batches:
@@ -480,10 +483,12 @@ def sample(model:Transformer,         # in evaluation mode
             _check_min_len(min_len, limits)
             uniform = _uniform([seeds[i] for i in rows], model.config.max_len)
             uniform = uniform.to(src.device, model.output.weight.dtype)
-            samples = _Samples(limits, uniform, min_len, options)
             no_penalty = uniform.new_ones(int(limits.max()) + 1)
-            for i, [h] in zip(rows, _run(model, src, samples, no_penalty)): found[i] = h
-    return found
+            beams = Beams(limits, no_penalty[limits], beam_size=1, n_best=1)
+            choose = partial(_draw, uniform=uniform, min_len=min_len, **options)
+            drawn = _run(model, src, beams, no_penalty, choose)
+            for i, [h] in zip(rows, drawn): results[i] = h
+    return results
 
 # %% ../nbs/13_decoding.ipynb #0bad3f62
 def alignment(model:Transformer,  # in evaluation mode
