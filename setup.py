@@ -29,7 +29,7 @@ setup(
     long_description=text,
     long_description_content_type='text/markdown',
     packages=find_packages(include=['transformer_nb*']),
-    package_data={'transformer_nb': ['py.typed', 'everyday.jsonl', 'playground/*']},
+    package_data={'transformer_nb': ['py.typed', 'everyday.jsonl', 'playground/*', 'assignment/*']},
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),
     extras_require=extras,

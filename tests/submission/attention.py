@@ -1,0 +1,19 @@
+import math
+import torch
+
+def scaled_dot_product_attention(query, key, value, mask=None):
+    d_k = key.size(-1)
+    scores = torch.einsum('bhtd,bhsd->bhts', query, key) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == False, float('-inf'))
+    weights = torch.softmax(scores, dim=-1)
+    weights = torch.nan_to_num(weights, nan=0.0)
+    return torch.einsum('bhts,bhsd->bhtd', weights, value), weights
+
+def padding_mask(ids):
+    not_pad = ids != 0
+    return not_pad.unsqueeze(1).unsqueeze(2)
+
+def causal_mask(t):
+    row = torch.arange(t)
+    return row[None, :] <= row[:, None]

@@ -1,0 +1,404 @@
+"Build it yourself: the grader gives the points, and the names that a mistake has"
+import json, re, sys, types
+from functools import cache
+from pathlib import Path
+import pytest, torch
+from book import cells
+from mistakes import MISTAKES
+from transformer_nb import build
+from transformer_nb.build import (
+    Kit, STAGES, collect, explanations, grade, gradescope, judged, kit_file, mistake_name,
+    mistakes, outcome, report, right_before, tnb_check, tnb_start)
+from transformer_nb.build import _code, _differs, _double, _expected, _stand_ins
+
+HERE = Path(__file__).parent
+MODEL = str(HERE.parent/'nbs/models/multi30k-en-de')
+KIT = Kit(model=MODEL)
+
+@cache
+def source(file): return (HERE/'submission'/file).read_text(encoding='utf8')
+
+def changed(file, changes):
+    text = source(file)
+    for old, new in changes:
+        assert old in text, f'{file} has no {old!r}'
+        text = text.replace(old, new)
+    return text
+
+def loaded(stage, text, kit):
+    "A submission's file as a module, in this process, after right earlier stages"
+    module = types.ModuleType(stage.module)
+    config = types.ModuleType('config')
+    exec(kit_file('config.py', kit), vars(config))
+    before = dict(sys.modules)
+    sys.modules.update(_stand_ins(stage, kit), config=config)
+    try:
+        with _double(): exec(compile(text, stage.file, 'exec'), vars(module))
+    finally:
+        for name in {*sys.modules} - {*before}: del sys.modules[name]
+        sys.modules.update(before)
+    return module
+
+def graded(stage, text, kit=KIT, probes=None):
+    probes = probes or [p for p in stage.probes if p.points and p.expected is None]
+    code = loaded(stage, text, kit)
+    found = {}
+    for probe in probes:
+        with right_before(probe.part, code, kit): found[probe] = outcome(probe, code, kit)
+    return judged(stage, found, kit)
+
+def names(result): return [remark.partition(':')[0] for remark in result.remarks]
+
+def wrong_steps(stage, name):
+    [steps] = [m for part in stage.parts for m in mistakes(part) if mistake_name(m) == name]
+    return steps
+
+WRONG = [(number, name) for number, named in MISTAKES.items() for name in named]
+
+@pytest.mark.parametrize('number, name', WRONG, ids=[name for _, name in WRONG])
+def test_a_mistake_loses_its_points_and_gets_its_name(number, name):
+    stage = STAGES[number - 1]
+    result = graded(stage, changed(stage.file, MISTAKES[number][name]))
+    assert names(result) == [name], report(result)
+    steps = wrong_steps(stage, name)
+    part = next(part for part in stage.parts if issubclass(steps, part))
+    lost = {c.probe for c in result.checks if c.message}
+    assert lost == {c.probe for c in result.checks if c.probe.part is part
+                    and _differs(c.probe, _expected(steps, c.probe, KIT), KIT)}
+
+# Two mistakes at once
+
+PAIRS = {1: [('no scale', 'mask inverted'), ('softmax over queries', 'mask ignored'),
+             ('scale by dk', 'empty row is mean'), ('scale by dv', 'weights first'),
+             ('mask after softmax', 'causal mask peeks'), ('no scale', 'padding mask flat'),
+             ('scale multiplies', 'mask is zero'), ('returns scores', 'scale by keys')],
+         2: [('merge without transpose', 'scale by d model'), ('no output projection',
+             'values from x'), ('heads mask ignored', 'keys by query matrix'),
+             ('memory ignored', 'merge interleaved'),
+             ('split interleaved', 'heads unscaled'),
+             ('split interleaved', 'merge interleaved')],
+         3: [('variance unbiased', 'bias unused'), ('eps outside', 'no dropout'),
+             ('gelu', 'pre norm'), ('no residual', 'dropout keeps p'),
+             ('mean kept', 'eps missing'), ('relu last', 'norm over positions')],
+         4: [('no root d', 'logits scaled'), ('sines then cosines', 'wrong base'),
+             ('positions from one', 'exponent halved'), ('times d', 'positions scaled'),
+             ('sine cosine exchanged', 'positions no dropout')],
+         5: [('encoder mask lost', 'memory mask lost'), ('no source positions',
+             'model returns probabilities'), ('encoder skipped', 'no causal mask')],
+         6: [('larger curve', 'width missing'), ('not smoothed', 'padding in loss'),
+             ('default eps', 'loss is mean'), ('softmax twice', 'shares exchanged')],
+         7: [('no start', 'no end'), ('divided by all', 'copy smoothed'),
+             ('gradients kept', 'steps from zero'), ('rate too late', 'trains in eval')],
+         8: [('greedy keeps end', 'greedy starts with end'),
+             ('no penalty', 'beam keeps end'),
+             ('penalty without end', 'stops at first'), ('penalty unscaled',
+             'nothing without end')]}
+TWO = [(number, *pair) for number, pairs in PAIRS.items() for pair in pairs]
+
+@pytest.mark.parametrize('number, a, b', TWO, ids=[f'{a} + {b}' for _, a, b in TWO])
+def test_two_mistakes_get_no_false_name(number, a, b):
+    stage, named = STAGES[number - 1], MISTAKES[number]
+    result = graded(stage, changed(stage.file, named[a] + named[b]))
+    assert result.points < stage.points
+    found = names(result)
+    known = {mistake_name(m) for part in stage.parts for m in mistakes(part)}
+    assert known & {*found} <= {a, b}, report(result)
+    for remark in result.remarks: # said to be one of several: the right one is among them
+        if remark.startswith('One of'): assert a in remark or b in remark, remark
+    print(f'{a} + {b}: {found}')
+
+def test_the_catalogue_is_told_apart():
+    "Every mistake does harm, and its own name alone explains it"
+    n = 0
+    for stage in STAGES:
+        if stage.number == 9: continue # its three load a model: see below
+        for part in stage.parts:
+            probes = [p for p in stage.probes if p.part is part and p.expected is None]
+            for steps in mistakes(part):
+                found = {p: _expected(steps, p, KIT) for p in probes}
+                assert explanations(part, found, KIT) == [(steps,)], steps
+                told = ' '.join(steps.__doc__.split())
+                assert told.count('. ') >= 1 and told[-1] == '.', told
+                n += 1
+    assert n >= 190
+
+@cache
+def headings(chapter):
+    texts = [cell.source for cell in cells(HERE.parent/f'nbs/{chapter}.ipynb', 'markdown')]
+    return re.findall(r'^##+ (.*)$', '\n'.join(texts), re.M)
+
+def test_every_section_is_there():
+    for stage in STAGES:
+        for steps in {*stage.parts}.union(*map(mistakes, stage.parts)):
+            chapter, heading = steps.section
+            assert heading in headings(chapter), f'{chapter}: {heading}'
+
+# Whole submissions, in processes of their own
+
+def write(folder, **files):
+    for name, text in files.items(): (folder/f'{name}.py').write_text(text, encoding='utf8')
+    return folder
+
+@pytest.fixture(scope='module')
+def right(tmp_path_factory):
+    "A right submission, as a folder"
+    folder = tmp_path_factory.mktemp('right')
+    for path in (HERE/'submission').iterdir():
+        if path.suffix == '.py': (folder/path.name).write_bytes(path.read_bytes())
+    return folder
+
+def check(capsys, folder, **options):
+    "What tnb_check prints, and its exit status"
+    status = 0
+    try: tnb_check(str(folder), **options)
+    except SystemExit as end: status = end.code or 0
+    return capsys.readouterr(), status
+
+@pytest.mark.slow
+def test_a_right_submission_gets_every_point(right, capsys, tmp_path):
+    out = tmp_path/'results.json'
+    printed, _ = check(capsys, right, json=str(out), key='secret')
+    assert 'total: 100 of 100 points, optional: 10 of 10 points' in printed.out, printed.out
+    assert 'by all of your own files: yes' in printed.out
+    results = json.loads(out.read_text(encoding='utf8'))
+    assert results['score'] == 110
+    assert sum(t['max_score'] for t in results['tests']) == 100
+
+def test_blank_files_get_nothing(tmp_path, capsys):
+    tnb_start(str(tmp_path/'new'))
+    capsys.readouterr()
+    printed, _ = check(capsys, tmp_path/'new')
+    assert 'total: 0 of 100 points, optional: 0 of 10 points' in printed.out, printed.out
+    assert '→' not in printed.out and 'Traceback' not in printed.out + printed.err
+
+def test_a_new_folder_has_no_solution(tmp_path, capsys):
+    tnb_start(str(tmp_path/'new'))
+    names = sorted(path.name for path in (tmp_path/'new').iterdir())
+    files = [stage.file for stage in STAGES]
+    assert names == sorted([*files, 'config.py', 'README.md', 'kit.json'])
+    for file in files:
+        text = (tmp_path/'new'/file).read_text(encoding='utf8')
+        assert 'raise NotImplementedError' in text and 'return' not in text.split('"""')[2]
+    tnb_start(str(tmp_path/'all'), teacher=True)
+    assert (tmp_path/'all/run_autograder').exists()
+    with pytest.raises(SystemExit): tnb_start(str(tmp_path/'all'))
+    assert 'is not empty' in capsys.readouterr().err
+
+def test_the_readme_has_the_points(tmp_path):
+    text = kit_file('README.md', KIT)
+    for stage in STAGES:
+        [row] = [line for line in text.splitlines() if f'| `{stage.file}` |' in line]
+        assert row.split('|')[4].strip() == str(stage.points), row
+    assert sum(stage.points for stage in STAGES if not stage.optional) == 100
+
+HOSTILE = dict(
+    loop='while True: pass',
+    loop_in_call='def padding_mask(ids):\n    while True: pass',
+    loop_that_catches='def padding_mask(ids):\n    while True:\n        try:\n'
+                      '            while True: pass\n        except: pass',
+    sleep='import time\ntime.sleep(1000)',
+    leaves='import sys\nsys.exit(0)',
+    leaves_in_call='def padding_mask(ids): raise SystemExit',
+    leaves_at_once='import os\nos._exit(0)',
+    leaves_in_call_at_once='import os\ndef padding_mask(ids): os._exit(0)',
+    interrupts='raise KeyboardInterrupt',
+    syntax='def padding_mask(ids) return',
+    nothing='',
+    no_text='\x00\x01',
+    missing_name='from nowhere import something',
+    prints='print("x" * 10**6)\nimport sys\nsys.stderr.write("y" * 10**6)',
+    reads_input='input()',
+    forks='import os\nos.fork()',
+    fork_bomb='import os\nwhile True: os.fork()',
+    starts='import subprocess\nsubprocess.run(["sleep", "100"])',
+    shell='import os\nos.system("sleep 100")',
+    writes='open("/tmp/tnb_hostile", "w").write("x")',
+    removes='import shutil\nshutil.rmtree("/tmp/tnb_hostile_folder")',
+    fills_the_disk='with open("big", "wb") as f:\n    while True: f.write(bytes(10**7))',
+    allocates='x = [bytes(10**8) for _ in range(1000)]',
+    allocates_a_tensor='import torch\nx = torch.ones(10**10)',
+    returns_a_giant='import torch\n'
+                    'def padding_mask(ids): return torch.ones(1).expand(10**11)',
+    recurses='def f(): f()\nf()',
+    crashes='import ctypes\nctypes.string_at(0)',
+    kills='import os\nos.kill(os.getppid(), 9)',
+    connects='import socket\nsocket.create_connection(("127.0.0.1", 9))',
+    imports_the_book='from transformer_nb.multihead import *',
+    reads_the_grader='import importlib.util as u, inspect, torch\n'
+                     'p = torch.__file__\nopen("{package}/build.py").read()',
+    patches_torch='import torch\ntorch.Tensor.__eq__ = lambda *a: True\n'
+                  'torch.allclose = torch.equal = lambda *a, **k: True',
+    patches_exit='import os\nos._exit = lambda n: None\nos.kill = None',
+    returns_nonsense='def padding_mask(ids): return "right"',
+    returns_nothing='def padding_mask(ids): pass',
+    lies='class T:\n    shape = (1,)\n    def __eq__(self, o): return True\n'
+         'def padding_mask(ids): return T()',
+    forges='open("result-7.out", "w").write("7 of 7 points")\nraise SystemExit',
+    raises_oddly='class E(Exception):\n    def __str__(self): raise self\nraise E',
+    changes_folder='import os\nos.chdir("/")')
+
+@pytest.mark.parametrize('name', HOSTILE)
+def test_a_hostile_submission_costs_its_points_alone(name, tmp_path):
+    text = HOSTILE[name].replace('{package}', str(Path(build.__file__).parent))
+    folder = write(tmp_path, attention=text)
+    seconds = 0.3 if 'loop' in name or name in ('sleep', 'fills_the_disk') else 3
+    found = collect(folder, STAGES[0], Kit(), seconds)
+    result = judged(STAGES[0], found)
+    assert result.points == 0 and len(result.checks) == len(STAGES[0].probes)
+    assert all(check.message for check in result.checks), report(result)
+    assert not Path('/tmp/tnb_hostile').exists()
+    assert [p.name for p in tmp_path.iterdir()] == ['attention.py'] # nothing beside it
+
+def first_stage(folder, harm): # right, but for a line in `causal_mask`
+    text = source('attention.py').replace('row = torch', f'{harm}\n    row = torch')
+    found = collect(write(folder, attention=text), STAGES[0], Kit(), 1)
+    return judged(STAGES[0], found)
+
+def test_a_mistake_in_one_function_leaves_the_points_of_the_others(tmp_path):
+    result = first_stage(tmp_path, 'while True: pass')
+    assert result.points == 11 and 'not done after 1 seconds' in report(result)
+
+def test_early_ends_cost_the_checks_that_end(tmp_path):
+    result = first_stage(tmp_path, 'import os; os._exit(3)')
+    assert result.points == 11 and 'exit status 3' in report(result)
+
+def test_an_earlier_mistake_costs_nothing_later(tmp_path):
+    write(tmp_path, attention='def scaled_dot_product_attention(*args): return 0',
+          multihead=source('multihead.py'))
+    assert grade(tmp_path, STAGES[1]).points == 12
+
+@pytest.mark.parametrize('layout, masks', [('bthd', 'allowed'), ('bhtd', 'additive'),
+                                           ('bthd', 'hidden')])
+def test_in_a_variant_copied_code_fails_and_adapted_code_passes(layout, masks):
+    kit, stage = Kit(layout, masks, 'key'), STAGES[0]
+    text = source('attention.py')
+    copied = graded(stage, text, kit)
+    assert copied.points <= 8, report(copied)
+    if layout == 'bthd':
+        text = text.replace('bhtd', 'bthd').replace('bhsd', 'bshd')
+    if masks == 'hidden':
+        text = text.replace('mask == False', 'mask').replace('ids != 0', 'ids == 0')
+        text = text.replace('<=', '>')
+    if masks == 'additive':
+        text = text.replace("scores.masked_fill(mask == False, float('-inf'))",
+                            'scores + mask')
+        text = text.replace('not_pad.unsqueeze(1).unsqueeze(2)',
+                            'torch.where(not_pad, 0., -torch.inf)[:, None, None]')
+        text = text.replace('row[None, :] <= row[:, None]',
+                            'torch.where(row <= row[:, None], 0., -torch.inf)')
+    result = graded(stage, text, kit)
+    assert result.points == 12, report(result)
+
+@pytest.mark.parametrize('number', [2, 3, 4, 5, 6, 8])
+def test_the_kit_varies_and_a_right_file_stays_right(number):
+    "What does not touch masks or heads itself is right in every variant, and for every key"
+    stage = STAGES[number - 1]
+    result = graded(stage, source(stage.file), Kit('bhtd', 'additive', 'another key'))
+    assert result.points == stage.points, report(result)
+
+def test_the_variant_is_in_the_files(tmp_path, capsys):
+    tnb_start(str(tmp_path/'new'), layout='bthd', masks='additive')
+    text = (tmp_path/'new/attention.py').read_text(encoding='utf8')
+    assert '(b, t, h, d_k)' in text and '(b, s, h, d_v)' in text
+    assert '0 where attention is allowed' in text and 'True where' not in text
+    printed, _ = check(capsys, tmp_path/'new', stage=1)
+    assert 'Stage 1' in printed.out and '0 of 12' in printed.out
+
+def test_nbgrader_gets_a_number(right):
+    assert build.points(right, 6, key='a key') == 10
+
+@pytest.mark.parametrize('folder, options, words', [
+    ('nowhere', {}, 'nowhere is not a folder'),
+    ('.', dict(stage=12), '--stage is 12'),
+    ('.', dict(masks='soft'), "--masks is 'soft'"),
+    ('.', dict(layout='hbtd'), "--layout is 'hbtd'"),
+    ('.', dict(seconds=0), '--seconds is 0'),
+    ('.', dict(model='nowhere'), 'not a model folder')])
+def test_bad_input_is_refused(folder, options, words, capsys):
+    printed, status = check(capsys, folder, **options)
+    assert status == 2 and words in printed.err and printed.err.count('\n') == 1
+
+# The book's own code
+
+def book_files():
+    "The book's code, cut into the kit's files; what differs is a signature"
+    import inspect
+    from transformer_nb import (
+        attention, copy_task, decoding, embedding, layers, model, multihead, optimizer)
+    def of(*things, **changes):
+        text = '\n'.join(map(inspect.getsource, things))
+        for old, new in changes.pop('change', []): text = text.replace(old, new)
+        return text
+    head = ('from math import sqrt\nfrom collections.abc import Callable\nimport torch\n'
+            'from torch import Tensor, nn\nfrom torch.nn import functional as F\n'
+            'PAD, BOS, EOS = range(3)\n')
+    files = dict(
+        attention=of(attention.scaled_dot_product_attention, multihead.padding_mask,
+                     multihead.causal_mask),
+        multihead='from attention import scaled_dot_product_attention\n'
+                  'def attention(*args): return scaled_dot_product_attention(*args)[0]\n'
+                  + of(multihead.MultiHeadAttention),
+        layers=of(layers.FeedForward, layers.ResidualNorm) + '\nLayerNorm = nn.LayerNorm',
+        embedding=of(embedding.Embedding, embedding._angles, embedding.positional_encoding,
+                     embedding.PositionalEncoding),
+        model='from attention import *\nfrom embedding import *\nfrom layers import *\n'
+              'from multihead import *\nfrom config import TransformerConfig\n'
+              + of(model.EncoderLayer, model.DecoderLayer, model.Stack, model.Transformer,
+                   change=[(', c.norm)', ')'), (', c.positions', ''), (', tgt.device', ''),
+                           ("config.norm == 'pre'", 'False')]),
+        optimizer=of(optimizer.paper_lr, optimizer.adam, optimizer.smoothed_loss)
+                  + '\nmake_adam = adam',
+        training='from optimizer import smoothed_loss\nimport os\n'
+                 + of(copy_task.shifted, optimizer.set_lr, copy_task.copy_loss,
+                      copy_task.train_copy, change=[
+                          ('model:Transformer', 'model'),
+                          ('step in tqdm(range(1, steps + 1), unit=\'step\', '
+                           'disable=\'IN_TEST\' in os.environ)',
+                           'step, seqs in enumerate(batches, 1)'),
+                          ('        seqs = draw_sequences(batch_size, held_out=False, '
+                           'longest=longest)\n', ''),
+                          ('lr * schedule(step, steps)', 'lr_of(step)'),
+                          ('optimizer = adam(model.train())', 'model.train()'),
+                          ('schedule:Callable=rise_and_fall', 'schedule=None'),
+                          ('=MAX_LENGTH', '=20')])
+                 + '\ndef train(model, optimizer, batches, lr_of):\n'
+                   '    globals().update(optimizer=optimizer, batches=batches)\n'
+                   '    globals().update(lr_of=lr_of)\n'
+                   '    return train_copy(model)',
+        decoding=BOOKS_DECODING.replace('# the book', of(
+            copy_task.greedy_decode, decoding.length_penalty, decoding.top_tokens,
+            decoding.LiveBeams, decoding.Beams, change=[('model:Transformer', 'model')])))
+    return {name: head + text for name, text in files.items()}
+
+BOOKS_DECODING = """
+from attention import padding_mask
+# the book
+
+def greedy(model, src, max_steps):
+    rows = greedy_decode(model, src, max_steps).tolist()
+    return [(row + [EOS])[:(row + [EOS]).index(EOS)] for row in rows]
+
+def beam_search(model, src, beam_size, alpha, max_steps):
+    lengths = torch.arange(max_steps + 1, dtype=torch.get_default_dtype())
+    penalties, limits = length_penalty(lengths, alpha), torch.tensor([max_steps])
+    beams = Beams(limits, penalties[limits], beam_size, 1)
+    memory = model.encode(src).expand(beam_size, -1, -1)
+    for n in range(1, max_steps + 1):
+        start = torch.full((beam_size, 1), BOS)
+        tgt = torch.cat([start, beams.ids[0, :, :n-1]], 1)
+        logits = model.decode(tgt, memory, padding_mask(src))[None, :, -1]
+        beams.extend(logits, n)
+        beams.store_finished(n, penalties[n])
+        done = beams.done(n)
+        if done: break
+    _, scores, ids, log_probs = beams.results(done)
+    n = int((~log_probs[0, 0].isnan()).sum())
+    return [i for i in ids[0, 0, :n].tolist() if i != EOS], float(scores[0, 0])
+"""
+
+@pytest.mark.slow
+def test_the_books_own_code_gets_all_points(tmp_path):
+    folder = write(tmp_path, **book_files())
+    for stage in STAGES[:8]:
+        result = grade(folder, stage, Kit(key='book'))
+        assert result.points == stage.points, report(result)

@@ -1,0 +1,31 @@
+"""Stage 9: the book's weights
+
+A model folder holds `config.json`, whose entry "model" has the fields of `TransformerConfig`
+(and three more, which have the paper's values: norm, positions, tie_embeddings), and
+`model.safetensors`, to be read by `safetensors.torch.load_file`. Its names are nearly those
+of this kit:
+
+    embeddings.0.weight                                here embedding.weight
+    encoder.layers.0.self_attention.query.weight       here encoder.0.self_attention.…
+    decoder.layers.3.residuals.2.norm.bias             here decoder.3.residuals.2.…
+"""
+from pathlib import Path
+import torch
+from safetensors.torch import load_file
+from config import TransformerConfig
+from decoding import beam_search
+from model import Transformer
+
+PAD, BOS, EOS = 0, 1, 2
+
+def load_model(folder: str | Path) -> Transformer:  # in evaluation mode
+    raise NotImplementedError
+
+def translate(
+    model: Transformer,
+    tokenizer,  # tokenizer.encode(text) gives ids without </s>, tokenizer.decode(ids) a text
+    text: str,  # one sentence
+) -> str:
+    """By a beam of 4 with α = 0.6. The source ends with </s>; the output has at most 50
+    tokens more than the source without </s>."""
+    raise NotImplementedError
