@@ -328,7 +328,7 @@ DECODING = {
                          ('    if not done:\n        done = [', '    done += [')],
     'live compete': to('    if not done:\n        done = [', '    done += ['),
     'nothing without end': to('    if not done:\n', '    if not done:\n        return [], '
-                              '-math.inf\n    if False:\n'),
+                              '-torch.inf\n    if False:\n'),
     'probabilities added': to('torch.log_softmax(logits', 'torch.softmax(logits'),
     'logits added': to('torch.log_softmax(logits, dim=-1)', 'logits'),
     'beam starts full': to('beam = [(0.0, [1])]', 'beam = [(0.0, [1])] * beam_size'),

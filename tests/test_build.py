@@ -2,14 +2,14 @@
 import json, re, sys, types
 from functools import cache
 from pathlib import Path
-import pytest, torch
+import pytest
 from book import cells
 from mistakes import MISTAKES
 from transformer_nb import build
 from transformer_nb.build import (
-    Kit, STAGES, collect, explanations, grade, gradescope, judged, kit_file, mistake_name,
+    Kit, STAGES, collect, explanations, grade, judged, kit_file, mistake_name,
     mistakes, outcome, report, right_before, tnb_check, tnb_start)
-from transformer_nb.build import _code, _differs, _double, _expected, _stand_ins
+from transformer_nb.build import _differs, _double, _expected, _stand_ins
 
 HERE = Path(__file__).parent
 MODEL = str(HERE.parent/'nbs/models/multi30k-en-de')

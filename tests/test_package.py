@@ -55,7 +55,11 @@ def test_wheel_has_what_belongs(wheel):
     modules = {f'transformer_nb/{m}.py' for m in [*MODULES, *UNEXPORTED]}
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
     data = {'transformer_nb/py.typed', 'transformer_nb/everyday.jsonl'}
-    assert names == modules | playground | data
+    kit = {f'transformer_nb/assignment/{path.name}'
+           for path in (ROOT/'transformer_nb/assignment').iterdir() if path.is_file()}
+    assert names == modules | playground | data | kit
+    assert 'transformer_nb/assignment/run_autograder' in kit
+    assert not any('submission' in name for name in names) # no solutions
     assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
 
 def test_description_stands_alone(wheel):

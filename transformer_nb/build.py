@@ -1034,7 +1034,7 @@ class _EmbeddingsTooLarge(_Embedding):
 @_probe(_Embedding, 1, 'one weight matrix, with the right spread')
 def _(code, kit, draw):
     shapes = _parameters(code, 'Embedding', 50, 64)
-    [first, *_] = getattr(code, 'Embedding')(50, 64).parameters()
+    [first, *_] = code.Embedding(50, 64).parameters()
     spread = first.std() * 8
     return dict(shapes=shapes, spread=(2*spread).round() / 2)
 
@@ -1205,7 +1205,7 @@ class _DropoutBeforeSum(_Positions):
 # %% ../nbs/15c_build.ipynb #b15pos6
 #| echo: false
 def _positions(code, *args):
-    return getattr(code, 'PositionalEncoding')(*args).double()
+    return code.PositionalEncoding(*args).double()
 
 @_probe(_Positions, 1, 'the sum, in evaluation mode', tolerance=1e-4)
 def _(code, kit, draw):
@@ -2123,7 +2123,8 @@ def _(code, kit, draw):
 def _restart(model:nn.Module): # as PyTorch would begin, nearly
     for name, p in model.named_parameters():
         nn.init.constant_(p, name.endswith('norm.weight'))
-        if p.dim() > 1: nn.init.normal_(p, std=p.shape[-1]**-0.5)
+        spread = p.shape[-1]**-0.5
+        if p.dim() > 1: nn.init.normal_(p, std=spread)
 
 @_probe(_Loop, 3, 'the copy task, learned to at least 99 %', expected=torch.tensor(1.))
 def _(code, kit, draw):
@@ -3284,7 +3285,9 @@ def _kit_of(folder:Path, layout, masks, key, model)->Kit:
     path = folder/'kit.json'
     if path.is_file():
         try: stored = dict(json.loads(path.read_text(encoding='utf8')))
-        except ValueError: raise InputError(f'{path} is not the file that tnb_start wrote')
+        except (ValueError, TypeError):
+            message = f'{path} is not the file that tnb_start wrote'
+            raise InputError(message) from None
     layout = layout or stored.get('layout', 'bhtd')
     masks = masks or stored.get('masks', 'allowed')
     return Kit(layout, masks, key, _model_folder(model))

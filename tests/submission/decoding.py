@@ -1,4 +1,3 @@
-import math
 import torch
 from attention import padding_mask
 
