@@ -8,7 +8,7 @@ from mistakes import MISTAKES
 from transformer_nb import build
 from transformer_nb.build import (
     Kit, STAGES, collect, explanations, grade, judged, kit_file, mistake_name,
-    mistakes, outcome, report, right_before, tnb_check, tnb_start)
+    mistakes, report, right_before, run_probe, tnb_check, tnb_start)
 from transformer_nb.build import _differs, _double, _expected, _stand_ins
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ def graded(stage, text, kit=KIT, probes=None):
     code = loaded(stage, text, kit)
     found = {}
     for probe in probes:
-        with right_before(probe.part, code, kit): found[probe] = outcome(probe, code, kit)
+        with right_before(probe.part, code, kit): found[probe] = run_probe(probe, code, kit)
     return judged(stage, found, kit)
 
 def names(result): return [remark.partition(':')[0] for remark in result.remarks]

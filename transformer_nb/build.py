@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['LAYOUTS', 'MASKS', 'PROBES', 'STAGES', 'NOT_WRITTEN', 'Kit', 'Draw', 'Probe', 'Stage', 'mistakes', 'mistake_name',
-           'Outcome', 'outcome', 'explanations', 'right_before', 'collect', 'Check', 'StageResult', 'grade', 'judged',
+           'Outcome', 'run_probe', 'explanations', 'right_before', 'collect', 'Check', 'StageResult', 'grade', 'judged',
            'report', 'gradescope', 'points', 'kit_file', 'tnb_start', 'tnb_check']
 
 # %% ../nbs/15c_build.ipynb #b15import
-import json, os, re, resource, shutil, signal, sys, tempfile, time, types
+import faulthandler, json, os, re, resource, shutil, signal, sys, tempfile, time, types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -2836,7 +2836,7 @@ def _double():
     finally: torch.set_default_dtype(before)
 
 # %% ../nbs/15c_build.ipynb #b15out02b
-def outcome(probe:Probe,
+def run_probe(probe:Probe,
             code,     # a submission: a module, or what `_code` makes of steps
             kit:Kit)->Outcome:
     "Run one check, with numbers and dropout fixed by its title and the key"
@@ -2859,7 +2859,7 @@ def _told(error:BaseException, longest:int=150)->str: # one line
 def _expected(steps:type, probe:Probe, kit:Kit)->Outcome:
     "What the truth, or a mistake, gives"
     if probe.expected is not None: return Outcome(_named(probe.expected))
-    with torch.random.fork_rng(): return outcome(probe, _code(steps, kit), kit)
+    with torch.random.fork_rng(): return run_probe(probe, _code(steps, kit), kit)
 
 def _equal(probe:Probe, a:Outcome, b:Outcome)->bool:
     if a.error or b.error: return bool(a.error and b.error)
@@ -2941,6 +2941,7 @@ def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in
 # %% ../nbs/15c_build.ipynb #b15guad2b
 def _silence():
     "Nothing that a submission prints is shown, and it reads nothing"
+    faulthandler.disable()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3): os.dup2(nowhere, descriptor)
 
@@ -3010,8 +3011,8 @@ def _child(stage:Stage, kit:Kit, folder:str, probes:dict[int,Probe], seconds:flo
 def _timed(probe, code, kit, seconds, own)->Outcome:
     try:
         _set_alarm(seconds)
-        if own: return outcome(probe, code, kit)
-        with right_before(probe.part, code, kit): return outcome(probe, code, kit)
+        if own: return run_probe(probe, code, kit)
+        with right_before(probe.part, code, kit): return run_probe(probe, code, kit)
     except _TooSlow: return Outcome({}, f'not done after {seconds:g} seconds')
     except BaseException as e: return Outcome({}, _told(e))
     finally: signal.setitimer(signal.ITIMER_REAL, 0)
