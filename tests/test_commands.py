@@ -293,7 +293,7 @@ def small_run(**options):
 
 @cache
 def few_pairs():
-    pairs = mini_corpus()['train'][:40]
+    pairs = mini_corpus(0, 40, 0, 0)['train']
     return dict(train=pairs[:30], valid=pairs[30:])
 
 def test_the_seed_orders_the_batches_and_lines_are_watched(tmp_path, monkeypatch):

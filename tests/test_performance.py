@@ -271,7 +271,7 @@ def small_bench():
     "The benchmark with little to do"
     for name in ('transformers', 'ctranslate2'): pytest.importorskip(name)
     import bench
-    pairs = [(english, german) for german, english in mini_corpus()['train'][:200]]
+    pairs = [(english, german) for german, english in mini_corpus(0, 200, 0, 0)['train']]
     corpus = dict(train=pairs, test=pairs[:4])
     changes = dict(load_corpus=lambda *_: corpus, which=lambda _: None, BEAMS=(1, 4))
     shorter = mock.patch.dict(bench.GROWTH, length=(8, 64))
