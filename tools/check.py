@@ -35,6 +35,7 @@ TESTS_OF = {
     'test_readme': 'nbs/index.ipynb README.md',
     'test_results': 'nbs/results/* nbs/models/*',
     'test_site': 'docs/*',
+    'test_types': 'mypy.ini',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
 
 def git(*args):

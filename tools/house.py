@@ -113,6 +113,49 @@ def every_name_has_one_home(root):
     return [f'{name} is exported by {" and ".join(sorted(stems))}'
             for name, stems in sorted(homes.items()) if len(stems) > 1]
 
+# Methods that `@patch` adds to a class of an earlier cell, and why. Editors and type
+# checkers see them by declarations in the class; a module may have any attribute.
+PATCHED = {
+    'Beams.drop_rows': 'rows leave a batch two sections after the beam',
+    'Cache.drop_rows': 'rows leave a batch two sections after the cache',
+    'Checkpoints.read': 'damage is the subject of a section of its own',
+    'Checkpoints.intact': 'the same',
+    'Checkpoints.last_state': 'the same',
+    'MultiHeadAttention.W_Q': 'as in the paper, for proofs; nothing computes with it',
+    'MultiHeadAttention.W_K': 'the same',
+    'MultiHeadAttention.W_V': 'the same',
+    'MultiHeadAttention.W_O': 'the same',
+    'Translator.candidates': 'candidates and alignments have a section of their own',
+    'Translator.sample': 'translations drawn at random have a section of their own'}
+
+@rule
+def patches_are_declared(root):
+    "Public methods stand in their class, or in PATCHED and declared in the class"
+    found = []
+    for path in chapters(root):
+        declared = {}
+        for cell in exported(path):
+            for node in ast.parse(cell.text).body:
+                where = f'{path.name} cell {cell.number}'
+                if isinstance(node, ast.ClassDef):
+                    declared[node.name] = declarations(node)
+                else: found += undeclared(node, declared, where)
+    return found
+
+def declarations(node): # of a class; None where anything may be an attribute
+    if 'nn.Module' in map(ast.unparse, node.bases): return None
+    return {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)}
+
+def undeclared(node, declared, where):
+    decorators = ' '.join(map(ast.unparse, getattr(node, 'decorator_list', [])))
+    if 'patch' not in decorators or node.name.startswith('_'): return
+    owner = ast.unparse(node.args.args[0].annotation)
+    if f'{owner}.{node.name}' not in PATCHED:
+        yield f'{where}: {owner}.{node.name} is patched, and PATCHED gives no reason'
+    names = declared.get(owner, set())
+    if names is not None and node.name not in names:
+        yield f'{where}: {node.name} is patched and not declared in {owner}'
+
 def defined_names(source):
     "Public functions, classes and constants that a cell defines; patched methods are none"
     found = []

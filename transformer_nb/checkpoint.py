@@ -325,6 +325,10 @@ def _shapes(tensors:dict[str,Tensor])->dict[str,torch.Size]:
 # %% ../nbs/11_checkpoint.ipynb #7d5b0b56
 class Checkpoints:
     "The last `keep` weights of a training, the best weights, and the last two states"
+    read:Callable[[Path],tuple[dict[str,Tensor],dict]] # defined below, with damage
+    intact:Callable[...,list[Path]]
+    last_state:Callable[[],tuple[dict[str,Tensor],dict]|None]
+
     def __init__(self, folder:str|Path, keep:int,
                  run:str|None=None): # fingerprint of the training they belong to
         self.folder = Path(folder)

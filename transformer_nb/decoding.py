@@ -89,6 +89,8 @@ def _to_hypotheses(scores:Tensor,            # (b, n)
 # %% ../nbs/13_decoding.ipynb #e13cache
 class Cache:
     "Keys and values of the source, and of the target so far, for every decoder layer"
+    drop_rows:Callable[[Callable],None] # below, with the beam
+
     def __init__(self, model:Transformer,
                  src:Tensor,     # source ids (b, s)
                  max_steps:int): # maximum number of tokens to be read
@@ -229,6 +231,8 @@ class BestBeams:
 # %% ../nbs/13_decoding.ipynb #e13beam2
 class Beams:
     "The hypotheses of a batch of sentences: the live ones, and the best that have ended"
+    drop_rows:Callable[[Callable],None] # below
+
     def __init__(self, limits:Tensor,    # maximum tokens per output (b,)
                  longest_penalty:Tensor, # length penalty at that limit (b,)
                  beam_size:int,          # k

@@ -318,6 +318,9 @@ def load_search(folder:str|Path # model folder
 # %% ../nbs/15_translation.ipynb #c402f906
 class Translator:
     "A trained model that translates strings, by beam search (§6.1)"
+    candidates:Callable[...,list[list['Translation']]] # both defined below
+    sample:Callable[...,list[list[Hypothesis]]]
+
     def __init__(self, folder:str|Path,         # model folder
                  device:torch.device|None=None, # by default the GPU if there is one
                  **options):      # of `search`, such as `beam_size` or `n_best`; by default
