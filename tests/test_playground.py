@@ -675,6 +675,7 @@ def test_a_first_visit_has_one_thing_to_try(new_page):
     page.click('#notes button')
     settle(page)
     assert translation(page) == TWICE and note.startswith('Try: Make it forget')
+    assert page.inner_text('#banner-old') == f'before: {FIRST_DE}'
     new = texts(page, '#tgt .changed > span')
     assert new == ['mit', 'einem', 'kleinen', 'Hund', 'im', 'Schnee']
     pressed = page.inner_text('.experiment[aria-pressed=true]')
@@ -696,6 +697,7 @@ def test_experiments_have_names(new_page):
     settle(page)
     assert translation(page) == 'Eine Katze schläft auf einem Bett.'
     assert page.evaluate('state.off') == ['encoder']
+    assert 'the translation is unchanged' in page.inner_text('#banner-text')
 
 def test_every_example_keeps_its_promise(new_page):
     "What the note says of it is what comes out"
@@ -718,8 +720,9 @@ def test_words_are_shuffled_and_put_back(new_page):
     page.click('text=Shuffle the words')
     wait(page, 'state.text != arg', BOY)
     shuffled = page.input_value('#text')
-    words, shuffled_words = BOY[:-1].split(), shuffled[:-1].split()
+    words, shuffled_words = BOY.lower()[:-1].split(), shuffled.lower()[:-1].split()
     assert sorted(shuffled_words) == sorted(words) and shuffled.endswith('.')
+    assert shuffled[0].isupper() and shuffled[1:].islower()
     assert shuffled_words != words and 'shuffled' in page.inner_text('#notes')
     page.click('text=Shuffle the words')
     wait(page, 'now.scene.text == arg', BOY)

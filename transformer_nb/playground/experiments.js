@@ -43,17 +43,23 @@ function shuffle() { // a second click puts the words back
   if (all !== state.text) change({text: all, force: []})
 }
 
+// A sentence begins with a capital, whichever word comes first
+const capital = word => word[0].toUpperCase() + word.slice(1)
+const small = word => /^(?!I$)\p{Lu}\p{Ll}*$/u.test(word) ? word.toLowerCase() : word
+
 function shuffled(text) { // the mark at its end stays
   const [, inside, end] = /^(.*?)([.!?]*\s*)$/s.exec(text)
   const words = inside.split(/\s+/).filter(Boolean)
+  if (words.length) words[0] = small(words[0])
   for (const i of range(words.length).reverse()) {
     const j = Math.floor(Math.random() * (i + 1))
     const word = words[i]
     words[i] = words[j]
     words[j] = word
   }
+  if (words.length) words[0] = capital(words[0])
   const result = words.join(' ') + end
-  const canChange = new Set(words).size > 1
+  const canChange = new Set(words.map(small)).size > 1
   return result === text && canChange ? shuffled(text) : result
 }
 
@@ -65,4 +71,4 @@ function experimentNote() { // what has been done, and what to look for
     + 'by the positions added to them: does it still say who does what?'
 }
 
-export {experimentOf, drawExperiments, experimentNote}
+export {experimentOf, isShuffled, drawExperiments, experimentNote}

@@ -7,7 +7,7 @@ import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
 import {doubt} from './guess.js'
 import {sentence} from './sentences.js'
-import {experimentOf, experimentNote} from './experiments.js'
+import {experimentOf, isShuffled, experimentNote} from './experiments.js'
 
 function notes() { // strings, and an example that has something to switch off
   const list = [now.wrong]
@@ -18,8 +18,8 @@ function notes() { // strings, and an example that has something to switch off
     list.push(`The field holds no more than ${MAX_LENGTH} characters.`)
   }
   list.push(experimentNote())
-  if (now.scene) list.push(doubt(now.scene), ...limits(now.scene), isOddlyTyped())
-  if (now.scene) list.push(thingToTry())
+  if (now.scene && !isShuffled()) list.push(doubt(now.scene))
+  if (now.scene) list.push(...limits(now.scene), isOddlyTyped(), thingToTry())
   return list.filter(Boolean)
 }
 

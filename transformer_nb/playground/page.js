@@ -122,9 +122,9 @@ function drawLanguages() {
   const {title, src, tgt, n_parameters, checksum, captions_only} = model()
   const codes = languages()
   for (const node of [$('text'), $('src')]) node.lang = codes.src
-  for (const node of [$('tgt'), $('spoken').firstChild, $('cards'), $('steps')]) {
-    node.lang = codes.tgt
-  }
+  const targets = [$('tgt'), $('spoken').firstChild, $('cards'), $('steps'),
+                   $('banner-old').lastElementChild]
+  for (const node of targets) node.lang = codes.tgt
   write($('promise'), captions_only ? ABOUT_CAPTIONS : ABOUT_ANY)
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')

@@ -145,6 +145,11 @@ function drawBanner() {
   }
   if (force.length === 1) texts.push('the first token is fixed')
   if (force.length > 1) texts.push(`the first ${force.length} tokens are fixed`)
+  const old = off.length && scene?.off.length ? scene.intact.text : ''
+  const isSame = old === scene?.written.text
+  if (old && isSame) texts.push('the translation is unchanged')
+  $('banner-old').hidden = !old || isSame
+  write($('banner-old').lastElementChild, old)
   write($('banner-text'), texts.join(' · ') || 'Nothing is switched off.')
   $('banner').classList.toggle('some', texts.length > 0)
   enable($('undo'), past.length > 0)

@@ -38,10 +38,12 @@ function showStep(i) {
 
 function pointAt(node) {
   document.querySelector('.pointed')?.classList.remove('pointed')
-  node?.classList.add('pointed')
+  if (!node) return
+  node.classList.add('pointed')
   const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches
-  const options = {block: 'nearest', behavior: isStill ? 'auto' : 'smooth'}
-  node?.scrollIntoView(options)
+  const isTall = node.offsetHeight > innerHeight / 2 // its beginning matters most
+  const block = isTall ? 'start' : 'center', behavior = isStill ? 'auto' : 'smooth'
+  node.scrollIntoView({block, behavior})
 }
 
 function listenToTour(go) {

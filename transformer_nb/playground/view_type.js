@@ -15,6 +15,8 @@ function drawType() {
   })
 }
 
+const CLOSE = 0.3 // a rival, relative to the first choice
+
 // Where the second choice comes nearest to the first: a place worth a click
 function closestRival(scene) {
   if (!scene) return ''
@@ -25,7 +27,9 @@ function closestRival(scene) {
   const words = cards.filter(isWord)
   if (!words.length) return ''
   const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
-  return `The closest race: ${quoted(first, i)} and ${quoted(second, i)}. `
+  const rivals = `${quoted(first, i)} and ${quoted(second, i)}`
+  return second.prob < CLOSE * first.prob ? `It was sure here; the closest are ${rivals}. `
+    : `The closest race: ${rivals}. `
 }
 
 const quoted = (choice, i) => `“${label(choice, i)}” (${percent(choice.prob)})`
