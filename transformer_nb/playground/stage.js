@@ -77,6 +77,7 @@ function markTokens(scene) {
     if (words[i]) node.title += `; it looked at “${words[i]}” most`
   }
   $('gloss-note').hidden = !words.some(Boolean)
+  $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
 }
 
 function changedTokens({intact, ids}) { // places of the tokens that the intact model lacks
