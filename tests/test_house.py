@@ -1,5 +1,6 @@
 "The checkout keeps the house rules, and each rule catches a violation planted in a copy."
 import json, shutil
+from functools import cache
 from pathlib import Path
 import nbformat
 import pytest
@@ -15,11 +16,19 @@ PLANT_IN = '00a_core.ipynb'
 def test_rule_is_kept(rule): assert rule(ROOT) == []
 
 @pytest.fixture
-def copy(tmp_path):
+def copy(tmp_path): return copy_to(tmp_path)
+
+@pytest.fixture(scope='module')
+def is_kept(tmp_path_factory):
+    "Does a rule find nothing in a copy in which nothing is planted?"
+    root = copy_to(tmp_path_factory.mktemp('clean'))
+    return cache(lambda rule: rule(root) == [])
+
+def copy_to(folder):
     left_out = shutil.ignore_patterns('__pycache__', '.*', '_build')
-    for name in FOLDERS: shutil.copytree(ROOT/name, tmp_path/name, ignore=left_out)
-    for name in FILES: shutil.copy(ROOT/name, tmp_path)
-    return tmp_path
+    for name in FOLDERS: shutil.copytree(ROOT/name, folder/name, ignore=left_out)
+    for name in FILES: shutil.copy(ROOT/name, folder)
+    return folder
 
 def edit(root, name, change):
     "Apply `change` to the cells of a notebook"
@@ -141,10 +150,9 @@ VIOLATIONS = [
 NAMES = [f'{name}-{i}' for i, (name, _) in enumerate(VIOLATIONS)]
 
 @pytest.mark.parametrize('name, violate', VIOLATIONS, ids=NAMES)
-def test_violation_is_caught(copy, name, violate):
+def test_violation_is_caught(copy, is_kept, name, violate):
     rule = getattr(house, name)
-    before = rule(copy)
-    assert before == []
+    assert is_kept(rule)
     violate(copy)
     assert rule(copy)
 

@@ -7,6 +7,7 @@ for every violation.
 import ast, builtins, filecmp, os, re, shutil, subprocess, sys
 from collections import Counter, defaultdict
 from configparser import ConfigParser
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import mean, median
@@ -326,6 +327,7 @@ def printed(node): # the strings that calls of print hold, also those inside f-s
 
 # Lines
 
+@cache
 def operations(source):
     "Number of operations by line"
     lines = ['pass' if re.match(r'\s*[%!]', l) else l for l in source.splitlines()] # magics
