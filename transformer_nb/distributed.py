@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['world_size', 'rank', 'process_group', 'all_reduce_sum', 'broadcast_from_rank0', 'all_gather', 'run_in_processes',
-           'read_results', 'write_results']
+           'read_results', 'write_results', 'run_missing']
 
 # %% ../nbs/11a_distributed.ipynb #f4ff276f
 import json, os
@@ -124,3 +124,35 @@ def _names_a_training(result:dict)->bool:
 def write_results(path:str|Path, results:list[dict]): # the whole file, or as it was before
     lines = [json.dumps(result, ensure_ascii=False) + '\n' for result in results]
     write_atomically(path, ''.join(lines).encode())
+
+# %% ../nbs/11a_distributed.ipynb #d11miss1
+def run_missing(out:str|Path,            # file of results
+                function:Callable,       # as for `run_in_processes`; returns a dictionary
+                jobs:dict,               # of each key, the arguments of a call
+                settings:dict,           # of every row that the file may hold
+                processes:int=2,         # at the same time; 0: here, one after the other
+                show:Callable|None=None, # what to print of a result, beside its key
+                names:tuple=('row', 'seed'), # fields of a line that make up its key
+                field:str='settings',    # where a line keeps the settings of its row
+               )->list[dict]:            # all results in the file
+    "Run what the file lacks; raises `InputError` where a line has other settings"
+    results = read_results(out)
+    _check_settings(out, results, settings, field)
+    done = {tuple(r[name] for name in names) for r in results}
+    missing = {key: job for key, job in jobs.items() if key not in done}
+    for n, (key, measured) in enumerate(run_in_processes(function, missing, processes), 1):
+        line = dict(zip(names, key))
+        title = ', '.join(str(x) if name == 'row' else f'{name} {x}'
+                          for name, x in line.items())
+        results.append(line | measured | {field: settings[line['row']]})
+        write_results(out, results)
+        shown = f': {show(measured)}' if show else ''
+        print(f'{n} of {len(missing)}: {title}{shown}', flush=True)
+    return results
+
+# %% ../nbs/11a_distributed.ipynb #d11miss2
+def _check_settings(path:str|Path, results:list[dict], settings:dict, field:str):
+    for r in results:
+        if r['row'] not in settings or r.get(field) != settings[r['row']]:
+            raise InputError(f"{path}: row {r['row']} was run with other settings; "
+                             'choose another file')

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'choose_precision', 'TrainingConfig', 'Progress',
-           'batch_groups', 'MetricsLog', 'ProgressBar', 'deferred_signals', 'wrap_model', 'TrainingRun', 'Trainer',
-           'plot_training']
+           'batch_groups', 'train_steps', 'MetricsLog', 'ProgressBar', 'deferred_signals', 'wrap_model', 'TrainingRun',
+           'Trainer', 'plot_training']
 
 # %% ../nbs/12_training.ipynb #30bf3d93
 import json, math, os, signal, sys, time, warnings
@@ -274,6 +274,31 @@ def batch_groups(batches:TokenBatches,
                 yield epoch, i + 1, group
                 group = []
         epoch, position = epoch + 1, 0
+
+# %% ../nbs/12_training.ipynb #12short1
+from itertools import islice
+
+# %% ../nbs/12_training.ipynb #12short2
+def train_steps(model:nn.Module, optimizer:torch.optim.Optimizer,
+                batches:TokenBatches,
+                n_steps:int,
+                lr_of:Callable[[int],float], # learning rate of a step, counted from 1
+                loss_of:Callable=token_loss, # of model and batch, in nats per token
+               )->tuple[dict,list[float]]:   # how far it came; the loss of each step
+    "A short run; a step whose loss or gradient is not finite is skipped"
+    device = next(model.parameters()).device
+    losses, n_skipped = [], 0
+    groups = islice(batch_groups(batches, 1), n_steps)
+    for step, (epoch, _, [rows]) in enumerate(groups, 1):
+        loss = loss_of(model, batches.batch(rows).to(device))
+        loss.backward()
+        losses.append(loss.item())
+        norm = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+        set_lr(optimizer, lr_of(step))
+        if math.isfinite(losses[-1] + norm): optimizer.step()
+        else: n_skipped += 1
+        optimizer.zero_grad()
+    return dict(steps=n_steps, epochs=epoch + 1, skipped=n_skipped), losses
 
 # %% ../nbs/12_training.ipynb #e4d8d4fe
 class _StepData(Dataset):
