@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from random import Random
 from statistics import NormalDist, fmean
@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from ..core import (
-    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, provenance, set_seed)
+    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, provenance, set_seed)
 from ..notebook import INK, new_grid
 from ..checkpoint import fingerprint, save_model
 from ..data import Batch, Ids, TokenBatches, encode_pairs, make_batch
 from ..decoding import search
-from ..distributed import read_results, run_in_processes, write_results
+from ..distributed import run_missing
 from ..evaluation import score
 from ..fast import accelerate, plain as unaccelerated
 from ..grammar import (
@@ -41,7 +41,7 @@ from ..model import (
     Transformer, TransformerConfig, attention_modules, attention_weights)
 from ..optimizer import adam, inverse_sqrt_lr
 from ..text import BPETokenizer, WordTokenizer
-from ..training import batch_groups, train_step, valid_loss
+from ..training import token_loss, train_steps, valid_loss
 from ..translation import Translator
 if TYPE_CHECKING: from matplotlib.figure import Figure
 
@@ -665,18 +665,14 @@ def _new_model(vocab_size:int, seed:int)->Transformer:
 # %% ../../nbs/16_attention_maps.ipynb #h16train
 def train_grammar_model(ids:list[Ids], vocab_size:int, seed:int, n_steps:int=GRAMMAR_STEPS,
                        )->tuple[Transformer,dict]: # and how far it came
+    c = _LEARNING
     model = accelerate(_new_model(vocab_size, seed)).train()
+    batches = TokenBatches(ids, c['batch_tokens'], seed)
+    lr_of = partial(inverse_sqrt_lr, peak_lr=c['lr'], warmup_steps=c['warmup'])
+    loss_of = partial(token_loss, label_smoothing=c['label_smoothing'])
     optimizer = adam(model, fused=True)
-    batches = TokenBatches(ids, _LEARNING['batch_tokens'], seed)
-    n_skipped, losses = 0, []
-    for step, (epoch, _, [rows]) in enumerate(islice(batch_groups(batches, 1), n_steps), 1):
-        lr = inverse_sqrt_lr(step, _LEARNING['lr'], _LEARNING['warmup'])
-        loss, taken = train_step(model, optimizer, [batches.batch(rows)], lr,
-                                 _LEARNING['label_smoothing'])
-        losses.append(loss)
-        n_skipped += not taken
-    progress = dict(steps=n_steps, epochs=epoch + 1, skipped=n_skipped,
-                    train_loss=round(fmean(losses[-50:]), 4))
+    progress, losses = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
+    progress |= dict(train_loss=round(fmean(losses[-50:]), 4))
     return unaccelerated(model).eval(), progress
 
 # %% ../../nbs/16_attention_maps.ipynb #h16trans
@@ -788,22 +784,16 @@ def train_head_roles(out:str|Path,     # file of results; what it has is not tra
                      models:str|Path|None=None, # folder for the models
                      **sizes           # in place of `_SIZES`, to try it out
                     )->list[dict]:     # all results in the file
-    "Raises `InputError` where a line of the file has other settings"
+    "Seed by seed. Raises `InputError` where a line of the file has other settings"
     sizes = _SIZES | sizes
-    settings = fingerprint([GRAMMAR_MODEL, _LEARNING, n_steps, sizes, FAR, _FEWEST])
-    results = read_results(out)
-    if any(r['settings'] != settings for r in results):
-        raise InputError(f'{out} has trainings with other settings; choose another file')
-    done = {(r['row'], r['seed']) for r in results}
+    directions = 'de-en', 'en-de'
+    same = fingerprint([GRAMMAR_MODEL, _LEARNING, n_steps, sizes, FAR, _FEWEST])
     rest = n_steps, sizes, models and Path(models)
-    jobs = {key: (*key, *rest) for key in product(('de-en', 'en-de'), seeds)
-            if key not in done}
-    jobs = dict(sorted(jobs.items(), key=lambda job: job[0][::-1])) # seed by seed
-    for (row, seed), result in run_in_processes(train_roles, jobs, processes):
-        results.append(dict(row=row, seed=seed) | result | dict(settings=settings))
-        write_results(out, results)
-        print(f"{row}, seed {seed}: BLEU {result['bleu']:.1f}", flush=True)
-    return results
+    jobs = {(direction, seed): (direction, seed, *rest)
+            for seed, direction in product(seeds, directions)}
+    def show(result): return f"BLEU {result['bleu']:.1f}"
+    settings = dict.fromkeys(directions, same)
+    return run_missing(out, train_roles, jobs, settings, processes, show)
 
 # %% ../../nbs/16_attention_maps.ipynb #h16verd0
 def followed(results:list[dict], # of one direction, all seeds

@@ -11,29 +11,28 @@ __all__ = ['MASK', 'TRANSLATORS', 'READERS', 'OneStack', 'DecoderOnly', 'Encoder
 import json, time
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
-from math import exp, isfinite
+from math import exp
 from pathlib import Path
 import torch
 from torch import Tensor, nn
 from safetensors.torch import load_file
-from ..checkpoint import save_model
-from ..core import (BOS, EOS, PAD, UNK, default_device, provenance,
-                                 set_seed)
+from ..checkpoint import fingerprint, save_model
+from ..core import BOS, EOS, PAD, UNK, default_device, provenance
 from ..corpora import load_corpus
-from ..data import Batch, TokenBatches, encode_pairs, pad
+from ..data import Batch, TokenBatches, pad
 from ..decoding import draw_tokens, search
-from ..distributed import read_results, run_in_processes, write_results
+from ..distributed import run_missing
 from ..embedding import Embedding, PositionalEncoding
 from ..evaluation import score
 from ..fast import accelerate
 from ..model import EncoderLayer, Stack, Transformer, TransformerConfig
 from ..multihead import causal_mask, padding_mask
-from ..optimizer import adam, inverse_sqrt_lr, set_lr, smoothed_loss
+from ..optimizer import adam, inverse_sqrt_lr, smoothed_loss
 from ..text import BPETokenizer
-from ..training import batch_groups
-from .variations import (
-    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, WARMUP_STEPS)
+from ..training import train_steps
+from transformer_nb.studies.variations import (
+    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, VOCAB_SIZE, WARMUP_STEPS, prepare_task, seeded,
+    short_corpus)
 
 # %% ../../nbs/21_families.ipynb #f21stack
 class OneStack(nn.Module):
@@ -79,16 +78,9 @@ def train_family(model:nn.Module,       # trained in place
                  lr:float=PEAK_LR,      # peak learning rate
                 )->dict:                # how far it came
     optimizer = adam(model.train(), fused=True)
-    device = next(model.parameters()).device
-    n_skipped = 0
-    for step, (epoch, _, [rows]) in enumerate(islice(batch_groups(batches, 1), n_steps), 1):
-        loss = loss_of(model, batches.batch(rows).to(device))
-        set_lr(optimizer, inverse_sqrt_lr(step, lr, WARMUP_STEPS))
-        loss.backward()
-        if isfinite(loss.item()): optimizer.step()
-        else: n_skipped += 1
-        optimizer.zero_grad()
-    return dict(steps=n_steps, epochs=epoch + 1, skipped=n_skipped)
+    lr_of = partial(inverse_sqrt_lr, peak_lr=lr, warmup_steps=WARMUP_STEPS)
+    progress, _ = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
+    return progress
 
 # %% ../../nbs/21_families.ipynb #f21mean
 @torch.no_grad()
@@ -236,11 +228,8 @@ READERS = { # and the number of updates
 _CAPTION_VOCAB = 4000
 
 # %% ../../nbs/21_families.ipynb #f21helpers
-def _start(family:type, config:TransformerConfig, seed:int)->nn.Module:
-    set_seed(seed)
-    model = accelerate(family(config)).to(default_device())
-    set_seed(seed) # for dropout, however many numbers the weights took
-    return model
+def _build(family:type, config:TransformerConfig)->nn.Module:
+    return accelerate(family(config)).to(default_device())
 
 def _count(model:nn.Module)->dict:
     return dict(parameters=sum(p.numel() for p in model.parameters()))
@@ -254,13 +243,10 @@ def _bleu_of(model:nn.Module, tokenizer:BPETokenizer, pairs:list)->dict: # pairs
 
 # %% ../../nbs/21_families.ipynb #f21trtrans
 def _train_translator(name:str, rate:float, seed:int, corpus:dict, n_steps:int)->dict:
-    texts = [text for pair in corpus['train'] for text in pair]
-    tokenizer = BPETokenizer.train(texts, 2000)
-    train, _ = encode_pairs(corpus['train'], tokenizer, BASE['max_len'])
-    valid, _ = encode_pairs(corpus['valid'], tokenizer, BASE['max_len'])
+    tokenizer, train, valid = prepare_task(corpus)
     family, layers = TRANSLATORS[name]
     config = TransformerConfig(tokenizer.vocab_size, **_SIZES, **layers)
-    model = _start(family, config, seed)
+    model = seeded(partial(_build, family, config), seed)
     loss_of = partial(translation_loss, label_smoothing=BASE['label_smoothing'])
     batches = TokenBatches(train, BATCH_TOKENS, seed)
     result = _count(model) | train_family(model, batches, loss_of, n_steps, rate*PEAK_LR)
@@ -305,7 +291,7 @@ def _train_reader(name:str, rate:float, seed:int, corpus:dict, n_steps:int,
     valid = tokenizer.encode_batch(corpus['valid'])
     family, loss_of, _ = READERS[name]
     config = TransformerConfig(tokenizer.vocab_size, **_SIZES, n_encoder_layers=7)
-    model = _start(family, config, seed)
+    model = seeded(partial(_build, family, config), seed)
     batches = TokenBatches(train, BATCH_TOKENS, seed)
     result = _count(model) | train_family(model, batches, loss_of, n_steps, rate*PEAK_LR)
     model.cpu().eval()
@@ -318,9 +304,9 @@ def _train_reader(name:str, rate:float, seed:int, corpus:dict, n_steps:int,
     return result
 
 # %% ../../nbs/21_families.ipynb #f21jobs
-_KEYS = 'task', 'model', 'rate', 'seed'
+_Job = tuple[str,str,float,int] # task, model, rate, seed
 
-def _family_jobs()->list[tuple]: # of `_KEYS`, seed by seed
+def _family_jobs()->list[_Job]: # seed by seed
     jobs = []
     for seed in range(6):
         jobs += [('translate', name, 1, seed) for name in TRANSLATORS]
@@ -337,6 +323,7 @@ def _run_job(task:str, model:str, rate:float, seed:int, corpus:dict, n_steps:int
     start = time.perf_counter()
     if task == 'translate': result = _train_translator(model, rate, seed, corpus, n_steps)
     else: result = _train_reader(model, rate, seed, corpus, n_steps, models)
+    result = dict(task=task, model=model, rate=rate) | result
     seconds = round(time.perf_counter() - start, 1)
     return result | dict(seconds=seconds) | provenance()
 
@@ -345,31 +332,42 @@ def family_corpora(data_dir:str|Path|None=None # folder with the files of multi3
                   )->dict[str,dict]:           # of each task, 'train' and 'valid'
     "Chapter 18's short pairs, English to German, and all captions in English"
     pairs = load_corpus('multi30k', 'en', 'de', data_dir)
-    splits = 'train', 'valid'
-    captions = {split: [english for english, _ in pairs[split]] for split in splits}
-    short = {split: [p for p in pairs[split] if len(p[0].split()) <= 9][:4000]
-             for split in splits}
-    return dict(translate=short, captions=captions, masks=captions)
+    captions = {split: [english for english, _ in pairs[split]]
+                for split in ('train', 'valid')}
+    return dict(translate=short_corpus(pairs), captions=captions, masks=captions)
+
+# %% ../../nbs/21_families.ipynb #f21famset
+def _n_steps(task:str, model:str)->int:
+    return N_STEPS if task == 'translate' else READERS[model][-1]
+
+def _row(task:str, model:str, rate:float, *_)->str: return f'{task}/{model}/{rate}'
+
+def _family_settings(jobs:list[_Job], corpora:dict, steps:int|None
+                    )->dict[str,str]: # a fingerprint of each row
+    shared = [_SIZES, BASE['label_smoothing'], BATCH_TOKENS, PEAK_LR, WARMUP_STEPS]
+    own = dict.fromkeys(('captions', 'masks'), _CAPTION_VOCAB) | dict(translate=VOCAB_SIZE)
+    texts = {task: fingerprint([corpora[task]['train'], corpora[task]['valid']])
+             for task, *_ in jobs}
+    settings = {}
+    for task, model, rate, _ in jobs:
+        everything = [shared, own[task], texts[task], model, rate]
+        everything.append(steps or _n_steps(task, model))
+        settings[_row(task, model, rate)] = fingerprint(everything)
+    return settings
 
 # %% ../../nbs/21_families.ipynb #f21trainall
 def train_families(out:str|Path,     # file of results; what it has is not trained again
                    corpora:dict,     # of `family_corpora`
-                   jobs:list[tuple]|None=None, # task, model, rate, seed; None: all
+                   jobs:list[_Job]|None=None, # None: all
                    processes:int=2,  # trainings at the same time, one thread each
                    steps:int|None=None, # of every training, to try it out
                    models:str|Path|None=None, # folder for the readers of seed 0
                   )->list[dict]:     # all results in the file
-    results = read_results(out)
-    done = {tuple(r[key] for key in _KEYS) for r in results}
+    "Raises `InputError` where a line of the file has other settings"
+    jobs = jobs or _family_jobs()
     arguments = {}
-    for job in jobs or _family_jobs():
-        if job in done: continue
-        task, model = job[:2]
-        n_steps = N_STEPS if task == 'translate' else READERS[model][-1]
-        arguments[job] = *job, corpora[task], steps or n_steps, models
-    for n, (job, result) in enumerate(run_in_processes(_run_job, arguments, processes), 1):
-        row = '/'.join(map(str, job[:3]))
-        results.append(dict(row=row) | dict(zip(_KEYS, job)) | result)
-        write_results(out, results)
-        print(f'{n} of {len(arguments)}: {row}, seed {job[-1]}', flush=True)
-    return results
+    for task, model, rate, seed in jobs:
+        rest = corpora[task], steps or _n_steps(task, model), models
+        arguments[_row(task, model, rate), seed] = task, model, rate, seed, *rest
+    settings = _family_settings([*jobs, *_family_jobs()], corpora, steps)
+    return run_missing(out, _run_job, arguments, settings, processes)

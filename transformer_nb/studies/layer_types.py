@@ -7,28 +7,28 @@ __all__ = ['Recurrent', 'Convolution', 'window_attention', 'RestrictedAttention'
            'back', 'attention_edges', 'recurrent_edges', 'contiguous_edges', 'dilated_edges', 'restricted_edges',
            'PeakMemory', 'Banded', 'draw_key', 'far_places', 'dose_rows', 'dose_path', 'DeepReader', 'train_path',
            'dose_rates', 'train_paths', 'judged_paths', 'dose_scores', 'dose_verdict', 'fit_censored', 'path_line',
-           'path_exponent', 'can_fit', 'mostly_learned', 'holm', 'compare_paths', 'path_verdict']
+           'path_exponent', 'can_fit', 'mostly_learned', 'compare_paths', 'path_verdict']
 
 # %% ../../nbs/17_layer_types.ipynb #3e3bfb6f
 import time
 from collections.abc import Callable
-from functools import cache
 from itertools import combinations, product
 from math import inf, log, log2, pi, sqrt
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from weakref import finalize
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from ..core import InputError, provenance
-from ..distributed import read_results, run_in_processes, write_results
+from ..checkpoint import fingerprint
+from ..core import provenance
+from ..distributed import run_missing
 from ..embedding import Embedding, PositionalEncoding
+from ..judging import holm, mean_interval, rank_test
 from ..layers import ResidualNorm
 from ..multihead import MultiHeadAttention
-from ..checkpoint import fingerprint
 
 # %% ../../nbs/17_layer_types.ipynb #a27dfe32
 class Recurrent(nn.Module):
@@ -369,24 +369,6 @@ def dose_rates(results:list[dict], # of the choosing seeds
     return {arm: min(sorted(rates), key=lambda rate: badness(rates[rate]))
             for arm, rates in arms.items()}
 
-# %% ../../nbs/17_layer_types.ipynb #p17runt2
-_KEY = 'seed', 'distance', 'row', 'rate' # of a training
-
-def _train_missing(out:str|Path, keys:list[tuple], processes:int, cap:int)->list[dict]:
-    settings = fingerprint([cap, _CHECK, _BATCH, _DEPTH, _CYCLE, _SIZES, _DOSE_RATES])
-    results = read_results(out)
-    if any(r['settings'] != settings for r in results):
-        raise InputError(f'{out} has trainings with other settings; choose another file')
-    done = {tuple(r[name] for name in _KEY) for r in results}
-    jobs = {key: (key[2], key[1], key[3], key[0], cap) for key in keys if key not in done}
-    for key, result in run_in_processes(train_path, jobs, processes):
-        result = dict(zip(_KEY, key)) | result | dict(settings=settings)
-        results.append(result)
-        write_results(out, results)
-        shown = ', '.join(f'{name} {x}' for name, x in zip(_KEY, key))
-        print(f"{shown}: {result['steps'] or 'not learned'}", flush=True)
-    return results
-
 # %% ../../nbs/17_layer_types.ipynb #p17runs4
 def train_paths(out:str|Path,     # file of results; what it has is not trained again
                 distances:tuple=(8, 32, 128),
@@ -396,17 +378,20 @@ def train_paths(out:str|Path,     # file of results; what it has is not trained 
                 cap:int=_CAP,
                )->list[dict]:     # all results in the file
     "Seed by seed. Raises `InputError` where a line of the file has other settings"
-    arms = [(distance, row) for distance in distances for row in dose_rows(distance)]
-    keys = [(seed, *arm, rate) for seed, arm, rate in product(choosing, arms, _DOSE_RATES)]
-    results = _train_missing(out, keys, processes, cap)
+    arms = [(row, distance) for distance in distances for row in dose_rows(distance)]
+    same = fingerprint([cap, _CHECK, _BATCH, _DEPTH, _CYCLE, _SIZES, _DOSE_RATES])
+    settings = {row: same for distance in (8, 32, 128) for row in dose_rows(distance)}
+    def train(keys): # row, distance, rate, seed of each
+        jobs = {key: (*key, cap) for key in keys}
+        def show(result): return result['steps'] or 'not learned'
+        names = 'row', 'distance', 'rate', 'seed'
+        return run_missing(out, train_path, jobs, settings, processes, show, names)
+    results = train((*arm, rate, seed)
+                    for seed, arm, rate in product(choosing, arms, _DOSE_RATES))
     rates = dose_rates([r for r in results if r['seed'] in choosing])
-    keys = [(seed, distance, row, rates[row, distance])
-            for seed, (distance, row) in product(judged, arms)]
-    return _train_missing(out, keys, processes, cap)
+    return train((*arm, rates[arm], seed) for seed, arm in product(judged, arms))
 
 # %% ../../nbs/17_layer_types.ipynb #p17verd1
-_T = {5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262} # 97.5 %, of n - 1
-
 def judged_paths(results:list[dict], first:int=3)->list[dict]:
     "Of the seeds from `first` on, those that have all networks of the file"
     arms = {(r['distance'], r['row']) for r in results}
@@ -433,10 +418,8 @@ def dose_scores(results:list[dict])->list[float]: # one for each seed
 
 # %% ../../nbs/17_layer_types.ipynb #p17vere2
 def dose_verdict(scores:list[float])->tuple[str,float,float,float]: # mean, interval
-    mean, n = fmean(scores), len(scores)
-    if n not in _T: return 'not judged', mean, -1., 1.
-    half = _T[n] * stdev(scores) / sqrt(n)
-    low, high = mean - half, mean + half
+    if len(scores) < 5: return 'not judged', fmean(scores), -1., 1.
+    mean, low, high = mean_interval(scores)
     word = 'agrees' if low > 0 else 'disagrees' if high < 0 else 'undecided'
     return word, mean, low, high
 
@@ -530,34 +513,6 @@ def mostly_learned(results:list[dict])->list[dict]: # arms in which half or more
     return [r for arm in arms.values()
             if fmean(r['steps'] is not None for r in arm) >= 0.5 for r in arm]
 
-# %% ../../nbs/17_layer_types.ipynb #p17verd8
-@cache
-def _regroupings(n:int, n_first:int, draws:int)->Tensor: # (draws, n), 1 in the first group
-    generator = torch.Generator().manual_seed(0)
-    orders = torch.rand(draws, n, generator=generator).argsort(1)
-    return F.one_hot(orders[:, :n_first], n).sum(1).double()
-
-# %% ../../nbs/17_layer_types.ipynb #p17rank
-def _rank_test(a:list[float], b:list[float], draws:int=20_000)->tuple[float,float]:
-    "How often a is below b (a tie is half), and the two-sided p of a permutation test"
-    both = torch.tensor(a + b, dtype=torch.float64)
-    below = (both[:, None] < both).double() + (both[:, None] == both).double()/2
-    first = _regroupings(len(both), len(a), draws)
-    by_chance = ((first @ below) * (1 - first)).sum(1)/(len(a)*len(b)) - 0.5
-    found = below[:len(a), len(a):].mean() - 0.5
-    extreme = (by_chance.abs() >= found.abs() - 1e-9).sum().item()
-    return found.item() + 0.5, (1 + extreme)/(1 + draws)
-
-# %% ../../nbs/17_layer_types.ipynb #p17vere8
-def holm(ps:list[float])->list[float]: # corrected
-    "P values corrected for their number (Holm, 1979)"
-    order = sorted(range(len(ps)), key=ps.__getitem__)
-    corrected, worst = [0.]*len(ps), 0.
-    for rank, i in enumerate(order):
-        worst = max(worst, min(1., ps[i]*(len(ps) - rank)))
-        corrected[i] = worst
-    return corrected
-
 # %% ../../nbs/17_layer_types.ipynb #p17verd9
 def compare_paths(results:list[dict])->list[dict]: # every two rows at one distance
     "By the rule that was written before the trainings (`results/RULES.md`)"
@@ -566,7 +521,7 @@ def compare_paths(results:list[dict])->list[dict]: # every two rows at one dista
     pairs = []
     for a, b in combinations(sorted(arms), 2): # of one distance, the shorter path first
         if a[0] != b[0]: continue
-        share, p = _rank_test([_taken(r) for r in arms[a]], [_taken(r) for r in arms[b]])
+        share, p = rank_test([_taken(r) for r in arms[a]], [_taken(r) for r in arms[b]])
         pairs.append(dict(distance=a[0], rows=(a[2], b[2]), paths=(a[1], b[1]),
                           share=share, p=p))
     for pair, p in zip(pairs, holm([pair['p'] for pair in pairs])):

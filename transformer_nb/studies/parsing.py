@@ -10,17 +10,17 @@ __all__ = ['LONGEST', 'PARSER', 'PARSER_STEPS', 'SHARES', 'Tree', 'leaves', 'lin
 # %% ../../nbs/22_parsing.ipynb #s22imprt
 import time
 from collections import Counter
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import NamedTuple
 import torch
 from ..checkpoint import fingerprint
-from ..core import (SPECIAL_TOKENS, UNK, InputError, default_device,
-                                 provenance, set_seed)
+from ..core import SPECIAL_TOKENS, UNK, default_device, provenance, set_seed
 from ..data import TokenBatches
 from ..decoding import search
-from ..distributed import read_results, run_in_processes, write_results
+from ..distributed import run_missing
 from ..fast import accelerate
 from ..grammar import (
     _REPORTS, _Clause, _Complement, _Phrase, _draw_clause, _english_phrase,
@@ -29,7 +29,7 @@ from ..grammar import (
 from ..model import Transformer, TransformerConfig
 from ..optimizer import adam, inverse_sqrt_lr
 from ..text import Tokenizer
-from ..training import batch_groups, train_step
+from ..training import token_loss, train_steps
 
 # %% ../../nbs/22_parsing.ipynb #s22tree0
 class Tree(NamedTuple):
@@ -335,16 +335,11 @@ def train_parser(trees:list[Tree], seed:int, n_steps:int=PARSER_STEPS, **changes
     set_seed(seed)
     config = TransformerConfig(tokenizer.vocab_size, **(PARSER | changes))
     model = accelerate(Transformer(config)).to(default_device())
+    lr_of = partial(inverse_sqrt_lr, peak_lr=_LR, warmup_steps=_WARMUP)
+    loss_of = partial(token_loss, label_smoothing=0.1)
     optimizer = adam(model, fused=True)
-    n_skipped, losses = 0, []
-    for step, (epoch, _, [rows]) in enumerate(islice(batch_groups(batches, 1), n_steps), 1):
-        lr = inverse_sqrt_lr(step, _LR, _WARMUP)
-        batch = batches.batch(rows).to(default_device())
-        loss, taken = train_step(model, optimizer, [batch], lr, 0.1)
-        losses.append(loss)
-        n_skipped += not taken
-    progress = dict(steps=n_steps, epochs=epoch + 1, skipped=n_skipped,
-                    train_loss=round(sum(losses[-50:]) / len(losses[-50:]), 4))
+    progress, losses = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
+    progress |= dict(train_loss=round(fmean(losses[-50:]), 4))
     return model.eval(), tokenizer, progress
 
 # %% ../../nbs/22_parsing.ipynb #s22mode4
@@ -406,17 +401,10 @@ def train_shares(out:str|Path,   # file of results; what it has is not trained a
     "Raises `InputError` where a row in the file has other settings"
     bank = treebank(1, *sizes) # seed 0 was for choosing the settings
     sentences = [' '.join(leaves(tree)) for trees in bank.values() for tree in trees]
-    settings = fingerprint([PARSER, n_steps, sentences, _BATCH_TOKENS, _WARMUP, _LR,
-                            _SEARCH])
-    results = read_results(out)
-    if any(r['settings'] != settings for r in results):
-        raise InputError(f'{out} has trainings with other settings; choose another file')
-    done = {(r['row'], r['seed']) for r in results}
-    jobs = {(share, seed): (share, seed, bank, n_steps) for seed in seeds
-            for share in SHARES if (share, seed) not in done}
-    for (share, seed), result in run_in_processes(train_share, jobs, processes):
-        results.append(dict(row=share, seed=seed) | result | dict(settings=settings))
-        write_results(out, results)
-        f1 = ', '.join(f"{name} {result[name]['f1']:.2f}" for name in _TESTS)
-        print(f'{share}, seed {seed}: F1 on {f1}', flush=True)
-    return results
+    same = fingerprint([PARSER, n_steps, sentences, _BATCH_TOKENS, _WARMUP, _LR, _SEARCH])
+    jobs = {(share, seed): (share, seed, bank, n_steps)
+            for seed in seeds for share in SHARES}
+    def show(result):
+        return 'F1 on ' + ', '.join(f"{name} {result[name]['f1']:.2f}" for name in _TESTS)
+    settings = dict.fromkeys(SHARES, same)
+    return run_missing(out, train_share, jobs, settings, processes, show)

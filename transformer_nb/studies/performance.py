@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
+from math import exp, log
 from statistics import median
 import torch
 from torch import Tensor, nn
@@ -24,10 +25,10 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from ..core import BOS, EOS, PAD
 from ..fast import by_onednn, plain
+from ..judging import mean_interval
 from ..layers import FeedForward
 from ..model import Transformer, TransformerConfig
 from ..multihead import MultiHeadAttention, causal_mask
-from .variations import t_quantile
 
 # %% ../../nbs/19_performance.ipynb #d80faef2
 def _bytes_moved(func, args:tuple, kwargs:dict, result)->int: # by one operation
@@ -102,11 +103,8 @@ def compared(seconds:dict[str,list[float]], # from `interleave`
 def ratio_interval(ratios:list[float] # one per round, at least two
                   )->tuple[float,...]: # lower end, middle, upper end
     "Geometric mean of the ratios with its 95% interval, by Student's t on their logarithms"
-    logs = torch.tensor(ratios, dtype=torch.float64).log()
-    standard_error = logs.std() / len(logs)**0.5
-    margin = t_quantile(0.975, len(logs) - 1) * standard_error
-    middle = logs.mean()
-    return tuple(torch.stack([middle - margin, middle, middle + margin]).exp().tolist())
+    middle, low, high = mean_interval(map(log, ratios))
+    return exp(low), exp(middle), exp(high)
 
 # %% ../../nbs/19_performance.ipynb #c3193efb
 def _joint_weights(model:Transformer)->list[Tensor]:

@@ -7,31 +7,23 @@ __all__ = ['PARTS', 'ROWS_SINCE', 'RMSNorm', 'SwiGLU', 'GroupedQueryAttention', 
            'modernize', 'build_modern', 'train_modern', 'train_since']
 
 # %% ../../nbs/20_since_2017.ipynb #s20impor
-import time
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from math import ceil
 from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..checkpoint import fingerprint
-from ..core import InputError, default_device, provenance, set_seed
+from ..core import default_device
 from ..corpora import load_corpus
-from ..data import TokenBatches, encode_pairs
-from ..distributed import read_results, run_in_processes, write_results
+from ..distributed import run_missing
 from ..embedding import PositionalEncoding, RotaryAttention
 from ..fast import accelerate
 from ..layers import FeedForward
-from ..model import Transformer, TransformerConfig
+from ..model import Transformer
 from ..multihead import MultiHeadAttention
-from ..optimizer import adam, adamw
-from ..text import BPETokenizer
-from ..training import batch_groups, train_step
 from .variations import (
-    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, WARMUP_STEPS,
-    _VOCAB_SIZE, _losses, _lr_of, _scores, _short)
+    N_STEPS, row_config, row_settings, short_corpus, train_row)
 
 # %% ../../nbs/20_since_2017.ipynb #s20rms01
 class RMSNorm(nn.Module):
@@ -200,29 +192,9 @@ ROWS_SINCE = {
 def build_modern(changes:dict, # to chapter 18's base; a row of `ROWS_SINCE`
                  vocab_size:int,
                 )->Transformer:
-    settings = BASE | changes
-    parts = settings.pop('parts', [])
-    for name in ('without', 'label_smoothing', 'warmup', 'weight_decay'):
-        settings.pop(name, None)
-    model = Transformer(TransformerConfig(vocab_size, **settings))
+    model = Transformer(row_config(changes, vocab_size))
+    parts = changes.get('parts', [])
     return accelerate(modernize(model, *parts)).to(default_device())
-
-# %% ../../nbs/20_since_2017.ipynb #s20mea01
-def _train_modern(model:Transformer, changes:dict,
-                  batches:TokenBatches, n_steps:int,
-                 )->dict: # how far it came
-    "As chapter 18 trains, but by AdamW where the row has a weight decay"
-    device, decay = default_device(), changes.get('weight_decay')
-    if decay: optimizer = adamw(model, decay, fused=True)
-    else: optimizer = adam(model, fused=True)
-    n_skipped = 0
-    groups = islice(batch_groups(batches, 1), n_steps)
-    for step, (epoch, _, [rows]) in enumerate(groups, 1):
-        batch = batches.batch(rows).to(device)
-        lr, label_smoothing = _lr_of(changes, step), BASE['label_smoothing']
-        _, taken = train_step(model, optimizer, [batch], lr, label_smoothing)
-        n_skipped += not taken
-    return dict(steps=n_steps, epochs=epoch + 1, skipped=n_skipped)
 
 # %% ../../nbs/20_since_2017.ipynb #s20mea02
 def train_modern(row:str,     # a name in `ROWS_SINCE`
@@ -231,33 +203,7 @@ def train_modern(row:str,     # a name in `ROWS_SINCE`
                  n_steps:int,
                 )->dict:      # what was measured
     "Train a row; all rows of a seed see the same batches in the same order"
-    start, changes = time.perf_counter(), ROWS_SINCE[row]
-    texts = [text for pair in corpus['train'] for text in pair]
-    tokenizer = BPETokenizer.train(texts, _VOCAB_SIZE)
-    train, _ = encode_pairs(corpus['train'], tokenizer, BASE['max_len'])
-    valid, _ = encode_pairs(corpus['valid'], tokenizer, BASE['max_len'])
-    set_seed(seed)
-    model = build_modern(changes, tokenizer.vocab_size)
-    set_seed(seed) # for dropout, however many numbers the weights took
-    result = dict(parameters=sum(p.numel() for p in model.parameters()))
-    batches = TokenBatches(train, BATCH_TOKENS, seed)
-    result |= _train_modern(model, changes, batches, n_steps)
-    result |= _losses(model.eval(), train, valid)
-    result |= _scores(model, tokenizer, corpus['valid'])
-    seconds = round(time.perf_counter() - start, 1)
-    return result | dict(seconds=seconds) | provenance()
-
-# %% ../../nbs/20_since_2017.ipynb #s20mea03
-def _settings_since(corpus:dict, n_steps:int)->dict[str,str]: # fingerprint of each row
-    task = fingerprint([corpus['train'], corpus['valid'], n_steps,
-                        BATCH_TOKENS, _VOCAB_SIZE, PEAK_LR, WARMUP_STEPS])
-    return {row: fingerprint([BASE | changes, task]) for row, changes in ROWS_SINCE.items()}
-
-def _check_settings(out:str|Path, results:list[dict], settings:dict[str,str]):
-    for r in results:
-        if r['settings'] != settings.get(r['row']):
-            raise InputError(f"{out}: row {r['row']} was trained with other settings; "
-                             'choose another file')
+    return train_row(ROWS_SINCE[row], seed, corpus, n_steps, build_modern)
 
 # %% ../../nbs/20_since_2017.ipynb #s20mea05
 def train_since(out:str|Path,    # file of results; what it already has is not trained again
@@ -267,20 +213,9 @@ def train_since(out:str|Path,    # file of results; what it already has is not t
                 processes:int=2, # trainings at the same time; 0: here, one after the other
                )->list[dict]:    # all results in the file
     "Train every row at seed 0, then at seed 1, and so on; raises `InputError`"
-    if corpus is None:
-        pairs = load_corpus('multi30k', 'en', 'de')
-        corpus = {split: _short(pairs[split]) for split in ('train', 'valid')}
-    results = read_results(out)
-    settings = _settings_since(corpus, n_steps)
-    _check_settings(out, results, settings)
-    done = {(r['row'], r['seed']) for r in results}
-    wanted = [(row, seed) for seed in seeds for row in ROWS_SINCE]
-    jobs = {job: (*job, corpus, n_steps) for job in wanted if job not in done}
-    trainings = run_in_processes(train_modern, jobs, processes)
-    for n, ((row, seed), result) in enumerate(trainings, 1):
-        line = dict(row=row, seed=seed, settings=settings[row]) | result
-        results.append(line)
-        write_results(out, results)
-        loss = result['valid_loss']
-        print(f'{n} of {len(jobs)}: {row}, seed {seed}: {loss} nats', flush=True)
-    return results
+    if corpus is None: corpus = short_corpus(load_corpus('multi30k', 'en', 'de'))
+    jobs = {(row, seed): (row, seed, corpus, n_steps)
+            for seed in seeds for row in ROWS_SINCE}
+    def show(result): return f"{result['valid_loss']} nats"
+    settings = row_settings(ROWS_SINCE, corpus, n_steps)
+    return run_missing(out, train_modern, jobs, settings, processes, show)
