@@ -24,7 +24,7 @@ help:
 .venv/ready: constraints.txt settings.ini setup.py
 	@echo 'Setting up .venv (the first time this takes some minutes) ...'
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[dev,bench]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[dev,bench,studies]'
 	@touch $@
 
 demo: .venv/ready

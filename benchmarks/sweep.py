@@ -9,6 +9,7 @@ by steps of both in turns. A line of the file has the recipe, its steps and what
 validation set says. A recipe that the file already has is not trained again.
 """
 import argparse, time
+from functools import partial
 from math import exp
 from pathlib import Path
 from statistics import median
@@ -18,14 +19,14 @@ from transformer_nb.core import PAD, default_device, provenance, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import Batch, TokenBatches, encode_pairs
 from transformer_nb.decoding import search
-from transformer_nb.distributed import read_results, run_in_processes, write_results
+from transformer_nb.distributed import run_missing
 from transformer_nb.evaluation import score
 from transformer_nb.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import (
     adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
 from transformer_nb.text import BPETokenizer
-from transformer_nb.training import valid_loss
+from transformer_nb.training import train_steps, valid_loss
 
 START = dict(vocab_size=6000, batch_tokens=1024, lr=3e-3, warmup=1000, dropout=0.2,
              schedule='linear', bpe_dropout=0., r_drop=0., d_ff=256, label_smoothing=0.1,
@@ -161,13 +162,16 @@ def train(recipe, corpus, start_steps):
     tokenizer, model, optimizer, batches = prepare(recipe, corpus)
     set_seed(0)
     n_tokens = 0
-    for step, batch in zip(range(1, n_steps + 1), steps(batches)):
-        take_step(model, optimizer, batch, recipe, lr_of(step, recipe, n_steps))
+    def loss(model, batch):
+        nonlocal n_tokens
         n_tokens += batch.n_tokens
+        return loss_of(model, batch, recipe)
+    lr = partial(lr_of, recipe=recipe, n_steps=n_steps)
+    train_steps(model, optimizer, batches, n_steps, lr, loss)
     used = (time.process_time() - start) / 60
     found = validate(model.eval(), tokenizer, corpus['valid'])
     parameters = sum(p.numel() for p in model.parameters())
-    return dict(recipe=recipe, parameters=parameters, steps=n_steps,
+    return dict(parameters=parameters, steps=n_steps,
                 target_tokens=n_tokens, minutes=round(used, 1)) | found | provenance()
 
 def validate(model, tokenizer, pairs):
@@ -194,14 +198,9 @@ def main():
     parser.add_argument('--processes', type=int, default=2)
     a = parser.parse_args()
     corpus = load_corpus('multi30k', 'en', 'de')
-    results = read_results(a.out)
-    done = {result['row'] for result in results}
-    jobs = {name: (START | changes, corpus, a.start_steps)
-            for name, changes in (LONGER if a.longer else RECIPES).items()
-            if name not in done}
-    for name, result in run_in_processes(train, jobs, a.processes):
-        results.append(dict(row=name, seed=0) | result)
-        write_results(a.out, results)
-        print(name, result, flush=True)
+    recipes = {name: START | changes for name, changes in (RECIPES | LONGER).items()}
+    jobs = {(name, 0): (recipes[name], corpus, a.start_steps)
+            for name in (LONGER if a.longer else RECIPES)}
+    run_missing(a.out, train, jobs, recipes, a.processes, show=dict, field='recipe')
 
 if __name__ == '__main__': main()

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
 from transformer_nb.data import make_batch
+from transformer_nb.distributed import read_results
 from transformer_nb.grammar import _PATTERNS, _question, _split_of_facts, mini_corpus
 from transformer_nb.model import (Transformer, TransformerConfig, attention_modules,
                                   attention_weights)
@@ -697,10 +698,10 @@ def test_trainings_go_on_where_they_were(tmp_path, monkeypatch):
     assert [job[:2] for job in calls] == [('de-en', 1), ('en-de', 1)]
     assert [(r['row'], r['seed']) for r in results] == [
         ('de-en', 0), ('en-de', 0), ('de-en', 1), ('en-de', 1)]
-    assert am.read_results(out) == results
+    assert read_results(out) == results
     stored = out.read_bytes()
     for other in (dict(n_steps=9), dict(n_train=5)):
         with pytest.raises(InputError, match='other settings'):
             am.train_head_roles(out, range(3), 0, **dict(n_losses=7) | other)
     assert out.read_bytes() == stored
-    assert am.read_results(tmp_path/'none.jsonl') == []
+    assert read_results(tmp_path/'none.jsonl') == []

@@ -2,6 +2,7 @@
 drawn token by token, gaps, the weights of GPT-2 and BERT, and interrupted trainings."""
 import json
 from collections import Counter
+from copy import deepcopy
 from math import exp, sqrt
 from pathlib import Path
 from unittest import mock
@@ -10,9 +11,11 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb.core import BOS, EOS, PAD, UNK, set_seed
+from transformer_nb import training
+from transformer_nb.core import BOS, EOS, PAD, UNK, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import make_batch
+from transformer_nb.distributed import read_results
 from transformer_nb.embedding import Embedding
 from transformer_nb.layers import FeedForward
 from transformer_nb.model import Transformer, TransformerConfig
@@ -482,7 +485,7 @@ def test_equal_batches_for_all_models_of_a_seed(mini):
 def test_the_learning_rate_is_that_of_chapter_18():
     model, rates = small(DecoderOnly).float(), []
     batches = families.TokenBatches([([], [5, 6, 7])]*20, 32)
-    with mock.patch.object(families, 'set_lr', lambda optimizer, lr: rates.append(lr)):
+    with mock.patch.object(training, 'set_lr', lambda optimizer, lr: rates.append(lr)):
         result = families.train_family(model, batches, next_token_loss, 4, lr=0.5)
     assert rates == [inverse_sqrt_lr(step, 0.5, WARMUP_STEPS) for step in range(1, 5)]
     assert result['steps'] == 4 and result['skipped'] == 0 and result['epochs'] == 2
@@ -521,8 +524,7 @@ def test_results_are_complete(trained):
     folder, out, results = trained
     rows = [(r['task'], r['model'], r['rate'], r['seed']) for r in results]
     assert rows == JOBS
-    stored = [dict(settings=None) | r for r in results]
-    assert families.read_results(out) == stored
+    assert read_results(out) == results
     lines = [json.loads(line) for line in out.read_text(encoding='utf8').splitlines()]
     assert [r['row'] for r in lines] == ['/'.join(map(str, job[:3])) for job in JOBS]
     for r in lines:
@@ -542,9 +544,21 @@ def test_an_interrupted_call_goes_on(trained, mini, tmp_path):
         again = train_families(copy, mini, JOBS, **train_some)
     assert [call.args[:4] for call in run.call_args_list] == [JOBS[1], JOBS[3]]
     def by_row(found): return sorted(timeless(found), key=lambda r: (r['row'], r['seed']))
-    for r, q in zip(by_row(again), by_row(results)):
-        assert {k: r[k] for k in q if k != 'settings'} == {
-            k: v for k, v in q.items() if k != 'settings'}
+    assert by_row(again) == by_row(results)
+
+@pytest.mark.parametrize('change', ['steps', 'corpus', 'settings'])
+def test_other_settings_are_refused(trained, mini, tmp_path, change):
+    _, out, _ = trained
+    copy = tmp_path/'out.jsonl'
+    copy.write_bytes(out.read_bytes())
+    corpora, options = deepcopy(mini), dict(train_some)
+    if change == 'steps': options['steps'] = 3
+    if change == 'corpus': corpora['masks']['train'].append('A dog.')
+    peak_lr = 1e-3 if change == 'settings' else families.PEAK_LR
+    with (mock.patch.object(families, 'PEAK_LR', peak_lr),
+          pytest.raises(InputError, match='was run with other settings')):
+        train_families(copy, corpora, JOBS, **options)
+    assert copy.read_bytes() == out.read_bytes()
 
 def test_readers_are_saved(trained, mini):
     folder, _, results = trained

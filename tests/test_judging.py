@@ -75,7 +75,8 @@ def test_further_seeds_of_base_change_nothing():
     for row in before: assert_close(before[row], after[row], rtol=1e-6, atol=1e-9)
 
 def test_rows_with_missing_seeds_by_least_squares():
-    results = [r for r in made_up(['base', 'A1', 'E'], 5) if (r['row'], r['seed']) != ('E', 3)]
+    complete = made_up(['base', 'A1', 'E'], 5)
+    results = [r for r in complete if (r['row'], r['seed']) != ('E', 3)]
     rows, means, covariance, free = fit_rows(results, 'valid_loss')
     assert rows == ['base', 'A1', 'E'] and free == 14 - 3 - 4
     base, a1 = losses_of(results, 'base'), losses_of(results, 'A1')

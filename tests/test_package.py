@@ -74,7 +74,7 @@ def test_description_stands_alone(wheel):
 
 # What does not belong to the package, and what is slow and needed by a few functions only
 HIDDEN = ['IPython', 'nbdev', 'jupyterlab', 'nbclient', 'pytest', 'hypothesis', 'spacy',
-          'transformers', 'matplotlib_inline', 'matplotlib']
+          'transformers', 'matplotlib_inline', 'matplotlib', 'scipy']
 
 def test_nothing_needless_is_imported():
     hide = f'import sys\nfor m in {HIDDEN}: sys.modules[m] = None\n'

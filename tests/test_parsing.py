@@ -448,7 +448,7 @@ def test_interrupted_and_continued(tmp_path):
 def test_other_settings_are_refused(tmp_path):
     out = tmp_path/'x.jsonl'
     def refuses(**changes):
-        with pytest.raises(InputError, match='x.jsonl has trainings with other settings'):
+        with pytest.raises(InputError, match='x.jsonl: row .* was run with other settings'):
             train_shares(out, range(1), **(SMALL | changes))
     with mock.patch.object(parsing, 'train_share', measured):
         train_shares(out, range(1), **SMALL)

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from copy import deepcopy
 from functools import partial
+from itertools import islice
 from math import ceil, sqrt
 from pathlib import Path
 from unittest import mock
@@ -24,6 +25,7 @@ from transformer_nb.model import (EncoderLayer, Transformer, TransformerConfig,
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.optimizer import adamw, set_lr
 from transformer_nb.distributed import read_results
+from transformer_nb.training import batch_groups, token_loss
 from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
     PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, QKNormAttention,
@@ -403,17 +405,19 @@ def test_a_training_repeats(mini, row):
 def seen_by(row, mini):
     "Batches, learning rates, and the optimizer of a row"
     seen = []
-    def note(model, optimizer, batches, lr, label_smoothing):
-        [batch] = batches
+    def note(model, optimizer, batches, n_steps, lr_of, loss_of):
         decays = [group['weight_decay'] for group in optimizer.param_groups]
-        seen.append((batch.src.tolist(), batch.labels.tolist(), lr, label_smoothing))
-        seen.append((type(optimizer).__name__, decays))
-        return 0., True
-    with (mock.patch.object(since_2017, 'train_step', note),
-          mock.patch.object(since_2017, '_losses', return_value={}),
-          mock.patch.object(since_2017, 'BATCH_TOKENS', 100)):
-        train_modern(row, 1, mini, 4)
-    return seen[::2], seen[1]
+        for step, (_, _, [rows]) in enumerate(islice(batch_groups(batches, 1), n_steps), 1):
+            batch = batches.batch(rows)
+            seen.append((batch.src.tolist(), batch.labels.tolist(), lr_of(step)))
+        return dict(optimizer=(type(optimizer).__name__, decays)) | loss_of.keywords, []
+    with (mock.patch.object(variations, 'train_steps', note),
+          mock.patch.object(variations, 'measure_losses', return_value={}),
+          mock.patch.object(variations, '_scores', return_value={}),
+          mock.patch.object(variations, 'BATCH_TOKENS', 100)):
+        result = train_modern(row, 1, mini, 4)
+    assert result['label_smoothing'] == 0.1
+    return seen, result['optimizer']
 
 def test_rows_differ_in_their_change_only(mini):
     batches, optimizer = seen_by('base', mini)
@@ -426,7 +430,8 @@ def test_rows_differ_in_their_change_only(mini):
         assert their_optimizer == expected, row
 
 def test_a_skipped_step_is_counted(mini):
-    with mock.patch.object(since_2017, 'train_step', lambda *_: (0., False)):
+    def infinite(model, batch, **options): return token_loss(model, batch) * torch.inf
+    with mock.patch.object(variations, 'token_loss', infinite):
         assert train_modern('rmsnorm', 0, mini, 3)['skipped'] == 3
 
 def quick(row, seed, corpus, n_steps):
@@ -487,10 +492,10 @@ def test_other_settings_are_refused(trained, mini, tmp_path, change):
     corpus = mini | dict(valid=mini['valid'][:2]) if change == 'corpus' else mini
     rows = dict(ROWS_SINCE)
     if change == 'row': rows['adamw'] = dict(weight_decay=0.2)
-    lr = 1e-3 if change == 'learning rate' else since_2017.PEAK_LR
+    lr = 1e-3 if change == 'learning rate' else variations.PEAK_LR
     with (mock.patch.object(since_2017, 'ROWS_SINCE', rows),
-          mock.patch.object(since_2017, 'PEAK_LR', lr),
-          pytest.raises(InputError, match='trained with other settings')):
+          mock.patch.object(variations, 'PEAK_LR', lr),
+          pytest.raises(InputError, match='run with other settings')):
         train_since(out, range(1), corpus, 6 if change == 'steps' else 5, processes=0)
     assert out.read_text() == before
 
@@ -517,6 +522,6 @@ def test_stored_results(stored):
 
 def test_stored_settings(stored, multi30k_dir):
     pairs = load_corpus('multi30k', 'en', 'de', multi30k_dir)
-    corpus = {split: variations._short(pairs[split]) for split in ('train', 'valid')}
-    expected = since_2017._settings_since(corpus, N_STEPS)
+    corpus = variations.short_corpus(pairs)
+    expected = variations.row_settings(ROWS_SINCE, corpus, N_STEPS)
     assert all(r['settings'] == expected[r['row']] for r in stored)

@@ -103,7 +103,8 @@ def trained_on(name, seed, mini):
     def note(model, optimizer, batches, n_steps, lr_of, loss_of):
         for _, _, [rows] in islice(batch_groups(batches, 1), n_steps):
             batch = batches.batch(rows)
-            seen.append((batch.src.tolist(), batch.labels.tolist(), loss_of.keywords))
+            seen.append((batch.src.tolist(), batch.labels.tolist(),
+                         loss_of.keywords['label_smoothing']))
         return {}, []
     with (mock.patch.object(variations, 'train_steps', note),
           mock.patch.object(variations, 'measure_losses', return_value={}),
@@ -314,7 +315,7 @@ def made_up(effects, seeds=range(10), rows=TABLE, s=0.02, measure='valid_loss'):
 
 @pytest.fixture
 def quick(monkeypatch):
-    "Without an integral: of one row the t test, of several a little stricter than Dunnett's"
+    "Without an integral: of one row the t test, of several stricter than Dunnett's"
     def replaced(correlation, free):
         n = int(sqrt(len(correlation) / 8))
         return t_quantile(1 - 0.05/2/n, free)
@@ -461,18 +462,13 @@ def test_slopes():
     assert abs(_slope(exact, LADDERS['d_k']).mean + .02) < 1e-5
     assert abs(_slope(exact, LADDERS['d_model']).mean + .2) < 1e-5
 
-@pytest.mark.parametrize('ps, corrected', [
-    ([.01, .04, .03, .005], [.03, .06, .06, .02]),
-    ([.5, .9, .4, .8], [1., 1., 1., 1.]),
-    ([.0125, .0126, .04, .0001], [.0375, .0375, .04, .0004]),
-    ([.04, .04, .04, .04], [.16, .16, .16, .16])])
-def test_holm(ps, corrected):
-    results, given = made_up({}, range(2)), iter(ps)
+def test_trends_are_corrected_for_their_number():
+    results, given = made_up({}, range(2)), iter([.01, .04, .03, .005])
     def slope(*_): return Slope(-1., -2., 0., next(given), 1.)
     with mock.patch.object(variations, '_slope', slope):
         found = trends(results)
     assert list(found) == list(LADDERS)
-    assert_close([s.p for s in found.values()], corrected)
+    assert_close([s.p for s in found.values()], [.03, .06, .06, .02])
 
 def test_a_trend_with_a_failed_training():
     results = made_up({'C-N1': .1})

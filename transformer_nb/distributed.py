@@ -109,7 +109,7 @@ def read_results(path:str|Path # a JSON object per line
     if not Path(path).exists(): return []
     results = []
     for n, line in enumerate(stream_lines(path), 1):
-        try: result = dict(row=None, seed=None, settings=None) | json.loads(line)
+        try: result = dict(json.loads(line))
         except (ValueError, TypeError, RecursionError): result = {}
         if not _names_a_training(result):
             raise InputError(f'{path}:{n}: not a result; remove the line, '
