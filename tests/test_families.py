@@ -1,6 +1,6 @@
 """Chapter 21 beyond its own proofs: who sees whom, rows that are joined, texts that are
 drawn token by token, gaps, the weights of GPT-2 and BERT, and interrupted trainings."""
-import json
+import json, shutil
 from collections import Counter
 from copy import deepcopy
 from math import exp, sqrt
@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb import training
+from transformer_nb.checkpoint import load_model
 from transformer_nb.core import BOS, EOS, PAD, UNK, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import make_batch
@@ -23,7 +24,7 @@ from transformer_nb.optimizer import inverse_sqrt_lr
 from transformer_nb.studies import families
 from transformer_nb.studies.families import (
     MASK, READERS, TRANSLATORS, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss,
-    generate, hidden_logits, join_rows, load_family, mask_tokens, masked_loss,
+    generate, hidden_logits, join_rows, mask_tokens, masked_loss,
     next_token_loss, target_logits, train_families, translate_ids, translation_loss)
 from transformer_nb.studies.variations import BASE, PEAK_LR, WARMUP_STEPS, ablate, train_row
 
@@ -564,13 +565,24 @@ def test_readers_are_saved(trained, mini):
     folder, _, results = trained
     assert {p.name for p in (folder/'models').iterdir()} == {'decoder', 'encoder'}
     for name, (family, *_) in list(READERS.items())[:2]:
-        model, bpe = load_family(folder/'models'/name, family)
+        model, bpe = load_model(folder/'models'/name, family=family)
         assert not model.training and model.config.n_encoder_layers == 7
         texts = bpe.encode_batch(mini['captions']['valid'])
         found = families._hidden_scores(model, texts)
         [result] = [r for r in results if r['model'] == name]
         assert found['tokens'] == result['tokens']
         assert found['hidden_loss'] == same(result['hidden_loss'], abs=2e-4)
+
+def test_damaged_and_foreign_folders_are_refused(tmp_path):
+    shutil.copytree(MODELS/'decoder', tmp_path/'damaged')
+    weights = tmp_path/'damaged/model.safetensors'
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(InputError, match='not the file that was saved'):
+        load_model(tmp_path/'damaged', family=DecoderOnly)
+    with pytest.raises(InputError, match='config.json asks for'):
+        load_model(MODELS/'decoder') # a decoder is not an encoder and a decoder
 
 def test_the_jobs_of_the_rule():
     jobs = families._family_jobs()
@@ -618,7 +630,7 @@ def test_stored_readers(name):
     assert files == {'config.json', 'model.safetensors', 'tokenizer.json'}
     assert sum(path.stat().st_size for path in (MODELS/name).iterdir()) < 2e6
     family, *_ = READERS[name]
-    model, bpe = load_family(MODELS/name, family)
+    model, bpe = load_model(MODELS/name, family=family)
     assert next(model.parameters()).dtype == torch.float32
     assert sum(p.numel() for p in model.parameters()) == 604_096
     assert bpe.decode(bpe.encode('A man in a blue shirt.')) == 'A man in a blue shirt.'
@@ -628,7 +640,7 @@ def test_stored_readers(name):
 def test_stored_readers_are_those_of_the_results(name, n, stored, multi30k_dir):
     "Half precision moves a few of the likeliest tokens"
     family, *_ = READERS[name]
-    model, bpe = load_family(MODELS/name, family)
+    model, bpe = load_model(MODELS/name, family=family)
     captions = families.family_corpora(multi30k_dir)['captions']['valid'][:n]
     found = families._hidden_scores(model, bpe.encode_batch(captions))
     task = 'captions' if name == 'decoder' else 'masks'

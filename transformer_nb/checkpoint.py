@@ -64,21 +64,22 @@ def _versions()->dict[str,str]: # of the programs that wrote a model
 
 # %% ../nbs/11_checkpoint.ipynb #8f486fb5
 def load_model(folder:str|Path,                  # what `save_model` wrote
-               device:torch.device|None=None     # by default the CPU
-              )->tuple[Transformer,BPETokenizer]:# the model in evaluation mode
+               device:torch.device|None=None,    # by default the CPU
+               family:type[nn.Module]=Transformer # or another class made of a configuration
+              )->tuple[nn.Module,BPETokenizer]:  # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
     folder = Path(folder)
     _check_is_model(folder)
     config, checksums = _load_part(folder/'config.json', _read_config)
     weights_path = folder/'model.safetensors'
-    _load_part(weights_path, partial(_check_header, config))
+    _load_part(weights_path, partial(_check_header, config, family=family))
     for name, sha256 in checksums.items():
         _load_part(folder/name, partial(_verify_sha256, sha256=sha256))
     tokenizer = BPETokenizer.load(folder/'tokenizer.json')
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(f'{folder}: tokenizer.json has {tokenizer.vocab_size} tokens; '
                          f'vocab_size in config.json is {config.vocab_size}')
-    model = Transformer(config)
+    model = family(config)
     _load_part(weights_path, partial(_read_weights, model))
     return model.to(device).eval(), tokenizer
 
@@ -138,17 +139,23 @@ def _verify_sha256(path:Path, sha256:str):
         raise ValueError('it is not the file that was saved with config.json')
 
 # %% ../nbs/11_checkpoint.ipynb #acda7af8
-def _check_header(config:TransformerConfig, path:Path):
+def _check_header(config:TransformerConfig, path:Path, family:type[nn.Module]=Transformer):
     "Raise `ValueError` if model and weights differ in size, before memory is allocated"
     with safe_open(path, 'pt') as file:
         shapes = [file.get_slice(name).get_shape() for name in file.keys()]
     n_found = sum(math.prod(shape) for shape in shapes)
-    n_wanted = _n_parameters(config)
+    if family is Transformer: n_wanted = _n_parameters(config)
+    else: n_wanted = _count_parameters(family, config)
     n_layers = config.n_encoder_layers + config.n_decoder_layers
     if n_found != n_wanted or n_layers > len(shapes):
         raise ValueError(f'it has {n_found:,} parameters in {len(shapes)} tensors; '
                          f'config.json asks for {n_wanted:,} in {n_layers:,} layers')
     check_model_size(config)
+
+def _count_parameters(family:type[nn.Module], config:TransformerConfig)->int:
+    check_model_size(config)
+    with torch.device('meta'): model = family(config) # takes no memory
+    return sum(p.numel() for p in model.parameters())
 
 # %% ../nbs/11_checkpoint.ipynb #dfb13ec6
 _MAX_PARAMETERS, _MAX_TABLE = 10**10, 2**26 # 40 GB of weights, 256 MiB of positions

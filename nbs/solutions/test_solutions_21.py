@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest, torch
 from torch import nn, tensor
 from torch.nn import functional as F
+from transformer_nb.checkpoint import load_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import (
-    MASK, DecoderOnly, EncoderOnly, OneStack, family_loss, load_family, next_token_loss)
+    MASK, DecoderOnly, EncoderOnly, OneStack, family_loss, next_token_loss)
 
 MODELS = Path(__file__).parent.parent/'models/families'
 
@@ -60,7 +61,7 @@ def test_text_perplexity():
 @pytest.fixture(scope='module')
 def readers():
     (captioner, bpe), (filler, _) = [
-        load_family(MODELS/name, family)
+        load_model(MODELS/name, family=family)
         for name, family in (('decoder', DecoderOnly), ('encoder-long', EncoderOnly))]
     return captioner, filler, bpe
 

@@ -4,18 +4,17 @@
 
 # %% auto #0
 __all__ = ['MASK', 'TRANSLATORS', 'READERS', 'OneStack', 'DecoderOnly', 'EncoderOnly', 'next_token_loss', 'train_family',
-           'family_loss', 'generate', 'load_family', 'mask_tokens', 'masked_loss', 'hidden_logits', 'join_rows',
-           'PrefixDecoder', 'target_logits', 'translation_loss', 'translate_ids', 'family_corpora', 'train_families']
+           'family_loss', 'generate', 'mask_tokens', 'masked_loss', 'hidden_logits', 'join_rows', 'PrefixDecoder',
+           'target_logits', 'translation_loss', 'translate_ids', 'family_corpora', 'train_families']
 
 # %% ../../nbs/21_families.ipynb #f21import
-import json, time
+import time
 from collections.abc import Callable
 from functools import partial
 from math import exp
 from pathlib import Path
 import torch
 from torch import Tensor, nn
-from safetensors.torch import load_file
 from ..checkpoint import fingerprint, save_model
 from ..core import BOS, EOS, PAD, UNK, default_device, provenance
 from ..corpora import load_corpus
@@ -121,17 +120,6 @@ def generate(model:OneStack,            # a decoder, in evaluation mode
 
 def _until_end(ids:list[int])->list[int]: # without `</s>` and padding
     return [i for i in ids if i not in (EOS, PAD)]
-
-# %% ../../nbs/21_families.ipynb #f21loadm
-def load_family(folder:str|Path, # what `save_model` wrote
-                family:type,     # such as `DecoderOnly`
-               )->tuple[OneStack,BPETokenizer]: # the model in evaluation mode
-    folder = Path(folder)
-    info = json.loads((folder/'config.json').read_text(encoding='utf8'))
-    model = family(TransformerConfig(**info['model']))
-    weights = load_file(folder/'model.safetensors')
-    model.load_state_dict(weights)
-    return model.eval(), BPETokenizer.load(folder/'tokenizer.json')
 
 # %% ../../nbs/21_families.ipynb #f21mask
 MASK = UNK # in byte-level BPE, no text contains it
