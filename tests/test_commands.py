@@ -19,7 +19,7 @@ from transformer_nb.export import _languages, tnb_export
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import Translator, preset, train_translator
+from transformer_nb.translation import PRESETS, Translator, preset, train_translator
 
 TINY = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1, '--n_decoder_layers', 1]
 
@@ -155,8 +155,8 @@ def here(capsys, arguments, words):
     ('training: {compile: 1}', ['training: compile is 1', 'true or false']),
     ('training: {patience: x}', ["training: patience is 'x'", 'a whole number or none']),
     ('data: {src_lang: no}', ['data: src_lang is False', 'text']),
-    ('preset: huge', ["preset is 'huge'", 'tiny, base, big']),
-    ('preset: [tiny]', ["preset is ['tiny']", 'tiny, base, big']),
+    ('preset: huge', ["preset is 'huge'", ', '.join(PRESETS)]),
+    ('preset: [tiny]', ["preset is ['tiny']", ', '.join(PRESETS)]),
     ('model: 5', ['model is 5', 'fields']),
     ('- model', ["['model']", 'sections']),
     ('training:\n  {lr: 1', ['run.yaml:2: not YAML']),
