@@ -85,7 +85,7 @@ SETTLED = '''!document.querySelector('.busy')
 def wait(page, condition, arg=None):
     "Until a condition holds (`wait_for_function` would need eval, which the page forbids)"
     page.evaluate('''arg => new Promise((resolve, reject) => {
-        const last = Date.now() + 20000
+        const last = Date.now() + 60000
         const look = () => %s ? resolve() : Date.now() > last ? reject(Error('too late'))
             : setTimeout(look, 20)
         look()
@@ -783,6 +783,23 @@ def test_a_guess_is_called_one(new_page):
     page.click('text=Blindfold it') # from here on it is not the sentence's fault
     settle(page)
     assert 'nonsense' not in page.inner_text('#notes')
+
+@pytest.mark.parametrize('text, better', [
+    ('two dogs are playing in the snow', 'Two dogs are playing in the snow.'),
+    ('A MAN IS RIDING A BIKE', 'A man is riding a bike.')], ids=['small', 'loud'])
+def test_another_way_to_write_it(new_page, text, better):
+    page = new_page('#type')
+    type_text(page, text)
+    assert 'This is' in page.inner_text('#notes')
+    page.click('#notes button')
+    wait(page, 'now.scene.text == arg', better)
+    settle(page)
+    assert 'This is' not in page.inner_text('#notes')
+
+def test_a_character_is_named_and_not_its_bytes(new_page):
+    page = new_page('#type')
+    type_text(page, '🐶')
+    assert 'It hardly knows “🐶”' in page.inner_text('#notes')
 
 # The tour, and what can be taken away
 

@@ -34,13 +34,20 @@ function rareWords() {
 // Tokens -> words {text, first, n}: the place of the first token, and how many there are
 function wordsOf(tokens) {
   const words = []
-  tokens.forEach(({text}, i) => {
-    const isLetter = /^ ?[\p{L}\p{N}]/u.test(text), last = words.at(-1)
+  tokens.forEach((piece, i) => {
+    const text = plainText(piece), last = words.at(-1)
+    const isLetter = Boolean(piece.byte) || /^ ?[\p{L}\p{N}]/u.test(text)
     const goesOn = isLetter && !text.startsWith(' ') && last?.isLetter
     if (goesOn) Object.assign(last, {text: last.text + text, n: last.n + 1})
     else words.push({text: text.trim(), first: i, n: 1, isLetter})
   })
   return words
+}
+
+function plainText({text, byte}) { // a character stands where the first of its bytes does
+  if (!byte) return text
+  const [n, , character] = byte
+  return n === 1 ? character : ''
 }
 
 function unlikelyTokens({seen, off}) { // their places in the translation
@@ -49,4 +56,12 @@ function unlikelyTokens({seen, off}) { // their places in the translation
   return places.filter(i => Math.exp(seen.token_log_probs[i]) < UNLIKELY)
 }
 
-export {levelOfDoubt, doubt, wordsOf, unlikelyTokens}
+// Captions begin with a capital letter, are not written in capitals and end with a point
+function asCaption(text) {
+  const isLoud = text === text.toUpperCase() && text !== text.toLowerCase()
+  const quiet = (isLoud ? text.toLowerCase() : text).trim()
+  const first = quiet.charAt(0).toUpperCase() + quiet.slice(1)
+  return /[.!?]["”’')]*$/.test(first) ? first : `${first}.`
+}
+
+export {levelOfDoubt, doubt, asCaption, wordsOf, unlikelyTokens}

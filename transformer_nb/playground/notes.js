@@ -1,15 +1,15 @@
 // What the reader should know about the sentence: notes under the translation
 import {$, el, write} from './dom.js'
-import {state, now, model, change} from './store.js'
+import {state, now, model, update, change} from './store.js'
 import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
 import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-import {doubt} from './guess.js'
+import {doubt, asCaption} from './guess.js'
 import {sentence} from './sentences.js'
 import {experimentOf, isShuffled, experimentNote} from './experiments.js'
 
-function notes() { // strings, and an example that has something to switch off
+function notes() { // strings, an example to try, another way to write the sentence
   const list = [now.wrong]
   if (now.foreign) {
     list.push('This link was made with another model: nothing is switched off.')
@@ -18,7 +18,7 @@ function notes() { // strings, and an example that has something to switch off
     list.push(`The field holds no more than ${MAX_LENGTH} characters.`)
   }
   list.push(experimentNote())
-  if (now.scene && !isShuffled()) list.push(doubt(now.scene))
+  if (now.scene && !isShuffled()) list.push(doubt(now.scene), waysToWrite())
   if (now.scene) list.push(...limits(now.scene), isOddlyTyped(), thingToTry())
   return list.filter(Boolean)
 }
@@ -39,6 +39,12 @@ function isOddlyTyped() { // so that the tokens are others
     + 'would be split differently.'
 }
 
+function waysToWrite() { // what is doubtful only because of capitals or a point
+  const text = now.scene.text, better = asCaption(text)
+  if (!doubt(now.scene) || !model().captions_only || better === text) return
+  return {better, whole: state.text.replace(text, better)}
+}
+
 function thingToTry() {
   if (state.off.length || state.force.length) return
   const example = model().examples?.find(example => example.text === sentence())
@@ -46,15 +52,26 @@ function thingToTry() {
 }
 
 function fillNote(node, note) {
-  if (node.note === note) return // the button in it keeps the focus
-  node.note = note
+  const key = JSON.stringify(note)
+  if (node.note === key) return // the button in it keeps the focus
+  node.note = key
   if (typeof note === 'string') return write(node, note)
+  if (note.better) return fillBetter(node, note)
   const onclick = () => {
     change({off: note.off})
     $('undo').focus() // the button goes
   }
   const off = el('button', {type: 'button', onclick}, nameOfTrial(note.off))
   node.replaceChildren('Try: ', off, note.then ? ` and see: ${note.then}` : '')
+}
+
+function fillBetter(node, {better, whole}) {
+  const onclick = () => {
+    update({text: whole, force: []})
+    $('text').focus()
+  }
+  node.replaceChildren('Captions are written otherwise. Try: ',
+    el('button', {type: 'button', onclick}, better))
 }
 
 function nameOfTrial(off) {

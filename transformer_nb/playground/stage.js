@@ -80,7 +80,8 @@ function markTokens(scene) {
   $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
 }
 
-function changedTokens({intact, ids}) { // places of the tokens that the intact model lacks
+function changedTokens({intact, ids, off}) { // places of those that the intact model lacks
+  if (!off.length) return []
   let place = 0
   return marked(intact.ids, ids).flatMap(({sign}) => {
     if (sign === '−') return []
