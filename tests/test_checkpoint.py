@@ -1,15 +1,17 @@
 "Checkpoints and model folders: damaged, foreign, hostile, locked; processes that fail."
 import json, os, signal, socket, subprocess, sys
+from dataclasses import replace
 from hashlib import sha256
 from multiprocessing import get_context
 import pytest, torch
 from safetensors.torch import save
+from torch import nn
 from transformer_nb import checkpoint, distributed
 from transformer_nb.checkpoint import (
     Checkpoints, average, check_output_folder, cpu_state_dict, fingerprint, last_weights,
-    load_model, load_verified, load_weights, remove_half_written, save_model, save_verified,
+    load_model, load_verified, load_weights, mark_begun, save_model, save_verified,
     training_lock)
-from transformer_nb.core import InputError
+from transformer_nb.core import InputError, remove_half_written
 from transformer_nb.distributed import (
     broadcast_from_rank0, process_group, run_in_processes)
 from transformer_nb.model import Transformer, TransformerConfig
@@ -40,28 +42,62 @@ def test_resume_deletes_nothing_of_a_stranger(tmp_path):
     assert (tmp_path/'.x.tmp').is_dir()
 
 def test_only_own_files_of_dead_processes_are_removed(tmp_path, dead_pid):
-    def temporary(name, pid=dead_pid):
+    def temporary(name, pid=dead_pid, end='tnb.tmp'):
         folder, _, name = name.rpartition('/')
-        return put(tmp_path/folder/f'.{name}.{pid}.tmp')
+        return put(tmp_path/folder/f'.{name}.{pid}.{end}')
     names = ('run.yaml', 'config.json', 'data/train.ids', 'checkpoints/best.safetensors',
-             'checkpoints/state-00000012.safetensors')
+             'a file.of any.name')
     own = [temporary(name) for name in names]
     kept = [temporary('run.yaml', os.getppid()), # alive
-            temporary('sub/run.yaml'), temporary('thesis.odt'),
-            temporary('data/test.ids'), put(tmp_path/'.run.yaml.tmp')]
-    a_folder = tmp_path/f'.config.json.{dead_pid - 1}.tmp'
+            temporary('thesis.odt', end='tmp'), # of another program
+            temporary('run.yaml', 'x'), temporary('run.yaml', '1' * 30),
+            put(tmp_path/'.tnb.tmp'), put(tmp_path/f'run.yaml.{dead_pid}.tnb.tmp')]
+    a_folder = tmp_path/f'.config.json.{dead_pid - 1}.tnb.tmp'
     a_folder.mkdir()
     remove_half_written(tmp_path)
     assert not any(path.exists() for path in own)
     assert all(path.exists() for path in kept) and a_folder.is_dir()
 
 def test_killed_before_the_first_state_begins_again(tmp_path, dead_pid, capsys):
+    mark_begun(tmp_path)
     for name in ('tokenizer.json', 'data/train.ids', 'data/train.lengths'):
         put(tmp_path/name)
-    half = put(tmp_path/f'.run.yaml.{dead_pid}.tmp')
+    half = put(tmp_path/f'.run.yaml.{dead_pid}.tnb.tmp')
+    assert '--resume the training' in refusal(tmp_path)
     assert not check_output_folder(tmp_path, resume=True)
     assert 'starting from the beginning' in capsys.readouterr().err
     assert not half.exists() and (tmp_path/'data'/'train.ids').exists()
+    put(tmp_path/'config.json') # a model is there, and its checkpoints were removed
+    assert 'no state to resume from' in refusal(tmp_path, resume=True)
+
+@pytest.mark.parametrize('names', [
+    ['run.yaml'], ['tokenizer.json'], ['data/train.json'],
+    ['data/train.ids', 'data/valid.json', 'run.yaml'],
+    ['tokenizer.json', 'run.yaml', 'data/train.json', 'checkpoints/state-1.safetensors']])
+def test_names_do_not_make_a_folder_ours(names, tmp_path):
+    "The advice to --resume had a training overwrite a stranger's data/train.json"
+    for name in names: put(tmp_path/name)
+    assert '--resume' not in refusal(tmp_path)
+    assert 'no state to resume from' in refusal(tmp_path, resume=True)
+    with pytest.raises(InputError):
+        with training_lock(tmp_path): check_output_folder(tmp_path, resume=True)
+    left = {path.relative_to(tmp_path).as_posix(): path.read_text()
+            for path in tmp_path.rglob('*') if path.is_file()}
+    assert left == dict.fromkeys(names, 'important')
+
+def test_the_marker_stays_until_there_is_a_state(tmp_path):
+    def begin():
+        with training_lock(tmp_path/'m'):
+            mark_begun(tmp_path/'m')
+            put(tmp_path/'m'/'tokenizer.json')
+            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): begin()
+    assert not check_output_folder(tmp_path/'m', resume=True)
+    checkpoints = Checkpoints(tmp_path/'m'/'checkpoints', 1)
+    with training_lock(tmp_path/'m'): checkpoints.save('state', 0, dict(w=torch.ones(1)))
+    assert check_output_folder(tmp_path/'m', resume=True)
+    assert {path.name for path in (tmp_path/'m').iterdir()} == {'tokenizer.json',
+                                                                'checkpoints'}
 
 # The output folder
 
@@ -72,7 +108,7 @@ def refusal(folder, **options):
 def test_resume_is_advised_only_where_it_helps(tmp_path):
     stranger, training = tmp_path/'stranger', tmp_path/'training'
     put(stranger/'notes.txt')
-    put(training/'checkpoints'/'state-00000003.safetensors')
+    written(training, kind='state')
     put(training/'config.json')
     assert '--resume' not in refusal(stranger)
     assert '--resume' in refusal(training)
@@ -248,9 +284,9 @@ def model(tmp_path):
     save_model(tmp_path/'m', Transformer(CONFIG), BPE)
     return tmp_path/'m'
 
-def refuses(folder, *words):
+def refuses(folder, *words, **options):
     "In one line"
-    with pytest.raises(InputError) as refused: load_model(folder)
+    with pytest.raises(InputError) as refused: load_model(folder, **options)
     message = str(refused.value)
     assert '\n' not in message and len(message) < 400
     for word in words: assert word in message, message
@@ -290,13 +326,42 @@ def test_a_vast_file_is_not_read(name, model):
     (dict(vocab_size=10**12), ['asks for']),
     (dict(max_len=10**8), ['max_len', '100,000,000']),
     (dict(max_len=10**30), ['max_len']),
-    (dict(positions='learned', max_len=10**30), ['asks for']),
+    (dict(positions='learned', max_len=10**30), ['max_len']),
+    (dict(positions='learned', max_len=10**5), ['asks for']),
     (dict(d_ff=10**4000), ['damaged'])])
-def test_sizes_are_compared_before_memory_is_taken(changes, words, model, monkeypatch):
+def test_sizes_are_compared_before_memory_is_taken(changes, words, model):
     change_config(model, lambda c: c['model'].update(changes))
-    def build(config): raise AssertionError('a model is built')
-    monkeypatch.setattr(checkpoint, 'Transformer', build)
-    refuses(model, *words)
+    def build(config):
+        built = Transformer(config)
+        assert all(w.is_meta for w in built.state_dict().values()), 'memory is taken'
+        n_layers = config.n_encoder_layers + config.n_decoder_layers
+        assert n_layers <= 3
+        return built
+    refuses(model, *words, family=build)
+
+@pytest.mark.parametrize('changes', [
+    {}, dict(norm='pre'), dict(positions='learned'), dict(tie_embeddings=False),
+    dict(d_k=3, d_v=5), dict(n_encoder_layers=3, n_decoder_layers=5)], ids=str)
+def test_a_new_weight_is_counted_too(changes):
+    "By a formula of its own, the count was wrong for any model that had one more"
+    config = replace(CONFIG, **changes)
+    n_plain = sum(w.numel() for w in Transformer(config).parameters())
+    assert checkpoint._n_parameters(config) == n_plain
+    class Gated(Transformer):
+        def __init__(self, config):
+            super().__init__(config)
+            for layer in self.decoder.layers: layer.gate = nn.Linear(8, 8)
+            self.offset = nn.Parameter(torch.zeros(7))
+    n_gated = sum(w.numel() for w in Gated(config).parameters())
+    assert checkpoint._n_parameters(config, Gated) == n_gated > n_plain
+
+def test_counting_imports_nothing():
+    "Drawing a number on the device meta imports 800 modules, for seconds"
+    code = ('import sys; from transformer_nb.checkpoint import _n_parameters; '
+            'from transformer_nb.model import TransformerConfig; n = len(sys.modules); '
+            '_n_parameters(TransformerConfig.tiny(300)); print(len(sys.modules) - n)')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert int(done.stdout) < 100, done.stderr
 
 def test_as_many_parameters_of_other_shapes(model):
     def swap(c): c['model'].update(d_k=2, d_v=6)

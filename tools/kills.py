@@ -49,7 +49,7 @@ def start(folder):
     finally: os._exit(status)
 
 def is_writing(folder, pid): # is the process in the middle of a file?
-    return any(folder.rglob(f'.*.{pid}.tmp'))
+    return any(folder.rglob(f'.*.{pid}.tnb.tmp'))
 
 def kill_some_time(pid, folder, rng, while_writing, seconds):
     "True if it was killed before it came to its end"

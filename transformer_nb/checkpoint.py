@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['cpu_state_dict', 'save_model', 'load_model', 'load_record', 'check_model_size', 'load_weights', 'save_verified',
            'load_verified', 'random_state', 'set_random_state', 'training_state', 'set_training_state', 'fingerprint',
-           'check_same_run', 'average', 'Checkpoints', 'last_weights', 'remove_half_written', 'check_output_folder',
+           'check_same_run', 'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun',
            'training_lock']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
 import hashlib, json, math, os, random, re, sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 import numpy as np
@@ -21,8 +22,10 @@ from fastcore.basics import patch
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from . import __version__
-from .core import InputError, write_atomically
+from .core import (
+    FieldError, InputError, remove_half_written, write_atomically)
 from .model import Transformer, TransformerConfig
 from .text import BPETokenizer
 
@@ -144,18 +147,12 @@ def _check_header(config:TransformerConfig, path:Path, family:type[nn.Module]=Tr
     with safe_open(path, 'pt') as file:
         shapes = [file.get_slice(name).get_shape() for name in file.keys()]
     n_found = sum(math.prod(shape) for shape in shapes)
-    if family is Transformer: n_wanted = _n_parameters(config)
-    else: n_wanted = _count_parameters(family, config)
+    n_wanted = _n_parameters(config, family)
     n_layers = config.n_encoder_layers + config.n_decoder_layers
     if n_found != n_wanted or n_layers > len(shapes):
         raise ValueError(f'it has {n_found:,} parameters in {len(shapes)} tensors; '
                          f'config.json asks for {n_wanted:,} in {n_layers:,} layers')
     check_model_size(config)
-
-def _count_parameters(family:type[nn.Module], config:TransformerConfig)->int:
-    check_model_size(config)
-    with torch.device('meta'): model = family(config) # takes no memory
-    return sum(p.numel() for p in model.parameters())
 
 # %% ../nbs/11_checkpoint.ipynb #dfb13ec6
 _MAX_PARAMETERS, _MAX_TABLE = 10**10, 2**26 # 40 GB of weights, 256 MiB of positions
@@ -166,20 +163,37 @@ def check_model_size(c:TransformerConfig):
     if n_parameters > _MAX_PARAMETERS:
         raise InputError(f'the model would have {n_parameters:,} parameters; '
                          f'at most {_MAX_PARAMETERS:,} are accepted')
-    if c.max_len * c.d_model > _MAX_TABLE:
-        raise InputError(f'max_len is {c.max_len:,}; the table of positions '
-                         'would take more than 256 MiB')
 
-def _n_parameters(c:TransformerConfig)->int:
-    attention = c.d_model * c.n_heads * (2*c.d_k + 2*c.d_v)
-    feed_forward = 2*c.d_model*c.d_ff + c.d_ff + c.d_model
-    norm = 2*c.d_model
-    encoder = c.n_encoder_layers * (attention + feed_forward + 2*norm)
-    decoder = c.n_decoder_layers * (2*attention + feed_forward + 3*norm)
-    embeddings = (1 if c.tie_embeddings else 3) * c.vocab_size*c.d_model
-    positions = 2*c.max_len*c.d_model if c.positions == 'learned' else 0
-    final_norms = 2*norm if c.norm == 'pre' else 0
-    return embeddings + positions + encoder + decoder + final_norms
+def _check_table(c:TransformerConfig):
+    if c.max_len * c.d_model > _MAX_TABLE:
+        raise InputError(f'max_len is {c.max_len:,} and d_model {c.d_model:,}; '
+                         'the table of positions would take more than 256 MiB')
+
+# %% ../nbs/11_checkpoint.ipynb #11nparam
+class _ShapesOnly(TorchFunctionMode):
+    "On `meta`, two functions would import 800 modules for numbers that are not there"
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is nn.init.normal_: return kwargs['tensor']
+        if func is torch.arange: kwargs = kwargs | dict(device='cpu')
+        return func(*args, **kwargs)
+
+def _count(family:type[nn.Module], c:TransformerConfig, n_encoder_layers:int,
+           n_decoder_layers:int)->int:
+    depth = dict(n_encoder_layers=n_encoder_layers, n_decoder_layers=n_decoder_layers)
+    _check_table(c)
+    try:
+        with torch.device('meta'), _ShapesOnly(): model = family(replace(c, **depth))
+    except (TypeError, RuntimeError, OverflowError): return 2**63 # beyond any tensor's size
+    return sum(p.numel() for p in model.parameters())
+
+def _n_parameters(c:TransformerConfig, family:type[nn.Module]=Transformer)->int:
+    "Counted in models of one or two layers; each further layer adds the same number"
+    one_each = _count(family, c, 1, 1)
+    per_encoder_layer = _count(family, c, 2, 1) - one_each
+    per_decoder_layer = _count(family, c, 1, 2) - one_each
+    return (one_each + (c.n_encoder_layers - 1) * per_encoder_layer
+            + (c.n_decoder_layers - 1) * per_decoder_layer)
 
 # %% ../nbs/11_checkpoint.ipynb #8a4bd690
 def _read_weights(model:Transformer, path:Path):
@@ -409,76 +423,53 @@ def last_weights(folder:str|Path, # of a model that was trained
     "The mean of its last n checkpoints"
     paths = Checkpoints(Path(folder)/'checkpoints', n).intact()
     if len(paths) < n:
-        raise InputError(f'{folder}/checkpoints has {len(paths)} checkpoints, '
-                         f'--average asks for {n}')
+        raise FieldError('average', f'is {n}; {folder}/checkpoints has {len(paths)}')
     return average(paths[-n:])
 
 # %% ../nbs/11_checkpoint.ipynb #96517871
-_WRITTEN = { # names of the files that a training writes, by folder
-    '.': r'(tokenizer|config)\.json|run\.yaml|metrics\.jsonl|model\.safetensors',
-    'data': r'(train|valid)\.(ids|lengths|json)',
-    'checkpoints': r'((weights|state)-[0-9]+|best)\.safetensors'}
-_WRITTEN_FIRST = r'tokenizer\.json|run\.yaml|data/(train|valid)\.(ids|lengths|json)'
-_LOCK = '.training.lock'
+_LOCK, _BEGUN = '.training.lock', '.training.begun'
 
-# %% ../nbs/11_checkpoint.ipynb #626bbba5
-def _half_written(folder:Path)->list[Path]: # named as by `write_atomically`
-    found = []
-    for name, written in _WRITTEN.items():
-        temporary = re.compile(rf'\.({written})\.[0-9]{{1,9}}\.tmp')
-        for path in (folder/name).glob('.*.tmp'):
-            if temporary.fullmatch(path.name) and path.is_file(): found.append(path)
-    return found
+def _files(folder:Path)->Iterator[Path]:
+    for path in folder.rglob('*'):
+        if path.name not in (_LOCK, _BEGUN) and not path.is_dir(): yield path
 
-def _is_alive(pid:int)->bool: # is there another process with this number?
-    if pid == os.getpid(): return False
-    try: os.kill(pid, 0) # asks, sends nothing
-    except ProcessLookupError: return False
-    except PermissionError: return True
-    return True
+def _kind(path:Path)->str: # of a checkpoint, by what it says; only the header is read
+    with safe_open(path, 'pt') as file: return json.loads(file.metadata()['info'])['kind']
 
-def remove_half_written(folder:str|Path): # of a training
-    "Remove the temporary files that a killed training left behind, and nothing else"
-    for path in _half_written(Path(folder)):
-        pid = int(path.suffixes[-2][1:])
-        if not _is_alive(pid): path.unlink()
+def _has_state(folder:Path)->bool: # of a training?
+    for path in Checkpoints(folder/'checkpoints', 1).paths('state'):
+        with suppress(InputError, OSError):
+            if _load_part(path, _kind) == 'state': return True
+    return False
+
+def _is_begun(folder:Path)->bool: # does all in it belong to a training without a state?
+    return (folder/_BEGUN).is_file() and not (folder/'config.json').exists()
 
 # %% ../nbs/11_checkpoint.ipynb #93dfe4d2
 def check_output_folder(folder:str|Path,
                         resume:bool=False,     # should a training in it be resumed?
-                        can_resume:bool=True   # may the message advise `--resume`?
+                        can_resume:bool=True   # may the message advise it?
                        )->bool:                # is there one to resume?
     "Raises `InputError` if files are in the way of a training there"
     folder = Path(folder)
-    has_state = bool(Checkpoints(folder/'checkpoints', 1).paths('state'))
+    has_state, is_begun = _has_state(folder), _is_begun(folder)
     if resume and has_state: return True
-    foreign = next(_foreign_files(folder), None)
-    if resume and foreign:
+    is_empty = next(_files(folder), None) is None
+    if resume and not (is_empty or is_begun):
         raise InputError(f'{folder} is not empty, and there is no state to resume from in '
                          f'{folder}/checkpoints; choose another folder')
-    if not resume and (foreign or any(_files(folder))):
-        is_training = has_state or not foreign
+    if not (resume or is_empty):
         advice = ', or --resume the training that it holds'
         raise InputError(f'{folder} is not empty; choose another folder'
-                         + advice * (can_resume and is_training))
-    message = f'{folder} holds no checkpoint; starting from the beginning'
+                         + advice * (can_resume and (has_state or is_begun)))
     if resume:
         remove_half_written(folder)
-        print(message, file=sys.stderr)
+        print(f'{folder} holds no checkpoint; starting from the beginning', file=sys.stderr)
     return False
 
-# %% ../nbs/11_checkpoint.ipynb #afb7ba1b
-def _files(folder:Path)->Iterator[Path]:
-    for path in folder.rglob('*'):
-        if path.name != _LOCK and not path.is_dir(): yield path
-
-def _foreign_files(folder:Path)->Iterator[Path]:
-    "Files that a training killed before its first state would not have left"
-    half_written = _half_written(folder)
-    for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
-        if path in half_written or re.fullmatch(_WRITTEN_FIRST, name): continue
-        yield path
+def mark_begun(folder:str|Path):
+    "What will be written into this empty folder belongs to a training"
+    write_atomically(Path(folder)/_BEGUN, b'')
 
 # %% ../nbs/11_checkpoint.ipynb #e164b0e7
 @contextmanager
@@ -492,6 +483,8 @@ def training_lock(folder:str|Path)->Iterator[None]:
             raise InputError(f'{folder}: another training is running in this folder')
         try: yield
         finally:
+            if _has_state(folder) or next(_files(folder), None) is None:
+                (folder/_BEGUN).unlink(missing_ok=True) # it says nothing any more
             (folder/_LOCK).unlink(missing_ok=True)
             if is_new:
                 with suppress(OSError): folder.rmdir() # if nothing was written

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 'default_device', 'write_atomically',
-           'InputError', 'FieldError', 'command', 'check_positive', 'find_device', 'provenance']
+           'remove_half_written', 'InputError', 'FieldError', 'command', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
 import math, os, platform, random, re, signal, subprocess, sys
@@ -58,7 +58,7 @@ def write_atomically(path:str|Path, # where the file will be
     "Write a file so that a reader finds the old version or the new one, never half of one"
     path = Path(path)
     _make_folder(path.parent)
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}.tnb.tmp')
     try:
         with open(temporary, 'wb') as f:
             f.write(data)
@@ -69,6 +69,22 @@ def write_atomically(path:str|Path, # where the file will be
     except OSError as e: # a full disk, for example, does not name the file
         raise OSError(e.errno, e.strerror, str(path)) from None
     finally: temporary.unlink(missing_ok=True)
+
+# %% ../nbs/00a_core.ipynb #corehal2
+_TEMPORARY = re.compile(r'\..+\.([0-9]{1,9})\.tnb\.tmp') # with the number of its process
+
+def _is_alive(pid:int)->bool: # is there another process with this number?
+    if pid == os.getpid(): return False
+    try: os.kill(pid, 0) # asks, sends nothing
+    except ProcessLookupError: return False
+    except PermissionError: return True
+    return True
+
+def remove_half_written(folder:str|Path):
+    "Remove what killed calls of `write_atomically` left in it and in its subfolders"
+    for path in Path(folder).rglob('.*.tnb.tmp'):
+        name = _TEMPORARY.fullmatch(path.name)
+        if name and path.is_file() and not _is_alive(int(name[1])): path.unlink()
 
 # %% ../nbs/00a_core.ipynb #1352db28
 class InputError(ValueError):

@@ -22,9 +22,10 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 from .checkpoint import (
     Checkpoints, average, check_same_run, cpu_state_dict, fingerprint, random_state,
-    remove_half_written, set_training_state, training_state)
-from .core import (
-    FieldError, InputError, check_positive, set_seed, write_atomically)
+    set_training_state, training_state)
+from transformer_nb.core import (
+    FieldError, InputError, check_positive, remove_half_written, set_seed,
+    write_atomically)
 from .data import Batch, TokenBatches
 from .distributed import all_gather, all_reduce_sum, rank, world_size
 from .notebook import new_axes

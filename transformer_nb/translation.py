@@ -18,7 +18,7 @@ from fastcore.basics import patch
 from torch import Tensor
 from .checkpoint import (
     check_model_size, check_output_folder, fingerprint, load_model, load_record,
-    save_model, training_lock)
+    mark_begun, save_model, training_lock)
 from transformer_nb.core import (
     FieldError, InputError, check_positive, default_device, find_device, set_seed,
     write_atomically)
@@ -176,19 +176,19 @@ def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfi
                    )->tuple[dict|None,BPETokenizer|None]: # weights and tokenizer
     "Raises `InputError` if `config` asks for an architecture other than the model's"
     if init and tokenizer:
-        raise InputError('--init and --tokenizer exclude each other: '
+        raise FieldError('init', 'and tokenizer exclude each other: '
                          'a model brings its own tokenizer')
     if not init: return None, BPETokenizer.load(tokenizer) if tokenizer else None
-    model, found = load_model(init)
+    model, its_tokenizer = load_model(init)
     _check_architecture(asdict(model.config), asdict(config.model), init)
-    return model.state_dict(), found
+    return model.state_dict(), its_tokenizer
 
-def _check_architecture(found:dict, wanted:dict, init:str|Path):
+def _check_architecture(given:dict, wanted:dict, init:str|Path):
     different = [f'{name} is {wanted[name]!r}, not {value!r} as in {init}'
-                 for name, value in found.items()
+                 for name, value in given.items()
                  if name != 'dropout' and value != wanted[name]]
     if different:
-        raise InputError(f'--init keeps the architecture, but {"; ".join(different)}')
+        raise FieldError('init', f'keeps the architecture, but {"; ".join(different)}')
 
 # %% ../nbs/15_translation.ipynb #1c4ef003
 def _check_machine(config:TrainingConfig):
@@ -212,8 +212,9 @@ class _Data:
 def _prepare_data(out:Path, config:RunConfig, resume:bool, corpus:dict|None,
                   given:BPETokenizer|None)->_Data: # tokenizer to use
     resume = check_output_folder(out, resume)
+    if not resume: mark_begun(out)
     if resume and given: # only a new training needs them
-        print('--init and --tokenizer are ignored: the training resumes from its state',
+        print('init and tokenizer are ignored: the training resumes from its state',
               file=sys.stderr)
     if corpus is None: corpus = _read_corpus(config.data)
     if resume: tokenizer = BPETokenizer.load(out/'tokenizer.json')

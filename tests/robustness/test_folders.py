@@ -45,8 +45,8 @@ def test_foreign_files():
     yield copy, lambda s: refuses(s, copy)
 
 def own_half_files(scene):
-    names = ('.metrics.jsonl.99999.tmp',
-             'checkpoints/.state-00000099.safetensors.99999.tmp')
+    names = ('.metrics.jsonl.99999.tnb.tmp',
+             'checkpoints/.state-00000099.safetensors.99999.tnb.tmp')
     paths = [scene/'t'/name for name in names]
     for path in paths: path.write_text('half')
     resumes(scene, 't', works)

@@ -190,7 +190,7 @@ def file_digest(file): return hashlib.file_digest(file, 'md5').hexdigest()
 def is_left_behind(name:bytes)->bool:
     "Is it half a file, of a process that is gone?"
     if not name.endswith(b'.tmp'): return False
-    writer = os.fsdecode(name).split('.')[-2]
+    writer = os.fsdecode(name).removesuffix('.tmp').removesuffix('.tnb').split('.')[-1]
     return not Path('/proc', writer).is_dir() or not writer.isdigit()
 
 class Scene:
