@@ -3,6 +3,7 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 here = Path(__file__).parent
 parser = ConfigParser(delimiters=['='])
@@ -18,6 +19,12 @@ text = (here/'README.md').read_text(encoding='utf8')
 text = re.sub(r'^\[?!\[[^\n]*\n\n\*Figure:[^\n]*\n\n', '', text, flags=re.M)
 text = re.sub(r'\[([^]]*)\]\((?!https?:)[^)]*\)', r'\1', text)
 
+class Build(build_py):
+    "Without `_modidx.py`, an index that only nbdev reads"
+    def find_package_modules(self, package, package_dir):
+        modules = super().find_package_modules(package, package_dir)
+        return [module for module in modules if module[1] != '_modidx']
+
 setup(
     name=cfg['lib_name'],
     version=cfg['version'],
@@ -29,6 +36,7 @@ setup(
     classifiers=cfg['classifiers'].strip().splitlines(),
     long_description=text,
     long_description_content_type='text/markdown',
+    cmdclass=dict(build_py=Build),
     packages=find_packages(include=['transformer_nb*']),
     package_data={'transformer_nb': ['py.typed', 'everyday.jsonl', 'playground/*',
                                      'assignment/*']},

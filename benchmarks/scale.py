@@ -14,10 +14,10 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 import numpy as np
+from transformer_nb import training
 from transformer_nb.core import provenance
 from transformer_nb.data import TokenBatches, open_encoded
 from transformer_nb.distributed import all_gather, process_group, rank
-from transformer_nb.training import Trainer
 from transformer_nb.translation import preset, train_translator
 
 N_WORDS = 26 # per sentence; nearly all of them become one token each
@@ -49,11 +49,12 @@ def train(folder:Path, steps:int, workers:int, resume:bool):
     "One process of the training; the first one prints what was measured"
     started = time.perf_counter()
     at = []
-    take_step = Trainer.train_one_step
-    def timed(self, *args):
-        take_step(self, *args)
+    take_step = training.train_step
+    def timed(*args):
+        taken = take_step(*args)
         at.append(time.perf_counter() - started)
-    Trainer.train_one_step = timed
+        return taken
+    training.train_step = timed
     files = {name: str(folder/name) for name in ('src', 'tgt', 'valid_src', 'valid_tgt')}
     config = preset('tiny').override(
         **files, max_steps=steps, workers=workers, valid_every=steps)

@@ -202,7 +202,7 @@ HUGE = str(10**23)
     ([*MINI, '--preset', 'huge'], ["'huge'"]),
     ([*MINI, '--vocab_size', '100'], ['100', '260']),
     ([*MINI, '--max_steps', '0'], ['--max_steps is 0']),
-    ([*MINI, '--d_model', HUGE], ['parameters', 'at most 10,000,000,000']),
+    ([*MINI, '--d_model', HUGE], ['d_model 100,', '256 MiB']),
     ([*MINI, '--n_encoder_layers', HUGE], ['parameters', 'at most 10,000,000,000']),
     ([*MINI, '--max_len', HUGE], ['max_len is 100', 'positions']),
     ([*MINI, '--workers', HUGE], ['workers is 100', 'from 0 to 64']),

@@ -13,7 +13,7 @@ from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import (
-    Progress, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
+    TrainingState, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
     choose_precision, plot_training, valid_loss, wrap_model)
 from running import BIN, call, refuses, run, write
 
@@ -96,7 +96,8 @@ def test_processes_share_the_batches_of_a_step(monkeypatch):
     shares = []
     for n in range(2):
         monkeypatch.setattr(training, 'rank', lambda: n)
-        steps = training._training_steps(batches, config, Progress(), torch.device('cpu'))
+        state, cpu = TrainingState(), torch.device('cpu')
+        steps = training._training_steps(batches, config, state, cpu)
         shares.append(next(steps))
     (first, n_tokens), (second, known_by_both) = shares
     assert n_tokens == known_by_both == sum(batch.n_tokens for batch in first + second)
@@ -130,7 +131,7 @@ def test_ten_bad_batches_stop_the_run(tmp_path):
     kept = f"best.safetensors keeps the weights of validation loss {info['valid_loss']:.4f}"
     assert kept in str(error.value)
     again = resumed(tmp_path, max_steps=40, valid_every=6) # from the checkpoint before
-    assert again.progress.step == 14 and again.progress.skipped == 8
+    assert again.state.step == 14 and again.state.skipped == 8
     assert all(w.isfinite().all() for w in cpu_state_dict(again.model).values())
 
 @pytest.mark.parametrize('settings', [
@@ -141,7 +142,7 @@ def test_what_diverged_is_not_written(settings, tmp_path):
     t = trainer(tmp_path, warmup_steps=1, **settings)
     with pytest.raises(InputError, match='diverged: .*nothing had been validated before'):
         t.run()
-    for path in t.checkpoints.folder.iterdir():
+    for path in t.files.checkpoints.folder.iterdir():
         tensors, _ = load_verified(path)
         assert all(x.isfinite().all() for x in tensors.values()), path
     assert not (tmp_path/'metrics.jsonl').exists()
@@ -150,8 +151,8 @@ def test_nan_in_a_weight_that_no_sentence_needs(tmp_path):
     t = trainer(tmp_path)
     t.model.spare = torch.nn.Parameter(torch.tensor([float('nan')]))
     with pytest.raises(InputError, match='spare has weights that are not finite'):
-        t.validate()
-    assert not t.checkpoints.folder.exists()
+        training._validate(t)
+    assert not t.files.checkpoints.folder.exists()
 
 def test_a_diverged_training_is_bad_input(texts, tmp_path):
     more = ['--max_steps', 1, '--lr', 1e38, '--warmup_steps', 1]
@@ -241,10 +242,10 @@ def weights_of(path): return load_verified(path)[0]
 
 @pytest.mark.parametrize('asked', ['auto', 'mean', 'best', 'last'])
 def test_the_model_ends_with_the_weights_asked_for(asked, ended):
-    t = resumed(ended.folder, weights=asked, **PATIENT)
+    t = resumed(ended.files.folder, weights=asked, **PATIENT)
     last = t.run()[-1]
-    paths = t.checkpoints.paths()
-    best = t.checkpoints.folder/'best.safetensors'
+    paths = t.files.checkpoints.paths()
+    best = t.files.checkpoints.folder/'best.safetensors'
     files = dict(mean=paths, best=[best], last=paths[-1:])
     losses = dict(mean='average_loss', best='best_loss', last='valid_loss')
     chosen = last['weights']
@@ -254,12 +255,12 @@ def test_the_model_ends_with_the_weights_asked_for(asked, ended):
     for name, w in cpu_state_dict(t.model).items(): assert torch.equal(w, weights[name])
 
 def test_damaged_best_weights(ended, capsys):
-    path = ended.checkpoints.folder/'best.safetensors'
+    path = ended.files.checkpoints.folder/'best.safetensors'
     data = path.read_bytes()
     path.write_bytes(data[:-7])
     with pytest.raises(InputError, match='best.safetensors is damaged'):
-        resumed(ended.folder, weights='best', **PATIENT).run()
-    last = resumed(ended.folder, **PATIENT).run()[-1] # nobody asked for the best
+        resumed(ended.files.folder, weights='best', **PATIENT).run()
+    last = resumed(ended.files.folder, **PATIENT).run()[-1] # nobody asked for the best
     assert last['weights'] == 'mean' and last['final_loss'] == last['average_loss']
     assert 'best.safetensors is damaged' in capsys.readouterr().err
     path.write_bytes(data)
@@ -271,24 +272,24 @@ def test_damaged_best_weights(ended, capsys):
     lambda state, info: [state.pop(name) for name in list(state) if 'model.' in name]])
 def test_a_state_that_lacks_something(change, ended, tmp_path):
     t = trainer(tmp_path, **PATIENT)
-    state, info = ended.checkpoints.last_state()
+    state, info = ended.files.checkpoints.last_state()
     change(state, info)
-    t.checkpoints.save('state', 1, state, info)
+    t.files.checkpoints.save('state', 1, state, info)
     with pytest.raises(InputError) as e: t.resume()
     assert len(str(e.value)) < 1500
 
 def test_progress_is_finished():
     c = TrainingConfig(max_steps=10, max_minutes=1, patience=2)
-    assert not Progress(step=9, seconds=59., evals_since_best=1).finished(c)
-    assert Progress(step=10).finished(c)
-    assert Progress(seconds=60.).finished(c)
-    assert Progress(evals_since_best=2).finished(c)
+    assert not TrainingState(step=9, seconds=59., evals_since_best=1).finished(c)
+    assert TrainingState(step=10).finished(c)
+    assert TrainingState(seconds=60.).finished(c)
+    assert TrainingState(evals_since_best=2).finished(c)
 
 def test_precision_is_chosen_at_the_start(tmp_path):
     t = trainer(tmp_path)
     assert TrainingConfig().precision == 'auto'
     expected = 'bf16' if t.device.type == 'cuda' else 'fp32'
-    assert t.config.precision == t.run_settings['precision'] == expected
+    assert t.config.precision == t.files.run_settings['precision'] == expected
 
 def test_emulated_bf16_is_not_chosen(monkeypatch):
     "As on a T4, which PyTorch lets compute in bf16, slowly"
@@ -301,7 +302,7 @@ def test_validation_has_the_precision_of_the_training(tmp_path, monkeypatch):
     t = trainer(tmp_path, max_steps=1, weights='last')
     t.run()
     exact, rounded = (valid_loss(t.model, t.valid, name) for name in ('fp32', 'bf16'))
-    assert t.progress.valid_loss == rounded != exact
+    assert t.state.valid_loss == rounded != exact
     assert abs(rounded - exact) < 0.1
 
 def test_compiled_path_with_a_space_is_refused(monkeypatch):
@@ -326,36 +327,36 @@ def test_kills():
 def test_damaged_state_falls_back(harm, tmp_path, capsys):
     peace = run_to_end(tmp_path/'peace')
     broken = run_to_end(tmp_path/'broken', max_steps=7)
-    path = broken.checkpoints.paths('state')[-1]
+    path = broken.files.checkpoints.paths('state')[-1]
     data = path.read_bytes()
     altered = bytearray(data)
     altered[len(data)//2] ^= 4
     harmed = dict(cut=data[:-7], altered=altered, empty=b'', foreign=b'what is this')
     path.write_bytes(harmed[harm])
     again = resumed(tmp_path/'broken')
-    assert again.progress.step == 6
+    assert again.state.step == 6
     assert f'{path} is damaged' in capsys.readouterr().err
     again.run()
     assert_same_weights(peace, again)
 
 def test_damaged_weights_are_left_out_of_the_mean(tmp_path, capsys):
     t = run_to_end(tmp_path, max_steps=7)
-    t.checkpoints.paths()[0].write_bytes(b'')
+    t.files.checkpoints.paths()[0].write_bytes(b'')
     again = resumed(tmp_path, max_steps=7)
-    assert again.progress.step == 7
+    assert again.state.step == 7
     again.run()
     assert 'left out' in capsys.readouterr().err
-    assert len(again.checkpoints.intact()) == 2
+    assert len(again.files.checkpoints.intact()) == 2
 
 def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
     t, other = run_to_end(tmp_path/'ours'), run_to_end(tmp_path/'other', seed=1)
     weights = 'weights-00000008.safetensors'
-    data = (other.checkpoints.folder/weights).read_bytes()
-    (t.checkpoints.folder/weights).write_bytes(data)
+    data = (other.files.checkpoints.folder/weights).read_bytes()
+    (t.files.checkpoints.folder/weights).write_bytes(data)
     again = resumed(tmp_path/'ours', weights='mean')
     again.run()
     assert f'{weights} belongs to another training' in capsys.readouterr().err
-    weights = average(t.checkpoints.paths()[1:])
+    weights = average(t.files.checkpoints.paths()[1:])
     for name, w in cpu_state_dict(again.model).items(): assert torch.equal(w, weights[name])
 
 @pytest.mark.parametrize('change, message', [
@@ -397,7 +398,7 @@ def test_minutes_come_before_steps(tmp_path, half_minutes):
     in_minutes = run_to_end(tmp_path/'minutes', **IN_MINUTES)
     for t in (in_steps, in_minutes):
         assert [line['step'] for line in t.history] == [3, 6, 9, 12]
-        assert saved_steps(t.folder) == [8, 10, 12]
+        assert saved_steps(t.files.folder) == [8, 10, 12]
     assert_same_weights(in_steps, in_minutes)
 
 @pytest.mark.parametrize('cadence', [IN_STEPS, IN_MINUTES])
@@ -409,7 +410,7 @@ def test_broken_off_keeps_its_cadence(cadence, tmp_path, half_minutes):
     on_training_batch(broken.model, crash)
     with pytest.raises(MemoryError): broken.run()
     again = resumed(tmp_path/'parts', **cadence)
-    assert again.progress.step == 6
+    assert again.state.step == 6
     again.run()
     assert [line['step'] for line in again.history] == [3, 6, 9, 12]
     assert saved_steps(tmp_path/'parts') == [8, 10, 12]
@@ -506,7 +507,7 @@ def test_on_validate_is_for_the_first_process(tmp_path, monkeypatch):
     monkeypatch.setattr(training, 'rank', lambda: 1)
     lines = []
     history = training.MetricsLog(tmp_path, [], lines.append)
-    history.report(Progress(valid_loss=1.))
+    history.report(TrainingState(valid_loss=1.))
     assert lines == [] and len(history) == 1 and not history.path.exists()
 
 # The command
@@ -645,7 +646,7 @@ def test_full_disk_keeps_the_checkpoint_before(full_disk):
     (full_disk/'filler').write_bytes(bytes(2_600_000))
     t = trainer(full_disk/'m', max_steps=200, average=200)
     with pytest.raises(OSError, match='No space left'): t.run()
-    assert resumed(full_disk/'m', max_steps=200, average=200).progress.step > 0
+    assert resumed(full_disk/'m', max_steps=200, average=200).state.step > 0
 
 def test_unwritable_folder(texts, tmp_path):
     write(tmp_path/'file', ['x'])
@@ -668,7 +669,8 @@ def test_the_bar_shows_what_matters(tmp_path, monkeypatch, capsys):
 
 def test_the_bar_bears_large_numbers(monkeypatch, capsys):
     monkeypatch.delenv('IN_TEST')
-    p, c = Progress(step=1, seconds=1., valid_loss=5000.), TrainingConfig(max_minutes=1e308)
+    p = TrainingState(step=1, seconds=1., valid_loss=5000.)
+    c = TrainingConfig(max_minutes=1e308)
     with ProgressBar(p, c) as bar:
         bar.show(p)
         bar.refresh()

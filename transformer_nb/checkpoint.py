@@ -359,8 +359,8 @@ class Checkpoints:
     def paths(self, kind:str='weights' # or 'state'
              )->list[Path]:            # in the order of their steps
         name = re.compile(rf'{kind}-[0-9]+\.safetensors')
-        found = self.folder.glob(f'{kind}-*')
-        return sorted(filter(lambda path: name.fullmatch(path.name), found), key=_step)
+        paths = self.folder.glob(f'{kind}-*')
+        return sorted((path for path in paths if name.fullmatch(path.name)), key=_step)
 
     def save(self, kind:str, step:int, tensors:dict[str,Tensor], info:dict|None=None):
         "Write one more, then remove the oldest"

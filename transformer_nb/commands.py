@@ -375,10 +375,10 @@ def _translate_lines(translator:Translator,
             bar.update(len(chunk))
 
 # %% ../nbs/15a_commands.ipynb #bba152c8
-def _output_lines(translator:Translator, found:list[list[Hypothesis]], # of a chunk
+def _output_lines(translator:Translator, results:list[list[Hypothesis]], # of a chunk
                   n:int,      # number of its first line
                   n_best:int)->Iterator[str]:
-    for i, hypotheses in enumerate(found, n):
+    for i, hypotheses in enumerate(results, n):
         texts = [translator.text(hypothesis) for hypothesis in hypotheses]
         if n_best == 1: yield (texts[0] if texts else '') + '\n'
         else:

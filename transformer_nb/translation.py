@@ -277,7 +277,7 @@ def _write_beginning(out:Path, config:RunConfig, data:_Data, trainer:Trainer):
     summary = trainer.history[0]
     wanted = summary['vocabulary'] if data.resume else config.data.vocab_size
     print(_format_data_summary(summary, wanted), file=sys.stderr)
-    if data.resume: print(f'continued after step {trainer.progress.step}', file=sys.stderr)
+    if data.resume: print(f'continued after step {trainer.state.step}', file=sys.stderr)
     if not data.resume: data.tokenizer.save(out/'tokenizer.json')
     write_atomically(out/'run.yaml', config.to_yaml().encode())
 
@@ -346,8 +346,8 @@ class Translator:
         full = _indices_of_text(texts)
         ids = self.tokenizer.encode_batch([texts[i] for i in full])
         found = find([sentence[:self.limit] for sentence in ids])
-        found = dict(zip(full, found))
-        return [found.get(i, []) for i in range(len(texts))]
+        results = dict(zip(full, found))
+        return [results.get(i, []) for i in range(len(texts))]
 
     def text(self, hypothesis:Hypothesis)->str: # on one line
         text = self.tokenizer.decode(hypothesis.ids)
@@ -355,8 +355,8 @@ class Translator:
 
     def translate(self, texts:list[str]
                  )->list[str]: # one per text, in order; empty for empty
-        found = self.search(texts)
-        return [self.text(hypotheses[0]) if hypotheses else '' for hypotheses in found]
+        results = self.search(texts)
+        return [self.text(hypotheses[0]) if hypotheses else '' for hypotheses in results]
 
     def too_long(self, texts:list[str])->list[int]: # indices of texts beyond the limit
         encoded = self.tokenizer.encode_batch(texts)
@@ -387,9 +387,9 @@ def candidates(self:Translator, texts:list[str],
                alignments:bool=False,# fill in `alignment`?
               )->list[list[Translation]]: # the best first; none for an empty sentence
     beam_size = max(n_best, self.options['beam_size'])
-    found = self.search(texts, n_best=n_best, beam_size=beam_size)
+    results = self.search(texts, n_best=n_best, beam_size=beam_size)
     return [[self._candidate(text, hypothesis, alignments) for hypothesis in hypotheses]
-            for text, hypotheses in zip(texts, found)]
+            for text, hypotheses in zip(texts, results)]
 
 @patch
 def _candidate(self:Translator, text:str, hypothesis:Hypothesis, aligned:bool
@@ -409,9 +409,9 @@ def plot_attention(translator:Translator,
                    text:str, # source sentence
                    ax=None): # axes to draw on; by default a new figure
     "Cross-attention of the last layer, mean over heads, for the model's own translation"
-    [found] = translator.candidates([text], alignments=True)
-    if not found: raise InputError('the sentence is empty; there is nothing to draw')
-    [best] = found
+    [candidates] = translator.candidates([text], alignments=True)
+    if not candidates: raise InputError('the sentence is empty; there is nothing to draw')
+    [best] = candidates
     def labels(pieces): return [piece.strip() or '␣' for piece in pieces]
     return heatmap(best.alignment, labels(best.pieces), labels(best.source_pieces),
                    'source token', 'predicted token', ax=ax, vmin=0, vmax=1)
@@ -438,9 +438,9 @@ def evaluate(translator:Translator,
     if lang: moses_lc([], lang) # is it known? translating may take long
     sources, references = map(list, zip(*pairs))
     start = time.perf_counter()
-    found = translator.search(sources)
+    results = translator.search(sources)
     seconds = time.perf_counter() - start
-    best = [hypotheses[0] if hypotheses else None for hypotheses in found]
+    best = [hypotheses[0] if hypotheses else None for hypotheses in results]
     n_tokens = sum(len(h.log_probs) for h in best if h)
     translations = [translator.text(h) if h else '' for h in best]
     if out:
