@@ -10,7 +10,7 @@ from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
 from transformer_nb.data import make_batch
 from transformer_nb.distributed import read_results
-from transformer_nb.grammar import _PATTERNS, _question, _split_of_facts, mini_corpus
+from transformer_nb.grammar import PATTERNS, draw_question, split_of_facts, mini_corpus
 from transformer_nb.model import (Transformer, TransformerConfig, attention_modules,
                                   attention_weights)
 from transformer_nb.text import BPETokenizer
@@ -264,16 +264,16 @@ def test_labels_are_those_of_chapter_09():
     "The same text and the same split from the same random numbers"
     for seed in range(400):
         *pair, home = am.draw_labeled(Random(seed))
-        pattern = (rng := Random(seed)).choice(_PATTERNS)
+        pattern = (rng := Random(seed)).choice(PATTERNS)
         *texts, clauses = pattern(rng)
         for sentence, text in zip(pair, texts):
             assert sentence.text[:-1] == text[0].upper() + text[1:]
             places = [i for role, i in sentence.roles.items() if 'question' not in role]
             assert len(set(places)) == len(places) # *wer* is the subject, too
-            assert (sentence.text[-1] == '?') == (pattern is _question)
+            assert (sentence.text[-1] == '?') == (pattern is draw_question)
         facts = [(c.subject.noun.german, c.verb.infinitive, a.phrase.noun.german)
                  for c in clauses for a in c.complements]
-        assert home == _split_of_facts(facts)
+        assert home == split_of_facts(facts)
 
 def test_dependencies_make_a_tree():
     """Each word depends on one at most, never in a circle; but a pronoun has an antecedent,

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb.core import EOS, UNK, InputError
-from transformer_nb.grammar import _PATTERNS, _draw_pair
+from transformer_nb.grammar import PATTERNS, draw_pair
 from transformer_nb.distributed import read_results, run_in_processes
 from transformer_nb.studies import parsing
 from transformer_nb.studies.parsing import (
@@ -75,14 +75,14 @@ def test_sentences_are_those_of_chapter_09():
     "Drawn with the same random numbers, the leaves of the trees are the same sentences"
     ours, theirs = Random(7), Random(7)
     for _ in range(3000):
-        _, english, _ = _draw_pair(theirs)
-        tree, _ = parsing._draw_simple(ours, ours.choice(_PATTERNS))
+        _, english, _ = draw_pair(theirs)
+        tree, _ = parsing._draw_simple(ours, ours.choice(PATTERNS))
         assert sentence(parsing._finished(tree)) == f'{english[:-1]} {english[-1]}'
 
 def test_a_wrong_tree_is_seen_where_it_is_drawn():
     short = lambda *args: (Tree('NP', ('nobody',)), Tree('VP', ('sleeps',)))
     with mock.patch.object(parsing, '_clause_trees', short), pytest.raises(AssertionError):
-        for seed in range(3): parsing._draw_simple(Random(seed), parsing._statement)
+        for seed in range(3): parsing._draw_simple(Random(seed), parsing.draw_statement)
 
 LABELS = {'S', 'NP', 'VP', 'PP', 'ADVP', 'PRT', 'SBAR', 'SBARQ', 'SQ', 'WHNP', 'WHADVP'}
 ONE_WORD = 'PRT', 'ADVP', 'WHNP', 'WHADVP'
@@ -323,7 +323,7 @@ def test_facts_of_every_clause_decide():
     def noting(facts):
         told.append(facts)
         return 'test'
-    with mock.patch.object(parsing, '_split_of_facts', noting):
+    with mock.patch.object(parsing, 'split_of_facts', noting):
         for seed in range(40):
             tree, _ = draw_tree(Random(seed), 'longer')
             left, right = (child for child in tree.children if isinstance(child, Tree))

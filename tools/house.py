@@ -192,6 +192,15 @@ def the_library_needs_no_study(root):
             if re.search(r'\btransformer_nb\.studies\b', cell.source)]
 
 @rule
+def private_names_stay_at_home(root):
+    "What begins with `_` is imported by no other chapter"
+    imports = r'^from transformer_nb\.[\w.]+ import (\([^)]*\)|.*)'
+    return [f'{path.name} cell {cell.number}: imports {name}, a private name'
+            for path in chapters(root) for cell in cells(path, 'code')
+            for names in re.findall(imports, cell.source, re.M)
+            for name in re.findall(r'\b_[A-Za-z]\w*', names)]
+
+@rule
 def speed_has_its_room(root):
     "Chapters 01 to 13 know nothing of `fast`"
     return [f'{path.name} cell {cell.number}: imports fast'

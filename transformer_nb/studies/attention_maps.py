@@ -34,9 +34,9 @@ from ..distributed import run_missing
 from ..evaluation import score
 from ..fast import accelerate, plain as unaccelerated
 from ..grammar import (
-    _AUXILIARIES, _NEVER, _PATTERNS, _Clause, _Phrase, _contract, _english_phrase,
-    _english_verb, _german_phrase, _join, _object_pronoun, _purpose, _question, _reported,
-    _split_of_facts, _statement, _verb_parts, mini_corpus)
+    AUXILIARIES, NEVER, PATTERNS, Clause, Phrase, contract, draw_purpose, draw_question,
+    draw_report, draw_statement, english_phrase, english_verb, german_phrase, join_words,
+    mini_corpus, object_pronoun, split_of_facts, verb_parts)
 from ..model import (
     Transformer, TransformerConfig, attention_modules, attention_weights)
 from ..optimizer import adam, inverse_sqrt_lr
@@ -193,7 +193,7 @@ def _plain_words(text:str)->_Labels: # without roles
 # %% ../../nbs/16_attention_maps.ipynb #h16phras
 def _phrase_labels(part:str,  # of the clause, such as 'subject'
                    text:str,  # with its preposition, if it has one
-                   phrase:_Phrase)->_Labels:
+                   phrase:Phrase)->_Labels:
     "Counted from the end, so that *im* in *im Garten* is the determiner"
     kinds = []
     if phrase.determiner != '-': kinds.append(f'{part} determiner')
@@ -204,15 +204,15 @@ def _phrase_labels(part:str,  # of the clause, such as 'subject'
     return list(zip(kinds[-len(words):], words))
 
 # %% ../../nbs/16_attention_maps.ipynb #h16germa
-def _german_labels(c:_Clause, order:str='main')->_Labels: # the words of `_german`
-    finite, closing = _verb_parts(c)
-    is_compound = c.tense in _AUXILIARIES
+def _german_labels(c:Clause, order:str='main')->_Labels: # the words of `_german`
+    finite, closing = verb_parts(c)
+    is_compound = c.tense in AUXILIARIES
     names = ('auxiliary', 'verb') if is_compound else ('verb', 'particle')
     first, last = zip(names, (finite, closing))
-    subject = _phrase_labels('subject', _german_phrase(c.subject, 'nom'), c.subject)
+    subject = _phrase_labels('subject', german_phrase(c.subject, 'nom'), c.subject)
     complements = []
     for k, a in enumerate(c.complements):
-        text = _contract(_join(a.prep, _german_phrase(a.phrase, a.case)))
+        text = contract(join_words(a.prep, german_phrase(a.phrase, a.case)))
         complements.append(_phrase_labels(f'complement {k}', text, a.phrase))
     if c.negation == 'nicht':
         n_objects = sum(not a.prep for a in c.complements)
@@ -224,17 +224,17 @@ def _german_labels(c:_Clause, order:str='main')->_Labels: # the words of `_germa
     return [*subject, *middle, ('verb', closing + finite)]
 
 # %% ../../nbs/16_attention_maps.ipynb #h16engli
-def _english_labels(c:_Clause, order:str='main')->_Labels: # the words of `_english`
-    auxiliary, verb, alone = _english_verb(c)
+def _english_labels(c:Clause, order:str='main')->_Labels: # the words of `_english`
+    auxiliary, verb, alone = english_verb(c)
     if alone and order == 'main' and not c.negation: auxiliary, verb = '', alone
     negation = 'not' if c.negation else ''
     if negation and auxiliary == 'can': auxiliary, negation = 'cannot', ''
-    subject = _phrase_labels('subject', _english_phrase(c.subject), c.subject)
+    subject = _phrase_labels('subject', english_phrase(c.subject), c.subject)
     finite = [('auxiliary', auxiliary)]
     words = finite + subject if order == 'ask' else subject + finite
     words += [('', negation), ('verb', verb)]
     for k, a in enumerate(c.complements):
-        text = _join(a.english, _english_phrase(a.phrase))
+        text = join_words(a.english, english_phrase(a.phrase))
         words += _phrase_labels(f'complement {k}', text, a.phrase)
     return words + _plain_words(c.time[1])
 
@@ -251,16 +251,16 @@ def _opening(text:str)->_Labels: # what opens a subordinate clause
 _ASKING = {'was', 'wer', 'wem', 'wen', 'wo', 'wohin', 'warum',
            'what', 'who', 'where', 'why'}
 
-def _label_statement(german:str, english:str, clauses:list[_Clause])->tuple:
+def _label_statement(german:str, english:str, clauses:list[Clause])->tuple:
     [c] = clauses
     when = c.time[0]
     if not (when and german.startswith(when)): return _german_labels(c), _english_labels(c)
-    rest = c._replace(time=_NEVER)
+    rest = c._replace(time=NEVER)
     return (_plain_words(when) + _german_labels(rest, 'ask'),
             _plain_words(c.time[1]) + _english_labels(rest))
 
 # %% ../../nbs/16_attention_maps.ipynb #h16patt2
-def _label_question(german:str, english:str, clauses:list[_Clause])->tuple:
+def _label_question(german:str, english:str, clauses:list[Clause])->tuple:
     [c] = clauses
     if c.subject.noun.german == 'wer': return _german_labels(c), _english_labels(c)
     asking = [text.split()[0] for text in (german, english)]
@@ -268,18 +268,18 @@ def _label_question(german:str, english:str, clauses:list[_Clause])->tuple:
     return asking[0] + _german_labels(c, 'ask'), asking[1] + _english_labels(c, 'ask')
 
 # %% ../../nbs/16_attention_maps.ipynb #h16patt1
-def _label_report(german:str, english:str, clauses:list[_Clause])->tuple:
+def _label_report(german:str, english:str, clauses:list[Clause])->tuple:
     [c] = clauses
     openings = [' '.join(text.split()[:3]) for text in (german, english)]
     return (_opening(openings[0]) + _german_labels(c, 'last'),
             _opening(openings[1]) + _english_labels(c))
 
 # %% ../../nbs/16_attention_maps.ipynb #h16patt3
-def _label_purpose(german:str, english:str, clauses:list[_Clause])->tuple:
+def _label_purpose(german:str, english:str, clauses:list[Clause])->tuple:
     get, use = clauses
     thing = get.complements[0]
-    it = thing._replace(english='', phrase=_object_pronoun(thing.phrase))
-    use = use._replace(complements=[it], time=_NEVER)
+    it = thing._replace(english='', phrase=object_pronoun(thing.phrase))
+    use = use._replace(complements=[it], time=NEVER)
     words = ', weil', 'because'
     if use.tense != 'state':
         use = use._replace(tense='kann')
@@ -290,8 +290,8 @@ def _label_purpose(german:str, english:str, clauses:list[_Clause])->tuple:
     return tuple(_in_clause(0, a) + _in_clause(1, b) for a, b in zip(first, second))
 
 # %% ../../nbs/16_attention_maps.ipynb #h16draw0
-_LABELS = {_statement: _label_statement, _question: _label_question,
-           _reported: _label_report, _purpose: _label_purpose}
+_LABELS = {draw_statement: _label_statement, draw_question: _label_question,
+           draw_report: _label_report, draw_purpose: _label_purpose}
 
 # %% ../../nbs/16_attention_maps.ipynb #h16fini0
 def _finished(words:_Labels, mark:str)->Labeled:
@@ -304,18 +304,18 @@ def _finished(words:_Labels, mark:str)->Labeled:
 # %% ../../nbs/16_attention_maps.ipynb #h16draw1
 def draw_labeled(rng:Random)->tuple[Labeled,Labeled,str]: # German, English, and the split
     "A sentence pair as chapter 09 draws it, with the roles of its words"
-    pattern = rng.choice(_PATTERNS)
+    pattern = rng.choice(PATTERNS)
     german, english, clauses = pattern(rng)
-    mark = '?' if pattern is _question else '.'
+    mark = '?' if pattern is draw_question else '.'
     found = []
     for words, text in zip(_LABELS[pattern](german, english, clauses), (german, english)):
-        if pattern is not _purpose: words = _in_clause(0, words)
+        if pattern is not draw_purpose: words = _in_clause(0, words)
         labeled = _finished(words, mark)
         assert labeled.text == text[0].upper() + text[1:] + mark
         found.append(labeled)
     facts = [(c.subject.noun.german, c.verb.infinitive, a.phrase.noun.german)
              for c in clauses for a in c.complements]
-    return *found, _split_of_facts(facts)
+    return *found, split_of_facts(facts)
 
 # %% ../../nbs/16_attention_maps.ipynb #h16depen
 def _dependency(role:str, roles:dict[str,int])->tuple[str,str]: # relation, role of the head

@@ -23,9 +23,9 @@ from ..decoding import search
 from ..distributed import run_missing
 from ..fast import accelerate
 from ..grammar import (
-    _REPORTS, _Clause, _Complement, _Phrase, _draw_clause, _english_phrase,
-    _english_verb, _join, _object_pronoun, _purpose, _question, _reported,
-    _split_of_facts, _statement)
+    REPORTS, Clause, Complement, Phrase, draw_clause, english_phrase,
+    english_verb, join_words, object_pronoun, draw_purpose, draw_question, draw_report,
+    split_of_facts, draw_statement)
 from ..model import Transformer, TransformerConfig
 from ..optimizer import adam, inverse_sqrt_lr
 from ..text import Tokenizer
@@ -80,8 +80,8 @@ def with_leaves(tree:Tree, words:list[str])->Tree: # the same tree over these wo
     return copy(tree)
 
 # %% ../../nbs/22_parsing.ipynb #s22gram0
-def _noun_phrase(p:_Phrase)->Tree|None: # None for the gap of a question
-    words = _english_phrase(p).split()
+def _noun_phrase(p:Phrase)->Tree|None: # None for the gap of a question
+    words = english_phrase(p).split()
     return Tree('NP', tuple(words)) if words else None
 
 def _prep_phrase(prep:str, phrase:Tree|None)->Tree:
@@ -92,7 +92,7 @@ def _prep_phrase(prep:str, phrase:Tree|None)->Tree:
     return Tree('PP', (first, phrase) if phrase else (first,))
 
 # %% ../../nbs/22_parsing.ipynb #s22gram1
-def _complement_trees(c:_Clause, a:_Complement)->list[Tree]: # none for a gap
+def _complement_trees(c:Clause, a:Complement)->list[Tree]: # none for a gap
     phrase = _noun_phrase(a.phrase)
     if c.verb.infinitive == 'an-ziehen': # put on: a particle
         found = [Tree('PRT', (a.english,)), phrase]
@@ -108,21 +108,21 @@ def _time_trees(time:str)->list[Tree]: # as English writes it; none where it is 
     return [Tree('ADVP' if time == 'now' else 'NP', tuple(words))]
 
 # %% ../../nbs/22_parsing.ipynb #s22gram2
-def _clause_trees(c:_Clause, order:str='main', # as in `_english`
+def _clause_trees(c:Clause, order:str='main', # as in `_english`
                   more:tuple=(),               # what else belongs to the verb, at the end
                  )->tuple:                     # what S, or SQ for a question, spans
-    auxiliary, verb, alone = _english_verb(c)
+    auxiliary, verb, alone = english_verb(c)
     if alone and order == 'main' and not c.negation: auxiliary, verb = '', alone
     parts = [tree for a in c.complements for tree in _complement_trees(c, a)]
     phrase = Tree('VP', (verb, *parts, *_time_trees(c.time[1]), *more))
     subject = _noun_phrase(c.subject)
     if order == 'ask': return auxiliary, subject, phrase
-    head = _join(auxiliary, 'not' if c.negation else '').replace('can not', 'cannot')
+    head = join_words(auxiliary, 'not' if c.negation else '').replace('can not', 'cannot')
     if head: phrase = Tree('VP', (*head.split(), phrase))
     return subject, phrase
 
 # %% ../../nbs/22_parsing.ipynb #s22gram3
-def _statement_tree(english:str, c:_Clause)->Tree: # the time may come first
+def _statement_tree(english:str, c:Clause)->Tree: # the time may come first
     when = c.time[1]
     if not (when and english.startswith(when)): return Tree('S', _clause_trees(c))
     rest = c._replace(time=('', ''))
@@ -137,9 +137,9 @@ def _report_tree(report:str, clause:tuple)->Tree: # 'I know that', and what S sp
     return Tree('S', (Tree('NP', (subject,)), phrase))
 
 # %% ../../nbs/22_parsing.ipynb #s22gram4
-def _purpose_tree(get:_Clause, use:_Clause)->Tree: # as `_purpose` writes them
+def _purpose_tree(get:Clause, use:Clause)->Tree: # as `draw_purpose` writes them
     thing = get.complements[0]
-    it = thing._replace(english='', phrase=_object_pronoun(thing.phrase))
+    it = thing._replace(english='', phrase=object_pronoun(thing.phrase))
     use = use._replace(complements=[it], time=('', ''))
     word = 'because'
     if use.tense != 'state':
@@ -150,7 +150,7 @@ def _purpose_tree(get:_Clause, use:_Clause)->Tree: # as `_purpose` writes them
 # %% ../../nbs/22_parsing.ipynb #s22gram5
 _ASKING = dict(what='WHNP', who='WHNP', where='WHADVP', why='WHADVP')
 
-def _question_tree(english:str, c:_Clause)->Tree:
+def _question_tree(english:str, c:Clause)->Tree:
     first = english.split()[0]
     if first not in _ASKING: return Tree('SQ', _clause_trees(c, 'ask'))
     about_subject = c.subject.noun.english == 'who'
@@ -160,29 +160,29 @@ def _question_tree(english:str, c:_Clause)->Tree:
     return Tree('SBARQ', (asking, Tree('SQ', clause)))
 
 # %% ../../nbs/22_parsing.ipynb #s22sent0
-def _draw_simple(rng:Random, pattern)->tuple[Tree,list[_Clause]]: # one of chapter 09's
+def _draw_simple(rng:Random, pattern)->tuple[Tree,list[Clause]]: # one of chapter 09's
     _, english, clauses = pattern(rng)
-    if pattern is _purpose: tree = _purpose_tree(*clauses)
-    elif pattern is _question: tree = _question_tree(english, *clauses)
-    elif pattern is _reported:
+    if pattern is draw_purpose: tree = _purpose_tree(*clauses)
+    elif pattern is draw_question: tree = _question_tree(english, *clauses)
+    elif pattern is draw_report:
         report = ' '.join(english.split()[:3])
         tree = _report_tree(report, _clause_trees(*clauses))
     else: tree = _statement_tree(english, *clauses)
     assert ' '.join(leaves(tree)) == english
     return tree, clauses
 
-def _draw_joined(rng:Random)->tuple[Tree,list[_Clause]]: # two statements
-    left, left_clauses = _draw_simple(rng, _statement)
-    right, right_clauses = _draw_simple(rng, _statement)
+def _draw_joined(rng:Random)->tuple[Tree,list[Clause]]: # two statements
+    left, left_clauses = _draw_simple(rng, draw_statement)
+    right, right_clauses = _draw_simple(rng, draw_statement)
     return Tree('S', (left, 'and', right)), left_clauses + right_clauses
 
 # %% ../../nbs/22_parsing.ipynb #s22sent1
-def _draw_nested(rng:Random, n:int)->tuple[Tree,list[_Clause]]:
+def _draw_nested(rng:Random, n:int)->tuple[Tree,list[Clause]]:
     "A clause in n reports: I know that he says that ..."
-    c = _draw_clause(rng, settled=True)
+    c = draw_clause(rng, settled=True)
     tree = Tree('S', _clause_trees(c))
     for _ in range(n):
-        _, report = rng.choice(_REPORTS)
+        _, report = rng.choice(REPORTS)
         tree = _report_tree(report, tree.children)
     return tree, [c]
 
@@ -193,12 +193,12 @@ def _finished(tree:Tree)->Tree: # with a capital and a mark
     tree = with_leaves(tree, [first[0].upper() + first[1:], *rest])
     return Tree(tree.label, (*tree.children, mark))
 
-def _facts(clauses:list[_Clause])->list[tuple]: # what each combines, as in chapter 09
+def _facts(clauses:list[Clause])->list[tuple]: # what each combines, as in chapter 09
     return [(c.subject.noun.german, c.verb.infinitive, a.phrase.noun.german)
             for c in clauses for a in c.complements]
 
 # %% ../../nbs/22_parsing.ipynb #s22sent3
-_SIMPLE = [_statement]*3 + [_question]*2 + [_reported, _purpose]
+_SIMPLE = [draw_statement]*3 + [draw_question]*2 + [draw_report, draw_purpose]
 LONGEST = 16 # words of a sentence in training; the mark at the end does not count
 
 def draw_tree(rng:Random, kind:str='test')->tuple[Tree,str]: # and its split
@@ -208,7 +208,7 @@ def draw_tree(rng:Random, kind:str='test')->tuple[Tree,str]: # and its split
     elif chance < 0.4: tree, clauses = _draw_nested(rng, 2)
     elif kind == 'test': tree, clauses = _draw_simple(rng, rng.choice(_SIMPLE))
     else: tree, clauses = _draw_nested(rng, rng.randint(3, 7))
-    return _finished(tree), _split_of_facts(_facts(clauses))
+    return _finished(tree), split_of_facts(_facts(clauses))
 
 # %% ../../nbs/22_parsing.ipynb #s22sent4
 _LENGTHS = dict(train=range(1, LONGEST + 1), test=range(1, LONGEST + 1),
