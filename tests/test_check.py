@@ -49,15 +49,15 @@ def test_dependents_of_dependents(tmp_path):
     uses = 'from transformer_nb.{} import x'.format
     chapter(tmp_path, '02_a', '#| default_exp a')
     chapter(tmp_path, '04_b', '#| default_exp b', uses('a'))
-    chapter(tmp_path, '05_c', '#| default_exp studies.c', uses('b'))
-    chapter(tmp_path, '06_d', '#| default_exp d', 'import torch')
-    chapter(tmp_path, '08_e', uses('studies.c'))
+    chapter(tmp_path, '08_c', '#| default_exp studies.c', uses('b'))
+    chapter(tmp_path, '09_d', '#| default_exp d', 'import torch')
+    chapter(tmp_path, '11_e', uses('studies.c'))
     chapter(tmp_path, '07_f', uses('a')) # takes a minute
     chapter(tmp_path, '07_g', uses('b'), 'print(parser.format_help())')
     def dependents(name):
         return check.stems(check.select([f'nbs/{name}.ipynb'], tmp_path).dependents)
-    assert dependents('02_a') == ['04_b', '05_c', '07_g', '08_e']
-    assert dependents('05_c') == ['08_e'] and dependents('08_e') == []
+    assert dependents('02_a') == ['04_b', '07_g', '08_c', '11_e']
+    assert dependents('08_c') == ['11_e'] and dependents('11_e') == []
 
 PRESET = '''#| exports
 PRESETS['small'] = PRESETS['tiny']'''
