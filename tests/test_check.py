@@ -56,7 +56,7 @@ def test_dependents_of_dependents(tmp_path):
     chapter(tmp_path, '07_g', uses('b'), 'print(parser.format_help())')
     def dependents(name):
         return check.stems(check.select([f'nbs/{name}.ipynb'], tmp_path).dependents)
-    assert dependents('02_a') == ['04_b', '07_g', '08_c', '11_e']
+    assert dependents('02_a') == ['04_b', '08_c', '07_g', '11_e']
     assert dependents('08_c') == ['11_e'] and dependents('11_e') == []
 
 PRESET = '''#| exports
