@@ -35,10 +35,11 @@ class Embedding(nn.Module):
 # %% ../nbs/04_embedding.ipynb #8354674c
 def angles(positions:Tensor, # (t,)
            d_model:int,      # even
+           base:float=10000, # of the wavelengths, as in the paper
           )->Tensor:         # float64 (t, d_model/2)
-    "pos / 10000^(2i/d_model): how far each hand has turned at each position"
+    "pos / base^(2i/d_model): how far each hand has turned at each position"
     i = torch.arange(d_model // 2, dtype=torch.float64)
-    return positions[:, None] / 10000**(2*i / d_model)
+    return positions[:, None] / base**(2*i / d_model)
 
 # %% ../nbs/04_embedding.ipynb #205d90aa
 def positional_encoding(n_positions:int, # number of positions, counted from 0
@@ -82,11 +83,12 @@ class PositionalEncoding(nn.Module):
 # %% ../nbs/04_embedding.ipynb #e04turn2
 def rotate(x:Tensor,                   # queries or keys (..., t, d_k), d_k even
            positions:Tensor|None=None, # (t,), or (1,) for all alike; by default 0, 1, 2, …
+           base:float=10000,           # as for `angles`
           )->Tensor:                   # (..., t, d_k)
     "Turn each pair of dimensions by its position's angles (Su et al., 2021)"
     t, d_k = x.shape[-2:]
     if positions is None: positions = torch.arange(t)
-    angle = angles(positions, d_k)                     # (t, d_k/2)
+    angle = angles(positions, d_k, base)               # (t, d_k/2)
     cos, sin = angle.cos().to(x), angle.sin().to(x)
     first, second = x[..., 0::2], x[..., 1::2]
     turned_first = first*cos - second*sin
@@ -96,7 +98,10 @@ def rotate(x:Tensor,                   # queries or keys (..., t, d_k), d_k even
 # %% ../nbs/04_embedding.ipynb #e04turn6
 class RotaryAttention(MultiHeadAttention):
     "Self-attention whose queries and keys are turned by their positions"
+    base = 10000 # as for `angles`
+
     def project(self, x:Tensor, memory:Tensor, positions:Tensor|None=None
                )->tuple[Tensor,Tensor,Tensor]: # q, k, v
         q, k, v = super().project(x, memory)
-        return rotate(q, positions), rotate(k, positions), v
+        q, k = (rotate(x, positions, self.base) for x in (q, k))
+        return q, k, v
