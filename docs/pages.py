@@ -20,6 +20,7 @@ from statistics import mean, median, stdev
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, module, number
+import teaching
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -296,6 +297,7 @@ def contents(text):
         else: parts[-1][1].append(f'{title} <{chapter}>')
     gathered = ['translate', 'claims', 'deviations', 'results', 'results/RULES',
                 'bibliography', 'api', 'genindex', 'CONTRIBUTING']
+    parts.append(('Teaching', ['teaching', 'questions', 'slides', 'slides_2']))
     parts.append(('At a glance', gathered))
     return '\n'.join(toctree(part, rows) for part, rows in parts)
 
@@ -477,6 +479,47 @@ def playground(root, folder):
     model = root/'nbs/models/multi30k-en-de'
     export_page([model], folder/'translate_here.html', book='./')
 
+# Teaching
+
+def slide(book):
+    "Makes the cells of a slide: a figure without its code, or code, and a caption"
+    def show(chapter, cell, below):
+        metadata = look(cell, below)
+        is_figure = any('image' in str(o.get('data', '')) for o in cell.outputs)
+        if is_figure: metadata = metadata | dict(tags=['remove-input'])
+        yield code(cell.text, metadata, cell.outputs)
+        if found := re.match(r'\*(Figure: .*)\*$', below, re.M):
+            yield markdown(book.linked(caption(found), chapter))
+    return show
+
+def slide_pages(book):
+    "Cells of the pages of slides, by name: Part I with the introduction, and Part II"
+    for name, first, last, title in (('slides', '00', '08', 'Slides: the model'),
+                                     ('slides_2', '08', '16', 'Slides: for real')):
+        rows = {c: rows for c, rows in book.cells.items() if first <= c < last}
+        made = [markdown(f'# {title}\n\n{SLIDES}')]
+        for part in teaching.slides(book, rows, slide(book)):
+            made.append(markdown(part) if isinstance(part, str) else part)
+        yield name, made
+
+SLIDES = ('Figures, quotations and code of the chapters, which are the only source. Print '
+          'this page, or save it as a PDF: each heading begins a sheet.')
+
+def write_teaching(book, out):
+    shutil.copy(book.root/'docs/teaching.md', out)
+    questions = teaching.read_questions(book.root)
+    parts = teaching.questions_page(questions, book.title)
+    (out/'questions.md').write_text('\n\n'.join(parts) + '\n', encoding='utf8')
+    file = out.parent/'extra'/teaching.MOODLE
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(teaching.moodle(questions, book.title), encoding='utf8')
+    for name, made in slide_pages(book): write_notebook(out/f'{name}.ipynb', made)
+
+def write_notebook(path, made):
+    metadata = dict(language_info=dict(name='python'))
+    notebook = dict(cells=made, metadata=metadata, nbformat=4, nbformat_minor=4)
+    path.write_text(json.dumps(notebook), encoding='utf8')
+
 def copy_linked_files(book, out):
     "Figures, and what else the chapters link to"
     prose = '\n'.join(cell.text for rows in book.cells.values() for cell in rows
@@ -499,9 +542,8 @@ def write(root, out):
         made = list(page(book, chapter))
         if chapter == 'index':
             made.append(markdown(contents('\n'.join(cell.text for cell in rows))))
-        metadata = dict(language_info=dict(name='python'))
-        notebook = dict(cells=made, metadata=metadata, nbformat=4, nbformat_minor=4)
-        (out/f'{chapter}.ipynb').write_text(json.dumps(notebook), encoding='utf8')
+        write_notebook(out/f'{chapter}.ipynb', made)
+    write_teaching(book, out)
     pages = dict(claims=[claims(book)], deviations=deviations(book),
                  results=results(book), api=api(book))
     for name, parts in pages.items():

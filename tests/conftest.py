@@ -5,7 +5,7 @@ import pytest
 ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
 FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
          '--disable-background-networking', '--disable-component-update']
-for folder in ('tests', 'tools', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
+for folder in ('tests', 'tools', 'docs', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
 

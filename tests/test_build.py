@@ -133,6 +133,29 @@ def test_every_section_is_there():
             chapter, heading = steps.section
             assert heading in headings(chapter), f'{chapter}: {heading}'
 
+# What is only another way to write it
+
+OTHER = [
+    (2, [('self.query', 'self.w_q'), ('self.key', 'self.w_k'), ('self.value', 'self.w_v'),
+         ('self.output', 'self.w_o')]),
+    (3, [('nn.Linear(d_model, d_ff)', 'nn.Conv1d(d_model, d_ff, 1)'),
+         ('nn.Linear(d_ff, d_model)', 'nn.Conv1d(d_ff, d_model, 1)'),
+         ('self.inner(x)', 'self.inner(x.mT)'),
+         ('self.outer(hidden)', 'self.outer(hidden).mT'),
+         ('self.weight', 'self.gain'), ('self.bias', 'self.shift')]),
+    (4, [("self.register_buffer('pe', positional_encoding(max_len, d_model))",
+          'self.pe = nn.Parameter(positional_encoding(max_len, d_model), False)')]),
+    (5, [('self.self_attention', 'self.attn'), ('self.encoder', 'self.enc'),
+         ('self.decoder', 'self.dec'), ('self.embedding', 'self.embed'),
+         ('mask = causal_mask(tgt.size(1))',
+          'mask = causal_mask(tgt.size(1)) & padding_mask(tgt)')])]
+
+@pytest.mark.parametrize('number, changes', OTHER, ids=[str(number) for number, _ in OTHER])
+def test_another_way_to_write_it_costs_nothing(number, changes):
+    stage = STAGES[number - 1]
+    result = graded(stage, changed(stage.file, changes))
+    assert result.points == stage.points, report(result)
+
 # Whole submissions, in processes of their own
 
 def write(folder, **files):
@@ -349,7 +372,7 @@ def book_files():
         optimizer=of(optimizer.paper_lr, optimizer.adam, optimizer.smoothed_loss)
                   + '\nmake_adam = adam',
         training='from optimizer import smoothed_loss\nimport os\n'
-                 + of(copy_task.shifted, optimizer.set_lr, copy_task.copy_loss,
+                 + of(copy_task.copy_batch, optimizer.set_lr, copy_task.copy_loss,
                       copy_task.train_copy, change=[
                           ('model:Transformer', 'model'),
                           ('step in tqdm(range(1, steps + 1), unit=\'step\', '
@@ -361,7 +384,7 @@ def book_files():
                           ('optimizer = adam(model.train())', 'model.train()'),
                           ('schedule:Callable=rise_and_fall', 'schedule=None'),
                           ('=MAX_LENGTH', '=20')])
-                 + '\ndef train(model, optimizer, batches, lr_of):\n'
+                 + '\nshifted = copy_batch\ndef train(model, optimizer, batches, lr_of):\n'
                    '    globals().update(optimizer=optimizer, batches=batches)\n'
                    '    globals().update(lr_of=lr_of)\n'
                    '    return train_copy(model)',

@@ -188,6 +188,12 @@ class _ScaleByDv(_Attention):
     def scale(self, scores, q, k, v): return scores / sqrt(v.shape[-1])
 
 # %% ../nbs/15c_build.ipynb #b15attn3c
+class _ScaleByAllHeads(_Attention):
+    """The scale is the width of all heads together. Use d_k, the size of one head's
+    keys."""
+    section = '01_attention', 'How large a dot product gets'
+    def scale(self, scores, q, k, v): return scores / sqrt(q.shape[1] * q.shape[-1])
+
 class _ScaleByKeys(_Attention):
     """The scale is the number of keys (or queries). Use d_k, the size of one key: the last
     axis."""
@@ -245,6 +251,13 @@ class _EmptyRowIsMean(_Attention):
     def clear(self, weights, allowed): return weights
 
 # %% ../nbs/15c_build.ipynb #b15attn5b
+class _EmptyRowUnmasked(_Attention):
+    """A query that may attend to nothing attends as if there were no mask: a large negative
+    number, *added* to all scores, cancels in the softmax. Its output should be zero."""
+    section = '01_attention', 'Aside: no NaN, forward or backward'
+    def hide(self, scores, allowed): return scores - 1e9 * ~allowed
+    def clear(self, weights, allowed): return weights
+
 class _ReturnsScores(_Attention):
     """The second result is the scores before the softmax. Return the weights that the
     values are summed with."""
@@ -392,26 +405,39 @@ def _values(name:str, shape)->Tensor: # the same for the same name
     return values / sqrt(shape[-1]) if len(shape) > 1 else values
 
 def _shapes(module:nn.Module)->dict[str,tuple]: # of its parameters, by name
-    return {name: tuple(p.shape) for name, p in module.named_parameters()}
+    return {name: _shape(p) for name, p in module.named_parameters()}
+
+def _shape(p:Tensor)->tuple: # of a convolution of kernel size 1, that of the matrix
+    rest = p.shape[2:].numel()
+    return tuple(p.shape[:2]) if rest == 1 else tuple(p.shape)
 
 # %% ../nbs/15c_build.ipynb #b15fill1b
 #| echo: false
 def _fill(module:nn.Module, truth:nn.Module):
-    "Set a submission's parameters to known values: in the truth's order, or else by name"
+    "Set a submission's parameters to known values, by name or else in the truth's order"
     found, wanted = _shapes(module), _shapes(truth)
-    in_order = list(found.values()) == list(wanted.values())
-    known = [name for name in found if found[name] == wanted.get(name)]
-    names = list(wanted) if in_order and not known else list(found)
-    if not in_order and not known:
-        raise ValueError(f'parameters {_listed(found)}; wanted are {_listed(wanted)}')
+    names = _aligned(found, wanted)
     with torch.no_grad():
         for name, parameter in zip(names, module.parameters()):
-            parameter.copy_(_value_of(name, parameter, wanted))
+            parameter.copy_(_value_of(name, parameter, wanted).view_as(parameter))
+
+
+# %% ../nbs/15c_build.ipynb #b15align
+def _aligned(found:dict, wanted:dict)->list[str]: # shapes by name
+    "The truth's names for a submission's parameters; extra ones keep theirs"
+    if all(found.get(name) == shape for name, shape in wanted.items()): return list(found)
+    left, names = list(wanted), []
+    for name, shape in found.items():
+        is_next = bool(left) and shape == wanted[left[0]]
+        names.append(left.pop(0) if is_next else f'extra {name}')
+    if not left: return names
+    if any(wanted.get(name) == shape for name, shape in found.items()): return list(found)
+    raise ValueError(f'parameters {_listed(found)}; wanted are {_listed(wanted)}')
 
 # %% ../nbs/15c_build.ipynb #b15fill1c
 #| echo: false
 def _value_of(name:str, parameter:Tensor, wanted:dict)->Tensor:
-    if name in wanted: return _values(name, parameter.shape)
+    if name in wanted: return _values(name, _shape(parameter))
     if parameter.dim() > 1: return _values('extra', parameter.shape) # whatever its name
     return torch.full_like(parameter, 'bias' not in name) # of a norm, or of a linear map
 
@@ -840,6 +866,13 @@ class _NormInside(_ResidualNorm):
 
 # %% ../nbs/15c_build.ipynb #b15resd2b
 #| echo: false
+class _NormInsideThenDropout(_ResidualNorm):
+    """The norm acts on the sub-layer's output, then dropout, and the sum is not normalized.
+    Drop first, add, and normalize the sum."""
+    section = '03_layers', 'Where should the norm stand?'
+    def added(self, new): return self.drop(self.norm(new))
+    def after(self, total): return total
+
 class _NoResidual(_ResidualNorm):
     "The input is not added to the sub-layer's output. Add it before the norm."
     section = '03_layers', 'A path around each sub-layer'
@@ -952,8 +985,11 @@ def _(code, kit, draw):
     passed = layer(ones, lambda x: zeros)         # what it is added to is not
     nothing = layer(x, lambda x: zeros)           # nor is the result
     linear = layer(ones, lambda x: 5*x)
+    y = draw(20, 30, 64)
+    differs = layer(x, lambda x: y) - layer(x, lambda x: y)
     counts = [_values_per_row(y) for y in (constant, passed, linear)]
-    return [_share(smaller), _share(nothing.abs() < 1e-9), *counts]
+    is_random = (differs.abs() > 1e-9).any()
+    return [_share(smaller), _share(nothing.abs() < 1e-9), *counts, is_random]
 
 # %% ../nbs/15c_build.ipynb #b15emb1
 class _Embedding(nn.Module):
@@ -1225,7 +1261,7 @@ def _(code, kit, draw):
 
 @_probe(_Positions, 1, 'no parameters')
 def _(code, kit, draw):
-    parameters = list(_positions(code, 8, 0., 10).parameters())
+    parameters = [p for p in _positions(code, 8, 0., 10).parameters() if p.requires_grad]
     return torch.tensor(len(parameters))
 
 # %% ../nbs/15c_build.ipynb #b15enc01
@@ -1636,7 +1672,7 @@ def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 2, 5, 4)
     logits = model(src, tgt)
-    (logits * draw(*logits.shape)).sum().backward()
+    (logits * draw(*logits.shape))[tgt != PAD].sum().backward()
     norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     dropped, _ = _model(code, draw, dropout=0.5)
     differs = [not torch.equal(m(src, tgt), m(src, tgt))
@@ -2849,7 +2885,7 @@ def run_probe(probe:Probe,
     except (Exception, SystemExit, KeyboardInterrupt) as e: return Outcome({}, _told(e))
 
 # %% ../nbs/15c_build.ipynb #b15out02c
-def _told(error:BaseException, longest:int=150)->str: # one line
+def _told(error:BaseException, longest:int=300)->str: # one line
     text = f'{type(error).__name__}: {error}'.strip(': ')
     line = ' '.join(text.split())
     return line if len(line) <= longest else line[:longest] + '…'

@@ -1,0 +1,127 @@
+"""What the site has for teachers, besides docs/teaching.md: the question bank as a page and
+as a file for Moodle, and slides, which are the cells of the chapters marked `#| slide`."""
+import re
+import xml.etree.ElementTree as ET
+from html import escape
+from zlib import crc32
+import yaml
+
+QUESTIONS = 'docs/questions.yaml'
+MOODLE = 'transformer_nb_moodle.xml'
+
+def read_questions(root): # in the order of the chapters
+    return yaml.safe_load((root/QUESTIONS).read_text(encoding='utf8'))
+
+def shuffled(question):
+    "Its four answers, in an order that is always the same and gives nothing away"
+    answers = [question['right'], *question['wrong']]
+    return sorted(answers, key=lambda answer: crc32((question['ask'] + answer).encode()))
+
+# The page
+
+def questions_page(questions, titles): # titles by chapter
+    "Markdown: every answer lies in a fold, so that one can think first"
+    yield INTRODUCTION
+    before = None
+    for question in questions:
+        chapter = question['chapter']
+        if chapter != before:
+            yield f'## {titles[chapter]}'
+            number = 0
+        before, number = chapter, number + 1
+        yield from one_question(question, number)
+
+INTRODUCTION = f"""# Questions
+
+Multiple choice, five or six for each numbered chapter up to 15. Every wrong answer is one
+that people give, and the fold below a question says why it is wrong. Where there is code,
+predict what its last line gives before you run it. The tests of the book run all of it: no
+answer here rests on our word.
+
+For Moodle, import <a href="{MOODLE}">{MOODLE}</a> as *Moodle XML format*; the questions
+come sorted by chapter."""
+
+def one_question(question, number):
+    yield f"**{number}.** {question['ask']}"
+    if 'code' in question: yield f"```python\n{question['code'].rstrip()}\n```"
+    letters = dict(zip(shuffled(question), 'abcd'))
+    yield '\n'.join(f'- **{letter}** {shown(question, answer)}'
+                    for answer, letter in letters.items())
+    yield '<details class="answer"><summary>Answer</summary>'
+    yield f"**{letters[question['right']]}** is right. {question['why']}"
+    yield '\n'.join(f'- **{letters[answer]}** {why}'
+                    for answer, why in question['wrong'].items())
+    yield '</details>'
+
+def shown(question, answer): # what code prints looks like code
+    return f'`{answer}`' if 'code' in question else answer
+
+# The file for Moodle
+
+def moodle(questions, titles):
+    "Moodle's XML format: a category for each chapter, and its questions"
+    quiz, before = ET.Element('quiz'), None
+    for i, question in enumerate(questions, 1):
+        chapter = question['chapter']
+        if chapter != before:
+            category = ET.SubElement(quiz, 'question', type='category')
+            path = f'$course$/Attention Is All You Need/{titles[chapter]}'
+            text(category, 'category', path, None)
+        before = chapter
+        add_question(quiz, question, f'{chapter} {i}')
+    ET.indent(quiz)
+    return ET.tostring(quiz, encoding='unicode', xml_declaration=True)
+
+def add_question(quiz, question, name):
+    element = ET.SubElement(quiz, 'question', type='multichoice')
+    text(element, 'name', name, None)
+    asked = f"<p>{html(question['ask'])}</p>"
+    if 'code' in question: asked += f"<pre>{escape(question['code'].rstrip())}</pre>"
+    text(element, 'questiontext', asked)
+    text(element, 'generalfeedback', f"<p>{html(question['why'])}</p>")
+    settings = dict(defaultgrade='1', penalty='0.3333333', hidden='0', single='true',
+                    shuffleanswers='true', answernumbering='abc')
+    for tag, setting in settings.items(): ET.SubElement(element, tag).text = setting
+    for answer in shuffled(question):
+        right = answer == question['right']
+        choice = ET.SubElement(element, 'answer', fraction='100' if right else '0',
+                               format='html')
+        ET.SubElement(choice, 'text').text = html(shown(question, answer))
+        why = question['why'] if right else question['wrong'][answer]
+        text(choice, 'feedback', f'<p>{html(why)}</p>')
+
+def text(parent, tag, content, form='html'):
+    element = ET.SubElement(parent, tag, **(dict(format=form) if form else {}))
+    ET.SubElement(element, 'text').text = content
+
+def html(markdown): # as far as the questions use it
+    found = escape(markdown, quote=False)
+    found = re.sub(r'`([^`]+)`', r'<code>\1</code>', found)
+    found = re.sub(r'\$([^$]+)\$', r'\\(\1\\)', found)
+    return re.sub(r'(?<![\w*])\*([^*]+)\*(?![\w*])', r'<em>\1</em>', found)
+
+# Slides
+
+HEADING = re.compile(r'^#{2,3} (?:Aside: )?(.*)$', re.M)
+QUOTATION = re.compile(r'^>.*— §[\d.]+\s*$', re.M)
+
+def slides(book, cells, show): # the cells of some chapters
+    """Parts of one page: for each chapter its title and promise, then its slides. `show`
+    makes cells of a page from a cell of a chapter and the Markdown below it."""
+    for chapter, rows in cells.items():
+        marked = [cell for cell in rows if 'slide' in cell.flags]
+        if not marked: continue
+        promise = re.search(r'^> (.*)$', rows[0].source, re.M)[1]
+        yield f'## {book.title[chapter]}\n\n{promise}'
+        for cell in marked:
+            yield book.linked(above(rows, cell), chapter)
+            below = rows[rows.index(cell) + 1:][:1]
+            yield from show(chapter, cell, below[0].source if below else '')
+
+def above(rows, cell):
+    "The heading that a cell stands under, and a quotation if one leads to it"
+    before = rows[:rows.index(cell)]
+    prose = [row.source for row in before if row.kind == 'markdown']
+    heading = HEADING.findall('\n'.join(prose))[-1:] or ['']
+    quotation = QUOTATION.findall(prose[-1]) if prose else []
+    return '\n\n'.join([f'### {heading[0]}', *quotation[-1:]])

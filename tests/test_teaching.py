@@ -1,0 +1,167 @@
+"""What a teacher gets: the answers of the questions are computed, the Moodle file has the
+form that Moodle reads, the routes add up, and the slides are cells of the chapters."""
+import ast, importlib, re, textwrap
+import xml.etree.ElementTree as ET
+from functools import cache
+from math import log, sqrt
+from pathlib import Path
+import pytest, torch
+from book import cells, chapters, module
+from teaching import moodle, questions_page, read_questions
+
+ROOT = Path(__file__).parent.parent
+ASKED = read_questions(ROOT)
+NUMBERED = [path.stem for path in chapters(ROOT)
+            if re.match(r'(0\d|1[0-5])_', path.stem)]
+
+@cache
+def known():
+    "The names of chapters 00 to 15"
+    names = dict(torch=torch, nn=torch.nn, log=log, sqrt=sqrt, Path=Path,
+                 MODEL=str(ROOT/'nbs/models/multi30k-en-de'))
+    for path in chapters(ROOT):
+        if path.stem > '15_z' or module(path) is None: continue
+        exported = importlib.import_module(f'transformer_nb.{module(path)}')
+        for name in exported.__all__: names.setdefault(name, getattr(exported, name))
+    names['mini_corpus'] = cache(names['mini_corpus'])
+    return names
+
+def value(code, names):
+    "What the last line gives"
+    *before, last = ast.parse(textwrap.dedent(code)).body
+    exec(compile(ast.Module(before, []), '<question>', 'exec'), names)
+    return eval(compile(ast.Expression(last.value), '<question>', 'eval'), names)
+
+IDS = [f"{q['chapter']}-{i}" for i, q in enumerate(ASKED)]
+
+@pytest.mark.parametrize('question', ASKED, ids=IDS)
+def test_the_answer_is_what_the_code_gives(question):
+    torch.manual_seed(0)
+    names = dict(known())
+    if 'code' in question:
+        assert str(value(question['code'], names)) == question['right']
+    else: assert value(question['proof'], names) in (True, torch.tensor(True))
+
+def test_every_chapter_has_five_questions():
+    counts = {chapter: sum(q['chapter'] == chapter for q in ASKED) for chapter in NUMBERED}
+    assert len(NUMBERED) == 16 and min(counts.values()) >= 5, counts
+    assert sum(counts.values()) == len(ASKED)
+
+@pytest.mark.parametrize('question', ASKED, ids=IDS)
+def test_a_question_is_whole(question):
+    assert set(question) - {'code', 'proof'} == {'chapter', 'ask', 'right', 'wrong', 'why'}
+    assert ('code' in question) != ('proof' in question)
+    answers = [question['right'], *question['wrong']]
+    assert len(answers) == len(set(answers)) == 4
+    for text in (question['why'], *question['wrong'].values()):
+        assert text[-1] in '.!"' and len(text) > 15, text
+
+# The file for Moodle
+
+TITLES = {chapter: chapter for chapter in NUMBERED}
+LEAVES = dict(defaultgrade=float, penalty=float, hidden=int, single=str, shuffleanswers=str,
+              answernumbering=str)
+
+def has_text(element, tag, form='html'): # Moodle: a text inside, and its format
+    [found] = element.findall(tag)
+    assert [child.tag for child in found] == ['text'] and found.find('text').text.strip()
+    assert found.get('format') == form
+    return found.find('text').text
+
+def check_moodle(text):
+    "Moodle's description of its XML format, for what we use of it; the number of questions"
+    quiz = ET.fromstring(text)
+    assert quiz.tag == 'quiz' and {q.tag for q in quiz} == {'question'}
+    assert quiz[0].get('type') == 'category'
+    names = set()
+    for question in quiz:
+        if question.get('type') == 'category':
+            assert has_text(question, 'category', None).startswith('$course$/')
+            continue
+        assert question.get('type') == 'multichoice'
+        names.add(has_text(question, 'name', None))
+        texts = [has_text(question, tag) for tag in ('questiontext', 'generalfeedback')]
+        for tag, kind in LEAVES.items(): kind(question.findtext(tag))
+        assert question.findtext('single') == question.findtext('shuffleanswers') == 'true'
+        assert question.findtext('answernumbering') in ('abc', 'ABCD', '123', 'none')
+        answers = question.findall('answer')
+        assert sorted(a.get('fraction') for a in answers) == ['0', '0', '0', '100']
+        for answer in answers:
+            assert answer.get('format') == 'html' and answer.findtext('text').strip()
+            texts += [has_text(answer, 'feedback'), answer.findtext('text')]
+        for part in texts: ET.fromstring(f'<div>{part}</div>') # HTML that is closed
+        known = {'name', 'questiontext', 'generalfeedback', 'answer', *LEAVES}
+        assert {child.tag for child in question} == known
+    return len(names)
+
+def test_moodle_can_import_the_file():
+    assert check_moodle(moodle(ASKED, TITLES)) == len(ASKED)
+
+@pytest.mark.parametrize('old, new', [
+    ('fraction="100"', 'fraction="0"'), ('<single>true', '<single>maybe'),
+    ('type="multichoice"', 'type="choice"'), ('<quiz>', '<test>'),
+    ('&lt;/code&gt;', ''), ('<penalty>0.3', '<penalty>x')])
+def test_a_wrong_moodle_file_is_seen(old, new):
+    text = moodle(ASKED, TITLES)
+    assert old in text
+    with pytest.raises((AssertionError, ValueError, ET.ParseError)):
+        check_moodle(text.replace(old, new))
+
+def test_the_page_has_every_question_in_a_fold():
+    page = '\n\n'.join(questions_page(ASKED, TITLES))
+    assert page.count('<details') == page.count('</details>') == len(ASKED)
+    assert all(question['why'] in page for question in ASKED)
+
+# The routes
+
+ROUTES = (ROOT/'docs/teaching.md').read_text(encoding='utf8')
+
+def minutes_on_the_map():
+    text = '\n'.join(c.source for c in cells(ROOT/'nbs/index.ipynb', 'markdown'))
+    rows = re.findall(r'^\| \[[^]]+\]\((\w+)\.ipynb\).*\| (\d+) \|$', text, re.M)
+    return {chapter: int(n) for chapter, n in rows}
+
+def routes(): # by name, their rows: what is read, and its minutes; and the total
+    for part in re.split(r'^## ', ROUTES, flags=re.M)[1:]:
+        name = part.split('\n')[0]
+        rows = re.findall(r'^\|(.*)\| ([\d,]+) \|$', part, re.M)
+        total = re.search(r'^\| \*\*total\*\* .*\*\*([\d,]+)\*\* \|$', part, re.M)
+        rows = [(text, int(n.replace(',', ''))) for text, n in rows]
+        if total: yield name, rows, int(total[1].replace(',', ''))
+
+def test_the_hours_of_the_routes_add_up():
+    known, found = minutes_on_the_map(), list(routes())
+    assert len(found) == 3
+    for name, rows, total in found:
+        assert sum(n for _, n in rows) == total, name
+        for text, n in rows:
+            linked = re.findall(r'\((\w+)\.ipynb\)', text)
+            if 'read' in text: assert linked and sum(known[c] for c in linked) == n, text
+
+def test_the_hours_of_the_kit_are_those_of_its_readme():
+    readme = (ROOT/'transformer_nb/assignment/README.md').read_text(encoding='utf8')
+    rows = re.findall(r'^\| (\d) \|.*\| (\d+) \|$', readme, re.M)
+    hours = {int(stage): int(n) for stage, n in rows}
+    for text, n in (row for _, rows, _ in routes() for row in rows):
+        if 'build' not in text: continue
+        first, last = map(int, re.search(r'stages (\d) to (\d)', text).groups())
+        stages = range(first, last + 1)
+        assert 60 * sum(hours[stage] for stage in stages) == n, text
+
+# The slides
+
+SLIDES = [(path.stem, cell) for path in chapters(ROOT) for cell in cells(path, 'code')
+          if 'slide' in cell.flags]
+
+SLIDE_IDS = [f'{chapter}-{cell.number}' for chapter, cell in SLIDES]
+
+@pytest.mark.parametrize('chapter, cell', SLIDES, ids=SLIDE_IDS)
+def test_a_slide_is_a_figure_or_a_few_lines(chapter, cell):
+    kinds = {kind for output in cell.outputs for kind in output.get('data', {})}
+    shows_figure = any(kind.startswith('image/') for kind in kinds)
+    lines = [line for line in cell.text.splitlines() if line.strip()]
+    assert shows_figure or len(lines) <= 14 and cell.is_exported
+
+def test_every_chapter_of_part_one_has_slides():
+    shown = {chapter for chapter, _ in SLIDES}
+    assert shown >= {c for c in NUMBERED if c < '08'} and len(SLIDES) >= 30
