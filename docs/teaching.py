@@ -122,6 +122,7 @@ def above(rows, cell):
     "The heading that a cell stands under, and a quotation if one leads to it"
     before = rows[:rows.index(cell)]
     prose = [row.source for row in before if row.kind == 'markdown']
-    heading = HEADING.findall('\n'.join(prose))[-1:] or ['']
+    heading = HEADING.findall('\n'.join(prose))[-1]
     quotation = QUOTATION.findall(prose[-1]) if prose else []
-    return '\n\n'.join([f'### {heading[0]}', *quotation[-1:]])
+    title = heading[0].upper() + heading[1:] # of an aside, it follows a colon
+    return '\n\n'.join([f'### {title}', *quotation[-1:]])
