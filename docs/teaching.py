@@ -122,7 +122,8 @@ def above(rows, cell):
     "The heading that a cell stands under, and a quotation if one leads to it"
     before = rows[:rows.index(cell)]
     prose = [row.source for row in before if row.kind == 'markdown']
-    heading = HEADING.findall('\n'.join(prose))[-1]
+    headings = HEADING.findall('\n'.join(prose)) or re.findall('^# (.*)', prose[0])
+    heading = headings[-1]
     quotation = QUOTATION.findall(prose[-1]) if prose else []
     title = heading[0].upper() + heading[1:] # of an aside, it follows a colon
     return '\n\n'.join([f'### {title}', *quotation[-1:]])
