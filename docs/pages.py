@@ -190,7 +190,8 @@ def page(book, chapter):
 class Asides:
     "Sections that a first reader may skip: each stands in a fold that ends with it"
     HEADING = re.compile(r'^(#{1,3} .*)$', re.M)
-    START = '\n\n<details class="aside"><summary>Show this aside</summary>\n\n'
+    FOLDED = '### Aside:', '## Relative to the paper'
+    START = '\n\n<details class="aside"><summary>Show this section</summary>\n\n'
     END = '\n\n</details>\n\n'
 
     def __init__(self): self.is_open = False
@@ -200,7 +201,7 @@ class Asides:
         for i in range(1, len(parts), 2):
             heading = parts[i]
             if self.is_open: parts[i] = self.END + heading
-            self.is_open = heading.startswith('### Aside:')
+            self.is_open = heading.startswith(self.FOLDED)
             if self.is_open: parts[i] += self.START
         return ''.join(parts)
 
@@ -263,7 +264,13 @@ def look(cell, below):
     "Folds, labels and the words for a figure, its caption, as MyST-NB understands them"
     tags, more = [flag for flag in ('slow', 'cuda') if flag in cell.flags], {}
     if cell.is_exported: tags.append('exported')
+    if 'predict' in cell.flags:
+        tags.append('hide-output')
+        more = dict(code_prompt_show='Show what it prints', code_prompt_hide='Hide it')
     if 'echo' in cell.flags: tags.append('remove-input')
+    elif 'fold' in cell.flags:
+        tags.append('hide-input')
+        more = folded('The check')['mystnb']
     elif 'export' in cell.flags or is_preparation(cell.text):
         tags.append('hide-input')
         more = folded(prompt_of(cell))['mystnb']

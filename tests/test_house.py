@@ -96,6 +96,8 @@ VIOLATIONS = [
     ('notebooks_clean', plant('1', execution_count=7)),
     ('notebooks_clean', plant('1', metadata={'scrolled': True})),
     ('asides_are_folded', plant_text('### Aside: more of it')),
+    ('folds_agree', plant('#| fold\nprint(1)')),
+    ('folds_agree', plant('1', metadata={'jupyter': {'source_hidden': True}})),
     ('one_module_each', export_elsewhere),
     ('every_name_has_one_home', plant('#| exports\ndef set_seed(): pass', ATTENTION)),
     ('patches_are_declared',

@@ -93,6 +93,22 @@ def asides_are_folded(root):
                              'metadata has "jp-MarkdownHeadingCollapsed": true')
     return found
 
+FOLDS = {'fold': 'source_hidden', 'predict': 'outputs_hidden'}
+
+@rule
+def folds_agree(root):
+    "What `fold` and `predict` hide on the site, JupyterLab hides by the cell's metadata"
+    found = []
+    for path in chapters(root):
+        raw = read_notebook(path)['cells']
+        for cell, stored in zip(cells(path), raw):
+            hidden = stored['metadata'].get('jupyter', {})
+            wanted = {FOLDS[flag]: True for flag in cell.flags & set(FOLDS)}
+            if cell.kind == 'code' and hidden != wanted:
+                found.append(f'{path.name} cell {cell.number}: metadata "jupyter" is '
+                             f'{hidden}; its directives want {wanted}')
+    return found
+
 @rule
 def one_module_each(root):
     "`01_attention` exports to `attention`, `16_attention_maps` to `studies.attention_maps`"

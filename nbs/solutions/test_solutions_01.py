@@ -7,7 +7,7 @@ from transformer_nb.attention import scaled_dot_product_attention
 
 
 def halves_and_quarters():
-    """Exercise 1. The weights 1/2, 1/4, 1/4 come from the scores ln 2, 0, 0.
+    """Exercise 2. The weights 1/2, 1/4, 1/4 come from the scores ln 2, 0, 0.
 
     Keys 2 and 3 must score the same, and they differ only in their first component, so the
     query's first component is 0 and both score 0. Key 1 then scores y·ln 4 / √2, which is
@@ -22,20 +22,33 @@ def test_halves_and_quarters():
     assert_close(weights, tensor([[0.5, 0.25, 0.25]]))
 
 
-def window_mask(t, r):
-    """Exercise 2. Positions as a column and as a row: broadcasting compares all pairs."""
-    i = torch.arange(t)
-    distance = (i[:, None] - i[None, :]).abs()
-    return distance <= r
+def slope_of_query(query, keys, values):
+    """Exercise 3. The softmax has the slopes ∂w_j/∂score_i = w_j (δ_ij − w_i).
 
-def test_window_mask():
-    expected = tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]])
-    assert_close(window_mask(4, 1).long(), expected)
-    assert window_mask(3, 5).all() and window_mask(3, 5).dtype == torch.bool
+    Hence ∂o/∂score_i = Σ_j v_j w_j (δ_ij − w_i) = w_i (v_i − o), and score_i has the
+    gradient k_i / √d_k. The sum of w_i (v_i − o) k_i is E[v k] − E[v] E[k], the covariance
+    of values and keys. It is 0 if one key has all the weight, or all values are equal.
+    """
+    root = sqrt(len(query))
+    weights = (keys @ query / root).softmax(0)
+    output = weights @ values
+    mean_key = weights @ keys
+    return ((weights * values) @ keys - output * mean_key) / root
+
+def test_slope_of_query():
+    torch.manual_seed(0)
+    q = torch.randn(8, dtype=torch.float64, requires_grad=True)
+    k = torch.randn(5, 8, dtype=torch.float64)
+    v = torch.randn(5, dtype=torch.float64)
+    output, _ = scaled_dot_product_attention(q[None], k, v[:, None])
+    (expected,) = torch.autograd.grad(output.sum(), q)
+    assert_close(slope_of_query(q.detach(), k, v), expected)
+    sharp = slope_of_query(1000 * q.detach(), k, v) # one key has all the weight
+    assert_close(sharp, torch.zeros_like(sharp))
 
 
 def attend_streaming(query, keys, values):
-    """Exercise 3. Keep the sum and the mixture relative to the largest score so far.
+    """Exercise 4. Keep the sum and the mixture relative to the largest score so far.
 
     So no exponential overflows. When a larger score turns up, both were taken relative to a
     number that is too small, and shrink by e^(old − new).
