@@ -2,10 +2,30 @@
 from math import ceil
 import pytest, torch
 from torch.testing import assert_close
+from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 
+def bias_matters():
+    """Exercise 2. Keys: q·(k_j + b) = q·k_j + q·b, the same for every key of the row.
+
+    A softmax sees only differences, so the weights stay. A bias on the queries adds b·k_j,
+    which differs from key to key. A bias on the values is added to every output, because
+    the weights of a row sum to one: Σ w_j (v_j + b) = Σ w_j v_j + b.
+    """
+    return True, False, True
+
+def test_bias_matters():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(n, 8, dtype=torch.float64) for n in (4, 6, 6))
+    bias = torch.randn(8, dtype=torch.float64)
+    before, _ = scaled_dot_product_attention(q, k, v)
+    biased = (q + bias, k, v), (q, k + bias, v), (q, k, v + bias)
+    for answer, inputs in zip(bias_matters(), biased):
+        after, _ = scaled_dot_product_attention(*inputs)
+        assert answer == (not torch.allclose(before, after))
+
 def soft_difference(p, d):
-    """Exercise 1. Head 0 minus head 1 is (2p - 1)(x_1 - x_2), so divide by 2p - 1.
+    """Exercise 3. Head 0 minus head 1 is (2p - 1)(x_1 - x_2), so divide by 2p - 1.
 
     The entries grow without bound as p approaches 1/2: heads that hardly differ bring
     almost the same average, and the little that tells them apart has to be amplified, along
@@ -15,7 +35,7 @@ def soft_difference(p, d):
     return torch.cat([eye, -eye])
 
 def window_mask(t, width):
-    """Exercise 2. The causal triangle without the one that ends `width` positions earlier.
+    """Exercise 4. The causal triangle without the one that ends `width` positions earlier.
 
     Each layer carries information `width - 1` positions further, so the last of n positions
     depends on the first after ceil((n - 1) / (width - 1)) layers.
@@ -25,7 +45,7 @@ def window_mask(t, width):
 
 @torch.no_grad()
 def permute_heads(m, order):
-    """Exercise 3. All four matrices move: the three projections head by head, and W^O in
+    """Exercise 5. All four matrices move: the three projections head by head, and W^O in
     blocks of d_v rows, which are the rows of one head.
 
     Indexing with a list makes a copy, so that nothing is overwritten before it is read.
