@@ -6,9 +6,26 @@ from torch.testing import assert_close
 from transformer_nb.layers import FeedForward
 from transformer_nb.multihead import MultiHeadAttention
 
+def blind_directions(x):
+    """Exercise 2. By b: J·1 = 0. By a, at a = 1: J·x = 0.
+
+    So the gradient that a norm sends down is orthogonal to x and has no mean: a sub-layer
+    never learns to make its vector longer, or to shift all of its components.
+    """
+    return torch.stack([torch.ones_like(x), x])
+
+def test_blind_directions():
+    torch.manual_seed(0)
+    x = torch.randn(8, dtype=torch.float64)
+    def norm(x): return F.layer_norm(x, (8,), eps=0.)
+    jacobian = torch.autograd.functional.jacobian(norm, x)
+    moved = blind_directions(x) @ jacobian.T
+    assert_close(moved, torch.zeros(2, 8, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.linalg.matrix_rank(blind_directions(x)) == 2
+
 @torch.no_grad()
 def sorter():
-    """Exercise 1. Two units carry the sum, a + b = relu(a + b) - relu(-a - b), and two the
+    """Exercise 3. Two units carry the sum, a + b = relu(a + b) - relu(-a - b), and two the
     distance of a and b.
 
     The smaller number is half of sum minus distance, the larger half of sum plus distance.
@@ -23,13 +40,13 @@ def sorter():
     return ffn
 
 def rms_norm(x, gain, eps=1e-5):
-    """Exercise 2. The same as the layer normalization (without bias) for vectors whose mean
+    """Exercise 4. The same as the layer normalization (without bias) for vectors whose mean
     is 0: their variance is the mean square."""
     mean_square = x.square().mean(-1, keepdim=True)
     return gain * x / (mean_square + eps).sqrt()
 
 class GatedResidual(nn.Module):
-    """Exercise 3. The gradient of alpha is the sub-layer's output, weighted by the gradient
+    """Exercise 5. The gradient of alpha is the sub-layer's output, weighted by the gradient
     from above, so it does not vanish at alpha = 0. The gradient that goes into the
     sub-layer is multiplied by alpha, and does.
     """
