@@ -4,8 +4,23 @@ import pytest, torch
 from torch.testing import assert_close
 from transformer_nb.embedding import positional_encoding, rotate
 
+def squared_distance(k, d):
+    """Exercise 2. Every encoding has the squared length d/2, and the dot product of two is
+    Σ_i (sin a_i sin b_i + cos a_i cos b_i) = Σ_i cos(a_i − b_i) = Σ_i cos ω_i k.
+
+    So ‖PE_p − PE_{p+k}‖² = d/2 + d/2 − 2 Σ_i cos ω_i k, in which p does not occur.
+    """
+    omega = 10000**(-2*torch.arange(d // 2).double() / d)
+    return d - 2*(omega * k).cos().sum().item()
+
+def test_squared_distance():
+    PE = positional_encoding(500, 64, torch.float64)
+    for p, k in ((0, 1), (17, 1), (3, 40), (300, 40)):
+        expected = (PE[p] - PE[p + k]).square().sum().item()
+        assert abs(squared_distance(k, 64) - expected) < 1e-10
+
 def position_of(encodings):
-    """Exercise 1. The slowest pair: its angle is pos·ω, so pos is the angle divided by ω.
+    """Exercise 3. The slowest pair: its angle is pos·ω, so pos is the angle divided by ω.
 
     It reaches one wavelength, 2π/ω positions; then the hand stands where it stood before.
     Any faster pair reaches less far.
@@ -17,7 +32,7 @@ def position_of(encodings):
     return (angle / omega).round().long()
 
 def sines_first(d_model):
-    """Exercise 2. The even dimensions, then the odd ones.
+    """Exercise 4. The even dimensions, then the odd ones.
 
     Reordering the dimensions of both embeddings and encodings is undone by reordering the
     columns of the next weight matrix, and all of these are learned. No part of a model
@@ -34,7 +49,7 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*torch.stack([upper, lower], -2))
 
 def turned(x, positions):
-    """Exercise 3. `rotate` turns a pair one way and M_pos the other, so M_{-pos} is wanted,
+    """Exercise 5. `rotate` turns a pair one way and M_pos the other, so M_{-pos} is wanted,
     which is the transpose of M_pos.
 
     The other way gives the same scores: M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, and
