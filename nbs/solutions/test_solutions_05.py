@@ -9,7 +9,7 @@ SMALL = TransformerConfig(vocab_size=20, d_model=16, d_ff=32, n_heads=4, dropout
                           n_encoder_layers=2, n_decoder_layers=3)
 
 def language_model(model, ids):
-    """Exercise 1. An encoder layer has no bridge to another stack. All that kept it from
+    """Exercise 2. An encoder layer has no bridge to another stack. All that kept it from
     being the layer of a language model was its mask.
 
     What remains of the model is what is today called decoder-only: the encoder's layers
@@ -20,7 +20,7 @@ def language_model(model, ids):
     return model.output.logits(model.encoder(x, mask))
 
 def kept_numbers(config, s, t):
-    """Exercise 2. Each layer of the decoder keeps a key and a value per head for every
+    """Exercise 3. Each layer of the decoder keeps a key and a value per head for every
     source token (its attention to the memory) and for every target token written so far
     (its self-attention).
     """
@@ -29,7 +29,7 @@ def kept_numbers(config, s, t):
     return per_token * (s + t)
 
 def depends_on(model, src, tgt, i):
-    """Exercise 3. A logit that a later input cannot reach has a gradient of exactly zero
+    """Exercise 4. A logit that a later input cannot reach has a gradient of exactly zero
     there: the masked weight is 0.
 
     One random mixture of the logits at position i serves for all of them. That a dependence

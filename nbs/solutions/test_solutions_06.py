@@ -5,11 +5,11 @@ from torch.testing import assert_close
 from transformer_nb.optimizer import paper_lr, smoothed_loss
 
 def warmup_for(peak_lr, d_model):
-    "Exercise 1. The peak is 1 / √(d_model · warmup_steps); solve for the warm-up."
+    "Exercise 2. The peak is 1 / √(d_model · warmup_steps); solve for the warm-up."
     return 1 / (d_model * peak_lr**2)
 
 def mixed_loss(logits, labels, eps):
-    "Exercise 2. The label gets 1 - ε of the weight, and every token an equal share of ε."
+    "Exercise 3. The label gets 1 - ε of the weight, and every token an equal share of ε."
     losses = -logits.log_softmax(-1) # -ln p_k
     at_label = losses.gather(-1, labels[..., None])
     plain = at_label.squeeze(-1)
@@ -26,7 +26,7 @@ def adam_step(theta, g, m, v, t, lr, beta_1=0.9, beta_2=0.98, eps=1e-9):
     return theta, m, v
 
 def adamw_step(theta, g, m, v, t, lr, decay):
-    """Exercise 3. Shrink, then step.
+    """Exercise 4. Shrink, then step.
 
     Whatever is added to the gradient goes through the averages and is divided by √v: a
     parameter with large gradients would be pulled less towards zero than one with small
