@@ -270,7 +270,7 @@ def look(cell, below):
     if 'echo' in cell.flags: tags.append('remove-input')
     elif 'fold' in cell.flags:
         tags.append('hide-input')
-        more = folded('The check')['mystnb']
+        more = folded('The code')['mystnb']
     elif 'export' in cell.flags or is_preparation(cell.text):
         tags.append('hide-input')
         more = folded(prompt_of(cell))['mystnb']
