@@ -100,12 +100,13 @@ class Cache:
         self.source = {a: _contiguous(a.keys_values(memory)) for a in attentions}
         self.target = {} # stores of the self-attentions, made when they are first needed
         self.n, self.max_steps = 0, max_steps # target tokens read so far, and at most
+        self.position = torch.tensor([0])     # n as a tensor: where the newest token stands
 
     def project(self, attention:MultiHeadAttention,
                 x:Tensor,                      # the newest positions (b, k, d)
                )->tuple[Tensor,Tensor,Tensor]: # q of them, k and v of all stored
         if attention in self.source: return attention.queries(x), *self.source[attention]
-        q, k, v = attention.project(x, x, torch.tensor([self.n]))
+        q, k, v = attention.project(x, x, self.position)
         if attention not in self.target:
             self.target[attention] = _store(k, self.max_steps), _store(v, self.max_steps)
         keys, values = self.target[attention]
@@ -133,10 +134,11 @@ def next_logits(model:Transformer,
                 cache:Cache,   # of all tokens before; gains one position
                 mask:Tensor|None=None, # what each hypothesis may see (b, 1, k, (n+1)·k)
                )->Tensor:      # logits of the next token (b, k, v)
-    position = torch.tensor([cache.n]) # the same for all hypotheses
-    x = model.tgt_positions(model.tgt_embedding(tokens), position) # (b, k, d)
-    x = model.decoder(x, None, mask, cache.memory_mask, cache)     # the memory is cached
+    x = model.tgt_embedding(tokens)                            # (b, k, d)
+    x = model.tgt_positions(x, cache.position)                 # all stand at the same one
+    x = model.decoder(x, None, mask, cache.memory_mask, cache) # the memory is cached
     cache.n += 1
+    cache.position = cache.position + 1
     return model.output.logits(x)
 
 # %% ../nbs/13_decoding.ipynb #94f1e3fc
@@ -180,9 +182,10 @@ class LiveBeams:
                n:int):              # length of the new hypotheses
         rows = torch.arange(len(parent), device=parent.device)[:, None]
         self.scores = self.scores.gather(1, parent) + log_prob
-        self.ids = self.ids[rows, parent]
-        self.log_probs = self.log_probs[rows, parent]
-        self.ancestors = self.ancestors[rows, parent]
+        if parent.shape[1] > 1: # a beam of one continues itself
+            self.ids = self.ids[rows, parent]
+            self.log_probs = self.log_probs[rows, parent]
+            self.ancestors = self.ancestors[rows, parent]
         self.ids[:, :, n-1] = token
         self.log_probs[:, :, n-1] = log_prob
 

@@ -23,10 +23,11 @@ def linear_map(x:Tensor,             # (..., n)
                bias:Tensor|None=None,# (m,)
               )->Tensor:             # x·weightᵀ + bias (..., m)
     "`F.linear`; by oneDNN for a large float32 matrix on a CPU that is not Intel's"
-    large = x.dim() > 1 and weight.numel() >= 2**17
+    large = USE_ONEDNN and weight.numel() >= 2**17 and x.dim() > 1
+    if not large: return F.linear(x, weight, bias) # at once: a search asks very often
     on_cpu = x.device.type == 'cpu' and not torch.compiler.is_compiling()
     float32 = x.dtype == weight.dtype == torch.float32
-    if not (USE_ONEDNN and large and on_cpu and float32): return F.linear(x, weight, bias)
+    if not (on_cpu and float32): return F.linear(x, weight, bias)
     if torch.is_grad_enabled(): return LinearByOneDNN.apply(x, weight, bias)
     return by_onednn(x, weight, bias)
 
