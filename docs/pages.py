@@ -531,16 +531,22 @@ def copy_linked_files(book, out):
     "Figures, and what else the chapters link to"
     prose = '\n'.join(cell.text for rows in book.cells.values() for cell in rows
                       if cell.kind == 'markdown')
-    for link in {'../CONTRIBUTING.md', *re.findall(r'\]\(([^)#:\s]+)', prose)}:
+    for link in set(re.findall(r'\]\(([^)#:\s]+)', prose)) - {'../CONTRIBUTING.md'}:
         source, target = book.root/'nbs'/link, out/link.removeprefix('../')
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_file() and target.suffix != '.ipynb': shutil.copy(source, target)
+
+def write_guide(root, out):
+    "CONTRIBUTING beside the chapters: its links lose their folder"
+    text = (root/'CONTRIBUTING.md').read_text(encoding='utf8')
+    (out/'CONTRIBUTING.md').write_text(text.replace('](nbs/', ']('), encoding='utf8')
 
 def write(root, out):
     book = Book(root)
     shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
     out.mkdir(parents=True)
     copy_linked_files(book, out)
+    write_guide(root, out)
     for name in ('bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
     shutil.copytree(root/'nbs/results', out/'results',
