@@ -209,6 +209,11 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
     with pytest.raises(SystemExit): tnb_start(str(tmp_path/'all'))
     assert 'is not empty' in capsys.readouterr().err
 
+def test_titles_and_names_are_unique():
+    titles = [probe.title for probe in build.PROBES]
+    known = [m for stage in STAGES for part in stage.parts for m in mistakes(part)]
+    assert len(titles) == len({*titles}) and len(known) == len({*map(mistake_name, known)})
+
 def test_the_readme_has_the_points(tmp_path):
     text = kit_file('README.md', KIT)
     for stage in STAGES:

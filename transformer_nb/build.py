@@ -109,6 +109,7 @@ PROBES = []
 def _probe(part:type, points:int, title:str, tolerance:float=1e-6, expected=None):
     "Enter the function below as a check"
     def enter(run):
+        PROBES[:] = [p for p in PROBES if p.title != title] # of an earlier run
         PROBES.append(Probe(part, points, title, run, tolerance, expected))
         return run
     return enter
@@ -708,6 +709,12 @@ class _ReluFirst(_FeedForward):
     def enter(self, x): return self.inner(x.relu())
     def activate(self, hidden): return hidden
 
+# %% ../nbs/15c_build.ipynb #b15leaky
+#| echo: false
+class _LeakyRelu(_FeedForward):
+    "The activation lets a little of negative numbers pass. The paper's is ReLU, max(0, x)."
+    def activate(self, hidden): return F.leaky_relu(hidden)
+
 # %% ../nbs/15c_build.ipynb #b15ffnn1c
 #| echo: false
 class _ReluLast(_FeedForward):
@@ -811,6 +818,15 @@ class _GainAndBiasUnused(_LayerNorm):
 class _BiasUnused(_LayerNorm):
     "The learned bias is not added. Add it after multiplying by the weight."
     def learned(self, x): return x * self.weight
+
+# %% ../nbs/15c_build.ipynb #b15rmsnorm
+#| echo: false
+class _RootMeanSquare(_LayerNorm):
+    """The input is divided by the root of its mean square, and its mean stays: that is
+    RMSNorm, which came later. Subtract the mean first."""
+    section = '20_since_2017', 'A norm that keeps the direction'
+    def mean(self, x): return torch.zeros_like(x[..., :1])
+    def variance(self, x): return x.square().mean(-1, keepdim=True)
 
 # %% ../nbs/15c_build.ipynb #b15norm3
 #| echo: false
@@ -1549,8 +1565,13 @@ class _EncoderSkipped(_Transformer):
     def encode(self, src): return self.enter(src)
 
 class _EncoderFirstLayer(_Transformer):
-    """Only one layer of the encoder acts on the memory. Each layer reads the output of the
-    one before."""
+    """Only the first layer of the encoder acts on the source. Run all of them: each reads
+    the output of the one before."""
+    def encode(self, src): return self.encoder[0](self.enter(src), self.encoder_mask(src))
+
+class _EncoderLastLayer(_Transformer):
+    """Only the last layer of the encoder acts on the memory, because every layer reads the
+    embeddings. Each reads the output of the one before."""
     def encode(self, src): return self.encoder[-1](self.enter(src), self.encoder_mask(src))
 
 # %% ../nbs/15c_build.ipynb #b15modl3b
@@ -2830,7 +2851,8 @@ STAGES = [
 def mistakes(part:type # the right steps
             )->list[type]: # the wrong ones that this book knows, as classes
     "Each has a name and, as its docstring, two sentences: what was done, what to do"
-    return [steps for steps in part.__subclasses__() if vars(steps).get('__doc__')]
+    told = [steps for steps in part.__subclasses__() if vars(steps).get('__doc__')]
+    return list({steps.__name__: steps for steps in told}.values()) # the latest of a name
 
 def mistake_name(steps:type)->str: # such as 'softmax over queries'
     words = re.findall('[A-Z][a-z]*', steps.__name__)
