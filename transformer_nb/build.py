@@ -25,9 +25,9 @@ from safetensors.torch import load, load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 from .checkpoint import load_model
-from .commands import VERSION
 from .core import (
-    BOS, EOS, PAD, InputError, check_positive, command, write_atomically)
+    BOS, EOS, PAD, VERSION, InputError, check_positive, command, write_atomically)
+from .decoding import SearchConfig
 from .model import TransformerConfig
 
 # %% ../nbs/15c_build.ipynb #b15kit01
@@ -2348,7 +2348,7 @@ class _PenaltyRootOnly(_Penalty):
 
 @_probe(_Penalty, 1, 'the length penalty', tolerance=1e-9)
 def _(code, kit, draw):
-    pairs = [(n, alpha) for n in (1, 7, 20) for alpha in (0., 0.6, 1., 2.)]
+    pairs = [(n, alpha) for n in (1, 7, 20) for alpha in (0., 0.7, 1., 2.)]
     return torch.tensor([code.length_penalty(n, alpha) for n, alpha in pairs])
 
 # %% ../nbs/15c_build.ipynb #b15beam01
@@ -2574,7 +2574,9 @@ class _Loader:
     "From a model folder to translations, one step per method"
     section = '15_translation', 'From a model folder to translations'
     names, kit = ['load_model', 'translate'], Kit()
-    beam_size, alpha, max_extra = 4, 0.6, 50
+    beam_size = SearchConfig.beam_size
+    alpha = SearchConfig.alpha
+    max_extra = SearchConfig.max_extra
 
     def finish(self, model): return model.eval()
     def renamed(self, name): # from the book's names to the kit's
