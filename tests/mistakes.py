@@ -73,6 +73,9 @@ MULTIHEAD = {
         'self.query = nn.Linear(d_model, n_heads * d_k',
         'self.key = nn.Linear(d_model, n_heads * d_k',
         'n_heads * d_v', 'n_heads * d_v, d_model')],
+    'attention dropout': to('out, _ = scaled_dot_product_attention(q, k, v, mask)',
+                            'out, w = scaled_dot_product_attention(q, k, v, mask); '
+                            'out = nn.functional.dropout(w, 0.1, self.training) @ v'),
     'head softmax over queries': to(
         'out, _ = scaled_dot_product_attention(q, k, v, mask)',
         'w = (q @ k.transpose(-1, -2) / self.d_k ** 0.5); '
@@ -142,6 +145,8 @@ EMBEDDING = {
     'sines then cosines': [('pe[:, 0::2]', 'pe[:, :d_model // 2]'),
                            ('pe[:, 1::2]', 'pe[:, d_model // 2:]')],
     'sines only': to('torch.cos', 'torch.sin'),
+    'pairs from one': to('torch.arange(0, d_model, 2)',
+                         'torch.arange(2, d_model + 1, 2)'),
     'exponent halved': to('torch.arange(0, d_model, 2).float()',
                           'torch.arange(d_model // 2).float()'),
     'exponent doubled': to('(-math.log', '2 * (-math.log'),

@@ -331,6 +331,7 @@ def test_the_variant_is_in_the_files(tmp_path, capsys):
     text = (tmp_path/'new/attention.py').read_text(encoding='utf8')
     assert '(b, t, h, d_k)' in text and '(b, s, h, d_v)' in text
     assert '0 where attention is allowed' in text and 'True where' not in text
+    assert '0 at real tokens, -inf at padding' in text and 'True at' not in text
     printed, _ = check(capsys, tmp_path/'new', stage=1)
     assert 'Stage 1' in printed.out and '0 of 12' in printed.out
 
@@ -410,3 +411,44 @@ def test_the_right_search_is_the_books(k, alpha):
         [[best]] = beam_search(model, src, beam_size=k, alpha=alpha, max_extra=5)
         ids, score = build._Search().beam_search(model, src, k, alpha, 10)
         assert ids == best.ids and score == pytest.approx(best.score)
+
+# What a student is told
+
+def stage_5(old, new): return graded(STAGES[4], changed('model.py', [(old, new)]))
+
+def test_layers_in_a_plain_list_get_their_name():
+    result = stage_5('self.decoder = nn.ModuleList(', 'self.decoder = list(')
+    assert names(result) == ['layers in a plain list'], report(result)
+    text = report(result)
+    assert 'Transformer.decoder is a list' in text and 'nn.ModuleList' in text
+    assert 'the rest follows from the missing parameters' in text
+    layer = 'ResidualNorm(config.d_model, config.dropout)'
+    for n in (2, 3):
+        rows = f'\n            [{layer} for _ in range({n})])'
+        result = stage_5(f'nn.ModuleList({rows}', f'list({rows}')
+        assert names(result) == ['layers in a plain list'], report(result)
+
+def test_missing_parameters_are_counted():
+    text = report(graded(STAGES[2], changed('layers.py', [
+        ('nn.Linear(d_ff, d_model)', 'nn.Linear(d_ff, d_model, bias=False)')])))
+    assert '4 parameters expected, 3 found: missing is one of shape (' in text, text
+
+def test_numbers_that_differ_are_shown_with_digits_that_differ():
+    text = changed('attention.py', [('/ math.sqrt(d_k)', '/ math.sqrt(d_k) * 1.00003')])
+    for check in graded(STAGES[0], text).checks:
+        match = re.search(r'should be (.*), and is (.*)', check.message)
+        assert not match or match[1] != match[2], check.message
+    text = report(graded(STAGES[0], changed('attention.py', [('ids != 0', 'ids == 0')])))
+    assert 'should be True, and is False' in text or 'should be False, and is True' in text
+    text = report(graded(STAGES[0], changed('attention.py', [(' / math.sqrt(d_k)', '')])))
+    assert 'gradient of the queries[' in text, text
+
+def test_a_crash_hides_no_name_and_shows_its_line():
+    text = changed('embedding.py', [('[ids] * math.sqrt(self.d_model)', '[ids]'),
+                                    ('x @ self.weight.t()', 'x @ self.weight')])
+    result = graded(STAGES[3], text)
+    line = 1 + text[:text.index('x @ self.weight')].count('\n')
+    assert names(result) == ['no root d'], report(result)
+    assert f'(embedding.py, line {line})' in report(result), report(result)
+    text = changed('embedding.py', [('x @ self.weight.t()', 'x @ self.weight')])
+    assert 'none of the' not in report(graded(STAGES[3], text))

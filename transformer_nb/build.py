@@ -9,6 +9,7 @@ __all__ = ['LAYOUTS', 'MASKS', 'PROBES', 'STAGES', 'NOT_WRITTEN', 'Kit', 'Draw',
 
 # %% ../nbs/15c_build.ipynb #b15import
 import faulthandler, json, os, re, resource, shutil, signal, sys, tempfile, time, types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from itertools import combinations
 from math import sqrt
 from operator import itemgetter
 from pathlib import Path
+from traceback import extract_tb
 from zlib import crc32
 import torch
 import transformer_nb
@@ -296,7 +298,8 @@ def _(code, kit, draw):
     inputs = [x.requires_grad_() for x in _qkv(draw)]
     output = _attend(code, kit, *inputs)['output']
     (output * draw(*output.shape)).sum().backward()
-    return [x.grad for x in inputs]
+    names = ['gradient of the queries', 'of the keys', 'of the values']
+    return dict(zip(names, [x.grad for x in inputs]))
 
 # %% ../nbs/15c_build.ipynb #b15attn7
 @_probe(_Attention, 2, 'a causal mask')
@@ -396,7 +399,8 @@ def _(code, kit, draw):
     return code.padding_mask(ids)
 
 @_probe(_CausalMask, 1, 'causal_mask')
-def _(code, kit, draw): return [code.causal_mask(t) for t in (1, *draw.sizes(1))]
+def _(code, kit, draw):
+    return {f'causal_mask({t})': code.causal_mask(t) for t in (1, *draw.sizes(1))}
 
 # %% ../nbs/15c_build.ipynb #b15fill1
 #| echo: false
@@ -417,11 +421,40 @@ def _shape(p:Tensor)->tuple: # of a convolution of kernel size 1, that of the ma
 def _fill(module:nn.Module, truth:nn.Module):
     "Set a submission's parameters to known values, by name or else in the truth's order"
     found, wanted = _shapes(module), _shapes(truth)
+    if len(found) < len(wanted): _refuse_plain_lists(module)
     names = _aligned(found, wanted)
     with torch.no_grad():
         for name, parameter in zip(names, module.parameters()):
             parameter.copy_(_value_of(name, parameter, wanted).view_as(parameter))
 
+
+# %% ../nbs/15c_build.ipynb #b15plain1
+#| echo: false
+class _Unset(ValueError):
+    "The parameters are not those that are asked for"
+_PLAIN_LIST = 'layers in a plain list'
+
+def _refuse_plain_lists(module:nn.Module):
+    "A list that `parameters()` does not see is refused by its name"
+    known = {id(p) for p in module.parameters()}
+    for owner in module.modules():
+        for name, value in vars(owner).items():
+            if name in _OF_MODULES or not isinstance(value, (list, tuple, dict)): continue
+            if all(id(p) in known for p in _held(value)): continue
+            where = f'{type(owner).__name__}.{name} is a {type(value).__name__}'
+            raise _Unset(f'{_PLAIN_LIST}: {where}, and parameters() does not look into it')
+
+_OF_MODULES = vars(nn.Module())
+
+# %% ../nbs/15c_build.ipynb #b15plain2
+#| echo: false
+def _held(value)->list[Tensor]: # the parameters in a plain list
+    values = value.values() if isinstance(value, dict) else value
+    found = []
+    for x in values:
+        if isinstance(x, nn.Module): found += x.parameters()
+        if isinstance(x, nn.Parameter): found.append(x)
+    return found
 
 # %% ../nbs/15c_build.ipynb #b15align
 def _aligned(found:dict, wanted:dict)->list[str]: # shapes by name
@@ -433,7 +466,7 @@ def _aligned(found:dict, wanted:dict)->list[str]: # shapes by name
         names.append(left.pop(0) if is_next else f'extra {name}')
     if not left: return names
     if any(wanted.get(name) == shape for name, shape in found.items()): return list(found)
-    raise ValueError(f'parameters {_listed(found)}; wanted are {_listed(wanted)}')
+    raise _Unset(f'the parameters are {_listed(found)}; wanted are {_listed(wanted)}')
 
 # %% ../nbs/15c_build.ipynb #b15fill1c
 #| echo: false
@@ -465,7 +498,9 @@ def _make(code, name:str, *args, **options)->nn.Module:
 # %% ../nbs/15c_build.ipynb #b15fill2b
 #| echo: false
 def _parameters(code, name:str, *args)->Tensor: # sizes, sorted: names are free
-    shapes = _shapes(getattr(code, name)(*args)).values()
+    module = getattr(code, name)(*args)
+    shapes = _shapes(module).values()
+    if len(shapes) < len(_shapes(_truth_of(name)(*args))): _refuse_plain_lists(module)
     return torch.tensor(sorted(tuple(s) + (0,) * (3 - len(s)) for s in shapes))
 
 # %% ../nbs/15c_build.ipynb #b15heads1
@@ -618,6 +653,14 @@ class _HeadSoftmaxOverQueries(_MultiHead):
     def attend(self, q, k, v, allowed):
         return _SoftmaxOverQueries().attend(q, k, v, allowed)[0]
 
+# %% ../nbs/15c_build.ipynb #b15headrop
+#| echo: false
+class _AttentionDropout(_MultiHead):
+    """Attention drops elements in training. The paper's dropout acts on the outputs of the
+    sub-layers and on the sum of embeddings and positions: leave it out here."""
+    section = '05_model', 'Aside: where dropout acts'
+    def mix(self, x): return self.output(F.dropout(x, 0.1, self.training))
+
 # %% ../nbs/15c_build.ipynb #b15heads6
 #| echo: false
 def _heads(draw, d_k=None, d_v=None): # sizes that differ; d_model is not h times d_k
@@ -625,7 +668,8 @@ def _heads(draw, d_k=None, d_v=None): # sizes that differ; d_model is not h time
     return 2*h + 3, h, d_k or a, d_v or b
 
 @_probe(_MultiHead, 1, 'shapes of the parameters, without biases')
-def _(code, kit, draw): return _parameters(code, 'MultiHeadAttention', *_heads(draw))
+def _(code, kit, draw):
+    return dict(parameters=_parameters(code, 'MultiHeadAttention', *_heads(draw)))
 
 @_probe(_MultiHead, 3, 'self-attention')
 def _(code, kit, draw):
@@ -639,7 +683,10 @@ def _(code, kit, draw):
 @_probe(_MultiHead, 2, 'heads of the usual size, d_k = d_v = d_model / h')
 def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
-    return layer(draw(2, 5, 12))
+    x = draw(4, 5, 12)
+    output = layer(x)
+    same = torch.isclose(output, layer.train()(x)).all()
+    return {'output': output, 'train() gives what eval() gives': same}
 
 @_probe(_MultiHead, 2, 'attention to a memory of another length')
 def _(code, kit, draw):
@@ -664,7 +711,8 @@ def _(code, kit, draw):
     causal = torch.ones(5, 5).tril() == 1
     real = draw.ids(3, 5) != PAD
     padding = real[:, None, None]
-    return [layer(x, mask=kit.mask(m)) for m in (causal, padding, causal & padding)]
+    masks = dict(causal=causal, padding=padding, both=causal & padding)
+    return {f'output ({m})': layer(x, mask=kit.mask(masks[m])) for m in masks}
 
 # %% ../nbs/15c_build.ipynb #b15heas7b
 #| echo: false
@@ -674,7 +722,8 @@ def _(code, kit, draw):
     out = layer(draw(2, 5, 12), draw(2, 4, 12))
     (out * draw(2, 5, 12)).sum().backward()
     grads = [p.grad for p in layer.parameters()]
-    return torch.stack([g.norm() for g in grads if g is not None and g.dim() > 1])
+    norms = [g.norm() for g in grads if g is not None and g.dim() > 1]
+    return {"the gradients' norms (query, key, value, output)": torch.stack(norms)}
 
 # %% ../nbs/15c_build.ipynb #b15ffn1
 class _FeedForward(nn.Module):
@@ -733,7 +782,8 @@ class _NoBiases(_FeedForward):
 # %% ../nbs/15c_build.ipynb #b15ffn2
 #| echo: false
 @_probe(_FeedForward, 1, 'shapes of the parameters, with biases')
-def _(code, kit, draw): return _parameters(code, 'FeedForward', *draw.sizes(2))
+def _(code, kit, draw):
+    return dict(parameters=_parameters(code, 'FeedForward', *draw.sizes(2)))
 
 @_probe(_FeedForward, 2, 'the output at every position')
 def _(code, kit, draw):
@@ -963,7 +1013,7 @@ def _(code, kit, draw):
     d, b, t = draw.sizes(3)
     layer = _make(code, 'ResidualNorm', d, 0.)
     x = draw(b, t, d)
-    return [layer(x, _twice, 3), layer(x, _twice, scale=x)]
+    return dict(positional=layer(x, _twice, 3), keyword=layer(x, _twice, scale=x))
 
 # %% ../nbs/15c_build.ipynb #b15resd4b
 #| echo: false
@@ -1005,7 +1055,14 @@ def _(code, kit, draw):
     differs = layer(x, lambda x: y) - layer(x, lambda x: y)
     counts = [_values_per_row(y) for y in (constant, passed, linear)]
     is_random = (differs.abs() > 1e-9).any()
-    return [_share(smaller), _share(nothing.abs() < 1e-9), *counts, is_random]
+    shares = [_share(smaller), _share(nothing.abs() < 1e-9)]
+    return dict(zip(_DROPOUT, [*shares, *counts, is_random]))
+
+# %% ../nbs/15c_build.ipynb #b15dropnm
+#| echo: false
+_DROPOUT = ['share that is dropped', 'share of zeros in the output',
+            'values per row, a constant sub-layer', 'values per row, a sub-layer of zeros',
+            'values per row, a linear sub-layer', 'differs from call to call']
 
 # %% ../nbs/15c_build.ipynb #b15emb1
 class _Embedding(nn.Module):
@@ -1088,7 +1145,7 @@ def _(code, kit, draw):
     shapes = _parameters(code, 'Embedding', 50, 64)
     [first, *_] = code.Embedding(50, 64).parameters()
     spread = first.std() * 8
-    return dict(shapes=shapes, spread=(2*spread).round() / 2)
+    return dict(parameters=shapes, spread=(2*spread).round() / 2)
 
 @_probe(_Embedding, 1, 'vectors of token ids')
 def _(code, kit, draw):
@@ -1174,6 +1231,13 @@ class _OwnExponents(_Sinusoids):
         odd = torch.arange(d_model) % 2 == 1
         table = torch.where(odd, angles.cos(), angles.sin())
         return table.to(torch.get_default_dtype())
+
+# %% ../nbs/15c_build.ipynb #b15posone
+#| echo: false
+class _PairsFromOne(_Sinusoids):
+    """The pairs of dimensions are counted from i = 1. Count them from 0: the first pair is
+    sin(pos) and cos(pos)."""
+    def exponents(self, d): return super().exponents(d) + 2/d
 
 # %% ../nbs/15c_build.ipynb #b15poss3b
 #| echo: false
@@ -1273,7 +1337,8 @@ def _(code, kit, draw):
     x = draw(10, 30, 64) + 9.
     summed = layer(x)
     changed = (summed - layer.eval()(x)).abs() > 1e-6
-    return [_share(summed.abs() < 1e-9), changed.double().mean().round()]
+    return {'share of zeros': _share(summed.abs() < 1e-9),
+            'most elements change': changed.double().mean().round()}
 
 @_probe(_Positions, 1, 'no parameters')
 def _(code, kit, draw):
@@ -1359,7 +1424,7 @@ def _(code, kit, draw):
     layer = _make(code, 'EncoderLayer', config)
     everything = torch.ones(2, 1, 1, 5) == 1
     output = layer(draw(2, 5, config.d_model), kit.mask(everything))
-    return dict(shapes=shapes, output=output)
+    return dict(parameters=shapes, output=output)
 
 # %% ../nbs/15c_build.ipynb #b15enc04c
 #| echo: false
@@ -1474,7 +1539,7 @@ def _(code, kit, draw):
     t, s = draw.sizes(2)
     shapes = _parameters(code, 'DecoderLayer', _config(draw))
     output = _decoder_layer(code, kit, draw, t, s, torch.ones(2, s) == 1)
-    return dict(shapes=shapes, output=output)
+    return dict(parameters=shapes, output=output)
 
 @_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source')
 def _(code, kit, draw): return _decoder_layer(code, kit, draw, 5, 6, draw.ids(4, 6) != PAD)
@@ -1657,7 +1722,8 @@ def _batch(draw, b, s, t): # source and target, with padding at their ends
     return draw.ids(b, s), tgt
 
 @_probe(_Transformer, 1, "the shapes of a model's parameters")
-def _(code, kit, draw): return _parameters(code, 'Transformer', _config(draw))
+def _(code, kit, draw):
+    return dict(parameters=_parameters(code, 'Transformer', _config(draw)))
 
 # %% ../nbs/15c_build.ipynb #b15modl5b
 #| echo: false
@@ -1698,7 +1764,8 @@ def _(code, kit, draw):
     dropped, _ = _model(code, draw, dropout=0.5)
     differs = [not torch.equal(m(src, tgt), m(src, tgt))
                for m in (dropped, dropped.train())]
-    return dict(norms=torch.stack(norms).sort()[0], dropout=torch.tensor(differs))
+    gradients = torch.stack(norms).sort()[0]
+    return {'gradients': gradients, 'dropout (eval, train)': torch.tensor(differs)}
 
 # %% ../nbs/15c_build.ipynb #b15sched1
 class _Schedule:
@@ -1944,7 +2011,8 @@ def _loss(code, draw, eps, padded):
 def _(code, kit, draw): return _loss(code, draw, 0., False)
 
 @_probe(_Smoothing, 2, 'the smoothed loss')
-def _(code, kit, draw): return [_loss(code, draw, eps, False) for eps in (0.1, 0.3)]
+def _(code, kit, draw):
+    return {f'loss (eps = {eps})': _loss(code, draw, eps, False) for eps in (0.1, 0.3)}
 
 @_probe(_Smoothing, 1, 'the smoothed loss with padding')
 def _(code, kit, draw): return _loss(code, draw, 0.1, True)
@@ -2884,7 +2952,11 @@ def _named(result)->dict[str,Tensor]:
     for name, x in result.items():
         if not isinstance(x, Tensor):
             raise TypeError(f'{name} is a {type(x).__name__}, not a tensor')
-    return {name: x.detach().double().contiguous() for name, x in result.items()}
+    return {name: _plain(x) for name, x in result.items()}
+
+def _plain(x:Tensor)->Tensor: # booleans stay what they are
+    x = x.detach().contiguous()
+    return x if x.dtype == torch.bool else x.double()
 
 # %% ../nbs/15c_build.ipynb #b15out02
 @contextmanager
@@ -2911,8 +2983,20 @@ def run_probe(probe:Probe,
 # %% ../nbs/15c_build.ipynb #b15out02c
 def _told(error:BaseException, longest:int=300)->str: # one line
     text = f'{type(error).__name__}: {error}'.strip(': ')
+    if isinstance(error, _Unset): text = str(error)
     line = ' '.join(text.split())
-    return line if len(line) <= longest else line[:longest] + '…'
+    return (line if len(line) <= longest else line[:longest] + '…') + _place(error)
+
+def _place(error:BaseException)->str: # the last line of the submission's own
+    own = [f'{Path(frame.filename).name}, line {frame.lineno}'
+           for frame in extract_tb(error.__traceback__)
+           if frame.filename.endswith('.py') and _is_own(Path(frame.filename))]
+    return f' ({own[-1]})' if own else ''
+
+# %% ../nbs/15c_build.ipynb #b15outplc
+#| echo: false
+def _is_own(path:Path)->bool: # of a submission, which is the first folder of the path
+    return str(path.parent) in ('.', os.path.realpath(sys.path[0]))
 
 # %% ../nbs/15c_build.ipynb #b15out03
 @cache
@@ -2924,7 +3008,7 @@ def _expected(steps:type, probe:Probe, kit:Kit)->Outcome:
 def _equal(probe:Probe, a:Outcome, b:Outcome)->bool:
     if a.error or b.error: return bool(a.error and b.error)
     if a.values.keys() != b.values.keys(): return False
-    pairs = [(x, b.values[name]) for name, x in a.values.items()]
+    pairs = [(x.double(), b.values[name].double()) for name, x in a.values.items()]
     t = probe.tolerance
     return all(x.shape == y.shape and torch.allclose(x, y, t, t, equal_nan=True)
                for x, y in pairs)
@@ -3091,7 +3175,7 @@ def _read(path:Path)->Outcome|None: # of what a child wrote; None: nothing, or n
     error, values = path.with_suffix('.err'), path.with_suffix('.out')
     with suppress(Exception): # whatever lies there may be a submission's
         if _is_small(error):
-            return Outcome({}, error.read_text(encoding='utf8')[:300])
+            return Outcome({}, error.read_text(encoding='utf8')[:400])
         if _is_small(values): return Outcome(load(values.read_bytes()))
 
 def _is_small(path:Path)->bool:
@@ -3181,15 +3265,47 @@ def _message(probe:Probe, found:Outcome, kit:Kit)->str:
     for name, y in expected.values.items():
         x = found.values.get(name)
         if x is None: return f'{name} is missing'
-        if x.shape != y.shape:
-            return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
+        if x.shape != y.shape: return _other_shape(name, x, y)
         t = probe.tolerance
-        wrong = ~torch.isclose(x, y, t, t, equal_nan=True)
-        if wrong.any():
-            place = tuple(wrong.nonzero()[0].tolist())
-            at = f'[{", ".join(map(str, place))}]' if place else ''
-            return f'{name}{at} should be {y[place]:.4g}, and is {x[place]:.4g}'
+        a, b = x.double(), y.double()
+        wrong = ~torch.isclose(a, b, t, t, equal_nan=True)
+        if wrong.any(): return _other_value(name, x, y, _worst(a, b, wrong))
     return 'more results than expected'
+
+def _worst(a:Tensor, b:Tensor, wrong:Tensor)->tuple: # the place of the largest difference
+    size = (a - b).abs().nan_to_num(torch.inf, torch.inf)
+    largest = size.masked_fill(~wrong, -1.).argmax()
+    return tuple(int(i) for i in torch.unravel_index(largest, size.shape))
+
+# %% ../nbs/15c_build.ipynb #b15messg2
+def _other_value(name:str, x:Tensor, y:Tensor, place:tuple)->str:
+    found, wanted = x[place].item(), y[place].item()
+    at = f'[{", ".join(map(str, place))}]' if place else ''
+    if y.dtype == torch.bool and found in (0, 1): found = bool(found)
+    return f'{name}{at} should be {_told_apart(wanted, found)}'
+
+def _told_apart(wanted, found)->str: # with as many digits as differ
+    if isinstance(wanted, bool): return f'{wanted}, and is {found}'
+    for digits in range(4, 18):
+        a, b = f'{wanted:.{digits}g}', f'{found:.{digits}g}'
+        if a != b: break
+    return f'{a}, and is {b}'
+
+# %% ../nbs/15c_build.ipynb #b15messg3
+def _other_shape(name:str, x:Tensor, y:Tensor)->str:
+    if name not in ('parameters', 'gradients') or x.dim() != y.dim():
+        return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
+    counts = f'{len(y)} {name} expected, {len(x)} found'
+    if name == 'gradients': return counts
+    found, wanted = _rows(x), _rows(y)
+    missing, extra = wanted - found, found - wanted
+    some = [f'missing is one of shape {shape}' for shape in list(missing)[:1]]
+    some += [f'too many is one of shape {shape}' for shape in list(extra)[:1]]
+    return f'{counts}: {"; ".join(some)}'
+
+def _rows(shapes:Tensor)->Counter: # each without the zeros that fill it up
+    rows = shapes.long().tolist()
+    return Counter(tuple(n for n in row if n) for row in rows)
 
 # %% ../nbs/15c_build.ipynb #b15remark
 def _where(steps:type)->str: # of the book
@@ -3203,8 +3319,15 @@ def _sentences(steps:type)->str: return ' '.join(steps.__doc__.split())
 def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     "The names of mistakes, where they are known, for one part of a stage"
     wrong = [p for p in outcomes if p.points and _differs(p, outcomes[p], kit)]
+    if any(outcomes[p].error.startswith(_PLAIN_LIST) for p in wrong):
+        yield f'{_PLAIN_LIST}: {_MODULE_LIST} See {_where(part)}.'
+        return
     if not wrong or all(outcomes[p].error for p in wrong): return
     known = explanations(part, outcomes, kit)
+    crashed = any(outcomes[p].error for p in wrong)
+    if crashed and not known:
+        whole = {p: found for p, found in outcomes.items() if not found.error}
+        known = explanations(part, whole, kit)
     certain = [m for m in known[0] if all(m in k for k in known)] if known else []
     for steps in certain:
         yield f'{mistake_name(steps)}: {_sentences(steps)} See {_where(steps)}.'
@@ -3212,10 +3335,14 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     if others:
         names = ' or '.join(sorted(mistake_name(m) for m in others))
         yield f'One of these, and we cannot tell which: {names}.'
-    if not known:
+    if not known and not crashed:
         name = ', '.join(part.names)
         yield (f'{name}: none of the {len(mistakes(part))} mistakes that we know, and no '
                f'two of them, give this. Read {_where(part)}.')
+
+# %% ../nbs/15c_build.ipynb #b15remlst
+_MODULE_LIST = ('Layers in a Python list are not registered, so that `parameters()` '
+                'does not find them, and no training changes them. Use `nn.ModuleList`.')
 
 # %% ../nbs/15c_build.ipynb #b15grade1
 def grade(folder:str|Path, # of a submission
@@ -3235,11 +3362,30 @@ def judged(stage:Stage, found:dict[Probe,Outcome], kit:Kit=Kit())->StageResult:
         right = not _differs(probe, result, kit)
         message = '' if right else _message(probe, result, kit)
         checks.append(Check(probe, probe.points if right else 0, message))
+    _shorten(checks)
     remarks = []
     for part in stage.parts:
         outcomes = {p: o for p, o in found.items() if p.part is part}
         remarks += _remarks(part, outcomes, kit)
     return StageResult(stage, checks, remarks)
+
+# %% ../nbs/15c_build.ipynb #b15grafol
+def _shorten(checks:list[Check]):
+    "After parameters that are missing, what follows from it is not told again"
+    lacking = set()
+    for check in checks:
+        part, message = check.probe.part, check.message
+        if part in lacking and _FOLLOWS.match(message):
+            check.message = 'the rest follows from the missing parameters'
+        if _LACKS.match(message) and _fewer(message): lacking.add(part)
+
+_COUNTS = r'(\d+) parameters expected, (\d+)'
+_LACKS = re.compile(f'{_PLAIN_LIST}|the parameters are |{_COUNTS}')
+_FOLLOWS = re.compile(_LACKS.pattern + r'|.* should (be|have) |\d+ gradients expected')
+
+def _fewer(message:str)->bool:
+    wanted, found = _LACKS.match(message).groups()
+    return not wanted or int(found) < int(wanted)
 
 # %% ../nbs/15c_build.ipynb #b15report
 def report(result:StageResult)->str: # a line for each check, then the remarks
@@ -3288,7 +3434,12 @@ def kit_file(name:str, kit:Kit)->str: # its text, with the conventions of a kit
         for axes in ('t, d_k', 's, d_k', 's, d_v', 't, d_v'):
             token, size = axes.split(', ')
             text = text.replace(f'(b, h, {axes})', f'(b, {token}, h, {size})')
+    text = text.replace(_PADDING['allowed'], _PADDING[kit.masks])
     return text.replace(MASKS['allowed'], MASKS[kit.masks])
+
+_PADDING = dict(allowed='True at real tokens, False at padding',
+                hidden='False at real tokens, True at padding',
+                additive='0 at real tokens, -inf at padding')
 
 # %% ../nbs/15c_build.ipynb #b15start2
 @call_parse

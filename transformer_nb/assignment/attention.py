@@ -24,7 +24,8 @@ def scaled_dot_product_attention(
 
 def padding_mask(
     ids: Tensor,  # token ids (b, s), padded at the end with PAD
-) -> Tensor:      # the mask that hides padded keys (b, 1, 1, s)
+) -> Tensor:      # the mask that hides padded keys (b, 1, 1, s):
+                  # True at real tokens, False at padding
     raise NotImplementedError
 
 def causal_mask(

@@ -9,6 +9,8 @@ decoder stacks."
 
     PE(pos, 2i)   = sin(pos / 10000^(2i/d_model))
     PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))
+
+with i = 0 … d_model/2 − 1.
 """
 from torch import Tensor, nn
 

@@ -20,9 +20,8 @@ class FeedForward(nn.Module):
         raise NotImplementedError
 
 class LayerNorm(nn.Module):
-    """Subtract the mean of a token's features, divide by their standard deviation (the root
-    of variance + eps, where the variance divides by d_model), multiply by `weight`, and add
-    `bias`. Parameters: weight (d_model), ones at first; bias (d_model), zeros at first."""
+    """weight · (x − mean) / √(variance + eps) + bias, with the mean and the variance of a
+    token's features; the variance divides by d_model. Parameters: weight (d_model), ones at first; bias (d_model), zeros at first."""
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
         raise NotImplementedError
