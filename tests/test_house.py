@@ -145,6 +145,8 @@ VIOLATIONS = [
             "import {sum} from './words.js'\nsum()")),
     ('ruff_is_silent', write('tests/test_new.py', 'import os\n')),
     ('ruff_is_silent', plant('import colorsys', ATTENTION)),
+    ('shown_code_fits', plant_text(f'```sh\n{"x" * 93}\n```')),
+    ('shown_code_fits', write('nbs/models/new.md', f'```\n{"x" * 93}\n```\n')),
     ('links_exist', plant_text('[x](99_nothing.ipynb)')),
     ('links_exist', write('CHANGELOG.md', '[x](docs/nothing.md)')),
     ('readme_is_fresh', replace('README.md', 'Run it', 'Run this')),

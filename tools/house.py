@@ -436,11 +436,24 @@ def scripts_import_what_is_there(root):
 # What stands beside the notebooks
 
 @rule
+def shown_code_fits(root):
+    "Fenced code is at most 92 columns wide, in the chapters and on the Markdown pages"
+    pages = [(p, cell.source) for p in chapters(root) for cell in cells(p, 'markdown')]
+    pages += [(p.relative_to(root), read(p)) for p in markdown_pages(root)]
+    return [f'{path}: {len(line)} columns of code; {COLUMNS} is the limit: {line[:40]}'
+            for path, text in pages
+            for block in re.findall(r'^```\w*\n(.*?)^```', text, re.M | re.S)
+            for line in block.splitlines() if len(line) > COLUMNS]
+
+def markdown_pages(root):
+    texts = Path(root).glob('*.md'), Path(root, 'nbs').rglob('*.md')
+    return sorted(path for paths in texts for path in paths)
+
+@rule
 def links_exist(root):
     "Files that the chapters and the Markdown pages link to are there"
     pages = [(p, cell.source) for p in chapters(root) for cell in cells(p, 'markdown')]
-    texts = [*Path(root).glob('*.md'), *Path(root, 'nbs/results').glob('*.md')]
-    pages += [(p, read(p)) for p in sorted(texts)]
+    pages += [(p, read(p)) for p in markdown_pages(root)]
     found = []
     for path, text in pages:
         for target in re.findall(r'\]\(([^)#\s]+)', text):
