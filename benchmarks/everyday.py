@@ -7,14 +7,14 @@ Every recipe gets the processor time of *start*, by steps of both in turns. The 
 stands in nbs/results/RULES.md; the sentences that no training sees are those of
 transformer_nb/everyday.jsonl. A recipe that the file already has is not trained again.
 """
-import argparse, json, random, re, time
+import argparse, random, re, time
 from math import exp
 from pathlib import Path
 from statistics import median
 import torch
-import transformer_nb
 from transformer_nb.core import default_device, provenance, set_seed
-from transformer_nb.corpora import load_corpus
+from transformer_nb.corpora import (
+    load_corpus, rename_tom, with_other_names, without_everyday_sentences)
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.decoding import search
 from transformer_nb.distributed import read_results, write_results
@@ -25,7 +25,6 @@ from transformer_nb.optimizer import adamw, linear_lr, set_lr, smoothed_loss
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import valid_loss
 
-LIST = Path(transformer_nb.__file__).parent/'everyday.jsonl'
 START = dict(d_model=128, d_ff=512, n_heads=4, n_encoder_layers=4, n_decoder_layers=4,
              vocab_size=8000, dropout=0.1, weight_decay=0.1, batch_tokens=2048, lr=4e-3,
              warmup=500, names=True, captions=False, one_translation=False, bpe_dropout=0.)
@@ -46,60 +45,23 @@ N_TIMED = 30     # steps whose median time says how many fit
 N_ENCODINGS = 4  # by BPE-dropout, one for each epoch, then again
 N_NAMED = 300    # validation pairs that ask whether a new name is copied
 
-# Names: half of all Toms become somebody else, so that the model must learn to copy
-
-NAMES = """Aaron Abdul Adam Ahmed Akira Alan Alberto Alejandro Alfred Ali Amir Andreas
-Andrew Antonio Arthur Ben Benjamin Bernd Bjorn Boris Brian Bruno Carlos Charles Chen
-Christian Christoph Daniel Dario David Denis Diego Dieter Dmitri Eduardo Edward Elias
-Emil Eric Ernst Fabian Felipe Felix Fernando Florian Francesco Frank Franz Frederick
-Fritz Gabriel George Georg Gerald Gianni Giovanni Greg Gunther Gustav Hamid Hannes Hans
-Harald Harry Hassan Heinz Henry Herbert Hiroshi Hugo Ian Igor Isaac Ivan Jack Jakob
-James Jan Javier Jens Jim Joachim Joe Johann Jonas Jonathan Jorge Josef Joshua Juan
-Julian Kai Karim Karl Kevin Klaus Konrad Lars Leo Leonard Liam Linus Louis Luca Lukas
-Manuel Marc Marcel Marco Mario Mark Martin Matthew Matthias Max Michael Miguel Mohammed
-Moritz Nathan Nico Nils Noah Oliver Omar Oscar Otto Patrick Paul Pedro Philip Pierre
-Rafael Ralf Raj Rene Richard Robert Roland Roman Rudolf Ryan Samir Samuel Sebastian
-Sergei Simon Stefan Stephen Steve Sven Tariq Theodor Tim Tobias Toni Udo Uwe Victor
-Viktor Vincent Walter Werner Wilhelm William Wolfgang Xavier Yusuf Zoltan""".split()
 NEW_NAMES = """Adrian Alexander Anton Bastian Clemens Dennis Dominik Ethan Erik Gregor Guido
 Henrik Ismail Jerome Jonah Kenji Kurt Leon Logan Lorenzo Malik Mason Norbert Olaf Pablo
 Quentin Rainer Ravi Samuele Thorsten Valentin Wesley Yannick Zachary""".split()
 
-def rename(pair, name):
-    "The pair with another name for Tom; a pair where he is not on both sides stays"
-    if not all(re.search(r'\bTom\b', text) for text in pair): return pair
-    return tuple(re.sub(r'\bTom(?=s?\b)', name, text) for text in pair)
-
-def renamed(pairs, names, seed):
-    "Half of the pairs with Tom get a name, drawn from a list"
-    draws = random.Random(seed)
-    return [rename(pair, draws.choice(names)) if draws.random() < 0.5 else pair
-            for pair in pairs]
-
 # The data
 
-def normalized(text): # words alone: case, punctuation and apostrophes do not count
-    return ' '.join(re.findall(r'\w+', text.casefold().replace("'", '').replace('’', '')))
-
-def held_out():
-    rows = [json.loads(line) for line in LIST.read_text(encoding='utf8').splitlines()]
-    texts = [text for row in rows for text in [row['source'], *row['references']]]
-    return {normalized(text) for text in texts}
-
 def load(src_lang, tgt_lang):
-    held = held_out()
     corpus = load_corpus('tatoeba', src_lang, tgt_lang)
+    train = without_everyday_sentences(corpus['train'])
     captions = load_corpus('multi30k', src_lang, tgt_lang)['train']
-    def is_kept(pair): return not any(normalized(text) in held for text in pair)
-    train = list(filter(is_kept, corpus['train']))
-    return dict(train=train, valid=corpus['valid'], captions=captions)
+    return corpus | dict(train=train, captions=captions)
 
 def training_pairs(recipe, corpus):
     pairs = corpus['train']
     if recipe['one_translation']: pairs = list(dict(reversed(pairs)).items())
-    if recipe['names']: pairs = renamed(pairs, NAMES, 0)
-    if recipe['captions']: pairs = pairs + corpus['captions']
-    return pairs
+    if recipe['names']: pairs = with_other_names(pairs)
+    return pairs + corpus['captions'] if recipe['captions'] else pairs
 
 class ManyEncodings:
     "Each epoch has the next of several encodings of the same pairs"
@@ -190,9 +152,9 @@ def translate(model, tokenizer, sources):
 def copied_names(model, tokenizer, pairs):
     "Share of translations that have the name, of sentences whose Tom has a new name"
     draws = random.Random(1)
-    with_tom = [pair for pair in pairs if rename(pair, 'x') != pair][:N_NAMED]
+    with_tom = [pair for pair in pairs if rename_tom(pair, 'x') != pair][:N_NAMED]
     names = [draws.choice(NEW_NAMES) for _ in with_tom]
-    sources = [rename(pair, name)[0] for pair, name in zip(with_tom, names)]
+    sources = [rename_tom(pair, name)[0] for pair, name in zip(with_tom, names)]
     translations = translate(model, tokenizer, sources)
     hits = [bool(re.search(rf'\b{name}s?\b', text))
             for name, text in zip(names, translations)]

@@ -1,5 +1,6 @@
 "Files: strict reading, bounded downloads, damaged archives, splits without leaks."
-import errno, gzip, hashlib, io, os, random, time, zipfile
+import errno, gzip, hashlib, io, os, random, re, time, zipfile
+from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -9,7 +10,7 @@ from transformer_nb import corpora
 from transformer_nb.core import InputError
 from transformer_nb.corpora import (
     PairFiles, _split_of_sentence, _split_without_leaks, data_file, decode_lines,
-    load_corpus, read_lines, read_pairs, tatoeba)
+    everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba)
 from transformer_nb.text import BPETokenizer
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
@@ -242,6 +243,40 @@ def test_tatoeba_itself(multi30k_dir):
     sizes = {split: len(pairs) for split, pairs in corpus.items()}
     assert sizes == dict(train=166_408 - 516, valid=1671, test=1734)
     assert_no_leak(corpus)
+
+# Everyday sentences
+
+def test_everyday_changes_only_the_training_set(tmp_path):
+    rows = [('Hi.', 'Hallo!'), ('Cheers!', 'Prost!'), ('I did it.', 'Ich habe es getan.'),
+            ('WHERE is the train station', 'Wo ist hier der Bahnhof?'), # in the list
+            ('Where is the station?', 'Wo ist der Bahnhof?')]           # a reference of it
+    rows += [(f'Tom saw {i} of Tom’s dogs.', f'Tom sah {i} von Toms Hunden.')
+             for i in range(1000)]
+    zipped(tmp_path, deu_txt=''.join(f'{e}\t{g}\n' for e, g in rows))
+    plain = load_corpus('tatoeba', 'en', 'de', tmp_path)
+    corpus = load_corpus('everyday', 'en', 'de', tmp_path)
+    for split in ('valid', 'test'): assert corpus[split] == plain[split]
+    kept = [pair for pair in plain['train'] if 'station' not in pair[0]]
+    assert len(corpus['train']) == len(kept) == len(plain['train']) - 2
+    for before, after in zip(kept, corpus['train']):
+        name = after[0].split()[0]
+        assert after == tuple(text.replace('Tom', name) for text in before)
+    turned = load_corpus('everyday', 'de', 'en', tmp_path)
+    assert turned['train'] == [pair[::-1] for pair in corpus['train']]
+
+@pytest.mark.parametrize('direction', ['en-de', 'de-en'])
+def test_the_list_has_ten_sentences_of_each_kind(direction):
+    rows = [row for row in everyday_sentences() if row['direction'] == direction]
+    assert [row['number'] for row in rows] == list(range(1, 101))
+    assert set(Counter(row['kind'] for row in rows).values()) == {10}
+    assert all(row['references'] for row in rows)
+
+def test_everyday_itself(multi30k_dir):
+    if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')
+    train = load_corpus('everyday', 'de', 'en', multi30k_dir)['train']
+    assert len(train) == 166_408 - 516 - 178
+    n_with_tom = sum(all(re.search(r'\bTom\b', text) for text in pair) for pair in train)
+    assert n_with_tom == 18_532
 
 def test_splits_are_about_a_hundredth():
     splits = [_split_of_sentence(f'sentence {i}') for i in range(20_000)]

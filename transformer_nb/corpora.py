@@ -4,13 +4,15 @@
 
 # %% auto #0
 __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'PairFiles', 'read_pairs', 'data_file', 'corpus_folder', 'multi30k',
-           'tatoeba', 'load_corpus']
+           'tatoeba', 'everyday_sentences', 'without_everyday_sentences', 'rename_tom', 'with_other_names', 'everyday',
+           'load_corpus']
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
-import gzip, hashlib, os, stat, urllib.request, zipfile, zlib
+import gzip, hashlib, json, os, random, re, stat, urllib.request, zipfile, zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from http.client import HTTPException
+from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
 from time import monotonic
@@ -213,6 +215,59 @@ def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba
     path = data_file('deu-eng.zip', _TATOEBA_URL, folder)
     return _split_without_leaks(_tatoeba_pairs(path))
 
+# %% ../nbs/10a_corpora.ipynb #a10heldo
+def everyday_sentences()->list[dict]: # direction, number, kind, source and references
+    "The sentences by which chapter 15 judges its models; no training sees them"
+    path = resources.files('transformer_nb')/'everyday.jsonl'
+    return [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
+
+def _words_alone(text:str)->str: # without case, punctuation and apostrophes
+    return ' '.join(re.findall(r'\w+', re.sub("['’]", '', text.casefold())))
+
+def without_everyday_sentences(pairs:Iterable[tuple[str,str]] # in either direction
+                              )->list[tuple[str,str]]:
+    texts = [text for row in everyday_sentences()
+             for text in (row['source'], *row['references'])]
+    held_out = set(map(_words_alone, texts))
+    return [pair for pair in pairs if held_out.isdisjoint(map(_words_alone, pair))]
+
+# %% ../nbs/10a_corpora.ipynb #a10names
+_FIRST_NAMES = """Aaron Abdul Adam Ahmed Akira Alan Alberto Alejandro Alfred Ali Amir
+Andreas Andrew Antonio Arthur Ben Benjamin Bernd Bjorn Boris Brian Bruno Carlos Charles Chen
+Christian Christoph Daniel Dario David Denis Diego Dieter Dmitri Eduardo Edward Elias
+Emil Eric Ernst Fabian Felipe Felix Fernando Florian Francesco Frank Franz Frederick
+Fritz Gabriel George Georg Gerald Gianni Giovanni Greg Gunther Gustav Hamid Hannes Hans
+Harald Harry Hassan Heinz Henry Herbert Hiroshi Hugo Ian Igor Isaac Ivan Jack Jakob
+James Jan Javier Jens Jim Joachim Joe Johann Jonas Jonathan Jorge Josef Joshua Juan
+Julian Kai Karim Karl Kevin Klaus Konrad Lars Leo Leonard Liam Linus Louis Luca Lukas
+Manuel Marc Marcel Marco Mario Mark Martin Matthew Matthias Max Michael Miguel Mohammed
+Moritz Nathan Nico Nils Noah Oliver Omar Oscar Otto Patrick Paul Pedro Philip Pierre
+Rafael Ralf Raj Rene Richard Robert Roland Roman Rudolf Ryan Samir Samuel Sebastian
+Sergei Simon Stefan Stephen Steve Sven Tariq Theodor Tim Tobias Toni Udo Uwe Victor
+Viktor Vincent Walter Werner Wilhelm William Wolfgang Xavier Yusuf Zoltan""".split()
+
+# %% ../nbs/10a_corpora.ipynb #a10renam
+def rename_tom(pair:tuple[str,str], name:str)->tuple[str,str]:
+    "The pair about somebody else; unchanged if Tom is not on both sides"
+    if not all(re.search(r'\bTom\b', text) for text in pair): return pair
+    source, target = [re.sub(r'\bTom(?=s?\b)', name, text) for text in pair] # also *Toms*
+    return source, target
+
+def with_other_names(pairs:Iterable[tuple[str,str]] # in either direction
+                    )->list[tuple[str,str]]:
+    "The same at every call: Tom keeps his name in half of his pairs"
+    draws = random.Random(0)
+    return [rename_tom(pair, draws.choice(_FIRST_NAMES)) if draws.random() < 0.5 else pair
+            for pair in pairs]
+
+# %% ../nbs/10a_corpora.ipynb #a10corpu
+def everyday(data_dir:str|Path|None=None, # as for `tatoeba`
+            )->dict[str,list[tuple[str,str]]]:
+    "Tatoeba without the sentences that judge a model, and with more names than Tom's"
+    corpus = tatoeba(data_dir)
+    train = with_other_names(without_everyday_sentences(corpus['train']))
+    return corpus | dict(train=train)
+
 # %% ../nbs/10a_corpora.ipynb #6868d728
 def _check_can_be_reread(path:str|Path):
     "Raise `OSError` if it is missing, and `InputError` for a pipe or a folder"
@@ -233,7 +288,8 @@ def _own_corpus(src=None, tgt=None, valid_src=None, valid_tgt=None
 _LANGUAGES = {
     'mini': ('de', 'en'),
     'multi30k': ('de', 'en', 'fr'),
-    'tatoeba': ('de', 'en')}
+    'tatoeba': ('de', 'en'),
+    'everyday': ('de', 'en')}
 
 def _check_languages(corpus:str, src_lang:str, tgt_lang:str):
     languages = _LANGUAGES[corpus]
@@ -245,10 +301,10 @@ def _check_languages(corpus:str, src_lang:str, tgt_lang:str):
         raise InputError(f'source and target language are both {src_lang!r}')
 
 # %% ../nbs/10a_corpora.ipynb #03bbec5e
-def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba'; None for your own files
+def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday'; or None
                 src_lang:str='de',
                 tgt_lang:str='en',  # another of the corpus's languages
-                data_dir:str|Path|None=None, # folder of the files of multi30k or tatoeba
+                data_dir:str|Path|None=None, # folder of the files of a public corpus
                 **files             # src, tgt, valid_src, valid_tgt: one sentence per line
                )->dict[str,Iterable[tuple[str,str]]]: # pairs (source, target) of each split
     "A corpus in its splits; raises `InputError` for an unusable name, language or file"
@@ -259,6 +315,7 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba'; None for yo
         raise InputError(f'corpus is {name!r}; it must be one of: {", ".join(_LANGUAGES)}')
     _check_languages(name, src_lang, tgt_lang)
     if name == 'multi30k': return multi30k(src_lang, tgt_lang, data_dir)
-    corpus = mini_corpus() if name == 'mini' else tatoeba(data_dir)
+    if name == 'mini': corpus = mini_corpus()
+    else: corpus = tatoeba(data_dir) if name == 'tatoeba' else everyday(data_dir)
     if src_lang == 'de': return corpus
     return {split: [(en, de) for de, en in pairs] for split, pairs in corpus.items()}

@@ -40,14 +40,14 @@ from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 @dataclass(frozen=True)
 class DataConfig:
     "What a translator learns from, and how it becomes tokens and batches"
-    corpus: str|None = None    # mini, multi30k or tatoeba; or give the four files
+    corpus: str|None = None    # mini, multi30k, tatoeba, everyday; or four files
     src: str|None = None       # training sentences, one per line (plain or .gz)
     tgt: str|None = None       # their translations
     valid_src: str|None = None # validation sentences, one per line (plain or .gz)
     valid_tgt: str|None = None # their translations
     src_lang: str = 'de'       # language to translate from
     tgt_lang: str = 'en'       # language to translate into
-    data_dir: str|None = None  # folder with the files of multi30k or tatoeba
+    data_dir: str|None = None  # folder with the files of a public corpus
     normalize: str = 'none'    # of all text: none, nfc, or punctuation (includes nfc)
     vocab_size: int = 6000     # maximum size of the shared vocabulary
     batch_tokens: int = 4096   # maximum tokens per batch, each side
