@@ -1,4 +1,4 @@
-"Everyday sentences, judged without the models' names; the names that training gives to Tom."
+"Everyday sentences are judged without the models' names; the names that Tom gets."
 import json, random
 import pytest
 import everyday, judge
@@ -38,8 +38,9 @@ def test_equal_translations_are_judged_once_and_no_model_is_named(sheet):
     assert 'twin' not in text and 'models' not in text
     firsts = [next(iter(row['translations'].values())) for row in rows]
     assert 20 < firsts.count('bad') < 80 # no model stands always first
-    key = json.loads((sheet/'key.json').read_text())
-    assert sorted(map(tuple, key.values())) == [('first',)] * 100 + [('second', 'twin')] * 100
+    key = json.loads((sheet/'key.json').read_bytes())
+    wrote = sorted(map(tuple, key.values()))
+    assert wrote == [('first',)] * 100 + [('second', 'twin')] * 100
 
 def test_counts_are_of_models(sheet):
     judges = [write_judgements(sheet, name, 'right') for name in ('a', 'b')]
