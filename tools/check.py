@@ -28,6 +28,7 @@ TESTS_OF = {
     'test_house': 'tools/* ruff.toml',
     'test_jupyterlab': 'nbs/00b_*',
     'test_multi30k': 'nbs/10a_*',
+    'test_notes': 'nbs/16_* tools/notes.py transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
     'test_performance': 'benchmarks/bench.py',

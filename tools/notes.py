@@ -3,38 +3,36 @@
 
     python tools/notes.py
 
-Chapter 16 prints what each head looks at; what it is worth is measured here, on the
-validation captions of Multi30k. The examples, which people chose, stay as they are.
+What a head looks at is measured on the sentences of chapter 16, and what it is worth on
+the validation captions of Multi30k. Examples and tour, which people wrote, stay as they
+are.
 """
 import json
 from pathlib import Path
-from book import cells
-from transformer_nb.checkpoint import load_model
+import torch
 from transformer_nb.core import write_atomically
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.export import _header_and_weights
-from transformer_nb.studies.attention_maps import head_costs
+from transformer_nb.translation import Translator
+from transformer_nb.studies.attention_maps import (
+    SENTENCE_PAIRS, head_classes, head_costs, mean_measures)
 
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT/'nbs/models/multi30k-en-de'
 NOTES = ROOT/'transformer_nb/playground/notes.json'
-COLUMNS = ('entropy', 'distance', 'delimiter', 'previous', 'same', 'next')
 LETTERS = {'delimiter': 'D', 'broad': 'B', 'local': 'L', 'long-distance': 'F'}
 
-def read_measures(): # of each head: its class, and numbers
-    "The table that chapter 16 prints"
-    [cell] = [c for c in cells(ROOT/'nbs/16_attention_maps.ipynb', 'code')
-              if "label = f'{kind:8}{layer" in c.source]
-    _, *lines = ''.join(cell.outputs[0]['text']).splitlines()
-    found = {}
-    for line in lines:
-        kind, head, *numbers, name = line.split()
-        found[f'{kind}.{head}'] = name, dict(zip(COLUMNS, map(float, numbers)))
-    return found
+def measured(translator): # of each head: its class, and its measures
+    "On the sentences of chapter 16, by its rule"
+    for kind, measures in mean_measures(translator, SENTENCE_PAIRS).items():
+        for i, names in enumerate(head_classes(measures)):
+            for j, name in enumerate(names):
+                numbers = {x: m[i, j].item() for x, m in measures.items()}
+                yield f'{kind}.{i + 1}.{j + 1}', name, numbers
 
 def describe(kind, name, m):
-    share = {x: f'{m[x]:.0%} of its weight is on' for x in COLUMNS}
+    share = {x: f'{m[x]:.0%} of its weight is on' for x in m}
     spread = (f"(entropy {m['entropy']:.2f}, "
               f"distance {m['distance']:.2f} of an even spread's)")
     if name == 'delimiter': return f"{share['delimiter']} <s>, </s> and punctuation"
@@ -50,14 +48,19 @@ def change(percent): # of perplexity
     if round(abs(percent), 1) == 0: return 'stays as it is'
     return f"{'rises' if percent > 0 else 'falls'} by {abs(percent):.1f}%"
 
+def measure_costs(model, tokenizer): # of each kind (N, h), in nats per target token
+    captions = load_corpus('multi30k', 'en', 'de')['valid']
+    pairs, _ = encode_pairs(captions, tokenizer, model.config.max_len)
+    return head_costs(model, [*TokenBatches(pairs, 4096).epoch(0)])
+
 def main():
-    model, tokenizer = load_model(MODEL)
-    pairs, _ = encode_pairs(load_corpus('multi30k', 'en', 'de')['valid'], tokenizer, 512)
-    costs = head_costs(model.eval(), [*TokenBatches(pairs, 4096).epoch(0)])
+    translator = Translator(MODEL, torch.device('cpu'))
+    costs = measure_costs(translator.model, translator.tokenizer)
+    translator.model.double() # as in chapter 16
     heads = {}
-    for key, (name, measures) in read_measures().items():
+    for key, name, measures in measured(translator):
         kind, layer, head = key.split('.')
-        cost = costs[kind][int(layer) - 1, int(head) - 1] # in nats
+        cost = costs[kind][int(layer) - 1, int(head) - 1]
         percent = 100 * cost.expm1().item()
         note = (f'{name}: {describe(kind, name, measures)}. Without it, perplexity on the '
                 f'validation captions {change(percent)}.')

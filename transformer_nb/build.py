@@ -273,8 +273,8 @@ class _WeightsFirst(_Attention):
 # %% ../nbs/15c_build.ipynb #b15attn6
 def _attend(code, kit, q, k, v, allowed=None): # in canonical axes
     query, key, value = map(kit.heads, (q, k, v))
-    found = code.scaled_dot_product_attention(query, key, value, kit.mask(allowed))
-    output, weights = found
+    results = code.scaled_dot_product_attention(query, key, value, kit.mask(allowed))
+    output, weights = results
     return dict(output=output, weights=weights)
 
 def _qkv(draw, t=None):
@@ -420,9 +420,9 @@ def _shape(p:Tensor)->tuple: # of a convolution of kernel size 1, that of the ma
 #| echo: false
 def _fill(module:nn.Module, truth:nn.Module):
     "Set a submission's parameters to known values, by name or else in the truth's order"
-    found, wanted = _shapes(module), _shapes(truth)
-    if len(found) < len(wanted): _refuse_plain_lists(module)
-    names = _aligned(found, wanted)
+    actual, wanted = _shapes(module), _shapes(truth)
+    if len(actual) < len(wanted): _refuse_plain_lists(module)
+    names = _aligned(actual, wanted)
     with torch.no_grad():
         for name, parameter in zip(names, module.parameters()):
             parameter.copy_(_value_of(name, parameter, wanted).view_as(parameter))
@@ -450,23 +450,23 @@ _OF_MODULES = vars(nn.Module())
 #| echo: false
 def _held(value)->list[Tensor]: # the parameters in a plain list
     values = value.values() if isinstance(value, dict) else value
-    found = []
+    parameters = []
     for x in values:
-        if isinstance(x, nn.Module): found += x.parameters()
-        if isinstance(x, nn.Parameter): found.append(x)
-    return found
+        if isinstance(x, nn.Module): parameters += x.parameters()
+        if isinstance(x, nn.Parameter): parameters.append(x)
+    return parameters
 
 # %% ../nbs/15c_build.ipynb #b15align
-def _aligned(found:dict, wanted:dict)->list[str]: # shapes by name
+def _aligned(actual:dict, wanted:dict)->list[str]: # shapes by name
     "The truth's names for a submission's parameters; extra ones keep theirs"
-    if all(found.get(name) == shape for name, shape in wanted.items()): return list(found)
+    if all(actual.get(name) == shape for name, shape in wanted.items()): return list(actual)
     left, names = list(wanted), []
-    for name, shape in found.items():
+    for name, shape in actual.items():
         is_next = bool(left) and shape == wanted[left[0]]
         names.append(left.pop(0) if is_next else f'extra {name}')
     if not left: return names
-    if any(wanted.get(name) == shape for name, shape in found.items()): return list(found)
-    raise _Unset(f'the parameters are {_listed(found)}; wanted are {_listed(wanted)}')
+    if any(wanted.get(name) == shape for name, shape in actual.items()): return list(actual)
+    raise _Unset(f'the parameters are {_listed(actual)}; wanted are {_listed(wanted)}')
 
 # %% ../nbs/15c_build.ipynb #b15fill1c
 #| echo: false
@@ -2615,8 +2615,8 @@ def _searched(code, kit, draw, k, alpha, steps, n=12): # n sentences of a toy mo
     for _ in range(n):
         model = _Script(kit, draw)
         src = _sources(draw, 2)[1:]
-        found, score = code.beam_search(model, src, k, alpha, steps)
-        ids.append(found)
+        best, score = code.beam_search(model, src, k, alpha, steps)
+        ids.append(best)
         scores.append(float(score))
     return dict(ids=_padded(ids), scores=torch.tensor(scores))
 
@@ -2745,11 +2745,11 @@ class _BPE:
     def choose(self, counts): # the most frequent pair, of several the first in the alphabet
         return min(counts, key=lambda pair: (-counts[pair], pair))
     def joined(self, symbols, pair):
-        found = []
+        merged = []
         for symbol in symbols:
-            if found and (found[-1], symbol) == pair: found[-1] = ''.join(pair)
-            else: found.append(symbol)
-        return found
+            if merged and (merged[-1], symbol) == pair: merged[-1] = ''.join(pair)
+            else: merged.append(symbol)
+        return merged
 
     def learn_bpe(self, words, n_merges):
         split, merges = {word: list(word) for word in words}, []
@@ -3014,9 +3014,9 @@ def _equal(probe:Probe, a:Outcome, b:Outcome)->bool:
                for x, y in pairs)
 
 # %% ../nbs/15c_build.ipynb #b15out03b
-def _differs(probe:Probe, found:Outcome, kit:Kit)->bool: # from the truth
-    if found.error and probe.expected is None: return True
-    return not _equal(probe, found, _expected(probe.part, probe, kit))
+def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
+    if outcome.error and probe.expected is None: return True
+    return not _equal(probe, outcome, _expected(probe.part, probe, kit))
 
 # %% ../nbs/15c_build.ipynb #b15out04
 def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
@@ -3097,12 +3097,12 @@ def _set_alarm(seconds:float):
 # %% ../nbs/15c_build.ipynb #b15child1
 def _stand_ins(stage:Stage, kit:Kit)->dict[str,types.ModuleType]:
     "Right modules in the place of the earlier stages, so that no mistake costs twice"
-    found = {}
+    modules = {}
     for earlier in STAGES:
         if earlier.number >= stage.number: break
-        found[earlier.module] = module = types.ModuleType(earlier.module)
+        modules[earlier.module] = module = types.ModuleType(earlier.module)
         for part in earlier.parts: vars(module).update(vars(_code(part, kit)))
-    return found
+    return modules
 
 # %% ../nbs/15c_build.ipynb #b15chid1b
 def _import(stage:Stage, folder:str, stand_ins:dict):
@@ -3148,8 +3148,9 @@ def _child(stage:Stage, kit:Kit, folder:str, probes:dict[int,Probe], seconds:flo
         except NotImplementedError: problem = NOT_WRITTEN
         except BaseException as e: problem = _not_imported(stage, folder, e)
     for i, probe in probes.items():
-        found = Outcome({}, problem) if problem else _timed(probe, code, kit, seconds, own)
-        _write(Path(folder, f'result-{i}'), found)
+        if problem: outcome = Outcome({}, problem)
+        else: outcome = _timed(probe, code, kit, seconds, own)
+        _write(Path(folder, f'result-{i}'), outcome)
 
 # %% ../nbs/15c_build.ipynb #b15chid2b
 def _timed(probe, code, kit, seconds, own)->Outcome:
@@ -3167,9 +3168,9 @@ def _not_imported(stage, folder, error)->str:
     return f'{stage.file} cannot be imported: {_told(error)}'
 
 # %% ../nbs/15c_build.ipynb #b15child3
-def _write(path:Path, found:Outcome):
-    if found.error: path.with_suffix('.err').write_text(found.error, encoding='utf8')
-    else: path.with_suffix('.out').write_bytes(save(found.values))
+def _write(path:Path, outcome:Outcome):
+    if outcome.error: path.with_suffix('.err').write_text(outcome.error, encoding='utf8')
+    else: path.with_suffix('.out').write_bytes(save(outcome.values))
 
 def _read(path:Path)->Outcome|None: # of what a child wrote; None: nothing, or not usable
     error, values = path.with_suffix('.err'), path.with_suffix('.out')
@@ -3215,7 +3216,7 @@ def collect(folder:Path, # of a submission
            )->dict[Probe,Outcome]:
     "What a submission gives in every check of a stage; it cannot break what runs this"
     todo = {i: p for i, p in enumerate(stage.probes) if (p.points == 0) == own}
-    probes, found = dict(todo), {}
+    probes, outcomes = dict(todo), {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         place = os.path.realpath(place)
         _copy(folder, Path(place))
@@ -3225,12 +3226,12 @@ def collect(folder:Path, # of a submission
             for i in list(todo):
                 result = _read(Path(place, f'result-{i}'))
                 if result is None: break
-                found[todo.pop(i)] = result
+                outcomes[todo.pop(i)] = result
             if not todo: break
             i, probe = next(iter(todo.items()))
-            found[todo.pop(i)] = Outcome({}, how)
+            outcomes[todo.pop(i)] = Outcome({}, how)
     lost = Outcome({}, 'not reached: earlier checks end the process')
-    return {probe: found.get(probe, lost) for probe in probes.values()}
+    return {probe: outcomes.get(probe, lost) for probe in probes.values()}
 
 # %% ../nbs/15c_build.ipynb #b15colecb
 def _copy(folder:Path, place:Path): # only what can be a module, and no links out of it
@@ -3258,12 +3259,12 @@ class StageResult:
     def points(self)->int: return sum(check.points for check in self.checks)
 
 # %% ../nbs/15c_build.ipynb #b15messag
-def _message(probe:Probe, found:Outcome, kit:Kit)->str:
+def _message(probe:Probe, outcome:Outcome, kit:Kit)->str:
     "What was expected and what came, in one line"
-    if found.error: return found.error
+    if outcome.error: return outcome.error
     expected = _expected(probe.part, probe, kit)
     for name, y in expected.values.items():
-        x = found.values.get(name)
+        x = outcome.values.get(name)
         if x is None: return f'{name} is missing'
         if x.shape != y.shape: return _other_shape(name, x, y)
         t = probe.tolerance
@@ -3279,15 +3280,15 @@ def _worst(a:Tensor, b:Tensor, wrong:Tensor)->tuple: # the place of the largest 
 
 # %% ../nbs/15c_build.ipynb #b15messg2
 def _other_value(name:str, x:Tensor, y:Tensor, place:tuple)->str:
-    found, wanted = x[place].item(), y[place].item()
+    actual, wanted = x[place].item(), y[place].item()
     at = f'[{", ".join(map(str, place))}]' if place else ''
-    if y.dtype == torch.bool and found in (0, 1): found = bool(found)
-    return f'{name}{at} should be {_told_apart(wanted, found)}'
+    if y.dtype == torch.bool and actual in (0, 1): actual = bool(actual)
+    return f'{name}{at} should be {_told_apart(wanted, actual)}'
 
-def _told_apart(wanted, found)->str: # with as many digits as differ
-    if isinstance(wanted, bool): return f'{wanted}, and is {found}'
+def _told_apart(wanted, actual)->str: # with as many digits as differ
+    if isinstance(wanted, bool): return f'{wanted}, and is {actual}'
     for digits in range(4, 18):
-        a, b = f'{wanted:.{digits}g}', f'{found:.{digits}g}'
+        a, b = f'{wanted:.{digits}g}', f'{actual:.{digits}g}'
         if a != b: break
     return f'{a}, and is {b}'
 
@@ -3297,8 +3298,8 @@ def _other_shape(name:str, x:Tensor, y:Tensor)->str:
         return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
     counts = f'{len(y)} {name} expected, {len(x)} found'
     if name == 'gradients': return counts
-    found, wanted = _rows(x), _rows(y)
-    missing, extra = wanted - found, found - wanted
+    actual, wanted = _rows(x), _rows(y)
+    missing, extra = wanted - actual, actual - wanted
     some = [f'missing is one of shape {shape}' for shape in list(missing)[:1]]
     some += [f'too many is one of shape {shape}' for shape in list(extra)[:1]]
     return f'{counts}: {"; ".join(some)}'
@@ -3326,7 +3327,7 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     known = explanations(part, outcomes, kit)
     crashed = any(outcomes[p].error for p in wrong)
     if crashed and not known:
-        whole = {p: found for p, found in outcomes.items() if not found.error}
+        whole = {p: outcome for p, outcome in outcomes.items() if not outcome.error}
         known = explanations(part, whole, kit)
     certain = [m for m in known[0] if all(m in k for k in known)] if known else []
     for steps in certain:
@@ -3351,22 +3352,22 @@ def grade(folder:str|Path, # of a submission
           seconds:float=30., # for each check
          )->StageResult:
     "Grade one stage, with the right earlier stages"
-    found = collect(Path(folder), stage, kit, seconds)
-    return judged(stage, found, kit)
+    outcomes = collect(Path(folder), stage, kit, seconds)
+    return judged(stage, outcomes, kit)
 
 # %% ../nbs/15c_build.ipynb #b15grae1b
-def judged(stage:Stage, found:dict[Probe,Outcome], kit:Kit=Kit())->StageResult:
+def judged(stage:Stage, outcomes:dict[Probe,Outcome], kit:Kit=Kit())->StageResult:
     "Points and remarks for what a submission gave"
     checks = []
-    for probe, result in found.items():
-        right = not _differs(probe, result, kit)
-        message = '' if right else _message(probe, result, kit)
+    for probe, outcome in outcomes.items():
+        right = not _differs(probe, outcome, kit)
+        message = '' if right else _message(probe, outcome, kit)
         checks.append(Check(probe, probe.points if right else 0, message))
     _shorten(checks)
     remarks = []
     for part in stage.parts:
-        outcomes = {p: o for p, o in found.items() if p.part is part}
-        remarks += _remarks(part, outcomes, kit)
+        of_part = {p: o for p, o in outcomes.items() if p.part is part}
+        remarks += _remarks(part, of_part, kit)
     return StageResult(stage, checks, remarks)
 
 # %% ../nbs/15c_build.ipynb #b15grafol
@@ -3384,8 +3385,8 @@ _LACKS = re.compile(f'{_PLAIN_LIST}|the parameters are |{_COUNTS}')
 _FOLLOWS = re.compile(_LACKS.pattern + r'|.* should (be|have) |\d+ gradients expected')
 
 def _fewer(message:str)->bool:
-    wanted, found = _LACKS.match(message).groups()
-    return not wanted or int(found) < int(wanted)
+    wanted, actual = _LACKS.match(message).groups()
+    return not wanted or int(actual) < int(wanted)
 
 # %% ../nbs/15c_build.ipynb #b15report
 def report(result:StageResult)->str: # a line for each check, then the remarks
@@ -3520,9 +3521,9 @@ def _chosen(number:int|None)->list[Stage]:
 
 # %% ../nbs/15c_build.ipynb #b15check3
 def _by_own_files(folder:Path, kit:Kit, seconds:float)->str:
-    [(probe, found)] = collect(folder, STAGES[8], kit, seconds, own=True).items()
-    if not _differs(probe, found, kit): return f'All together: {probe.title}: yes'
-    return f'All together: {probe.title}: not yet ({_message(probe, found, kit)})'
+    [(probe, outcome)] = collect(folder, STAGES[8], kit, seconds, own=True).items()
+    if not _differs(probe, outcome, kit): return f'All together: {probe.title}: yes'
+    return f'All together: {probe.title}: not yet ({_message(probe, outcome, kit)})'
 
 def _total(results:list[StageResult])->str:
     parts = []

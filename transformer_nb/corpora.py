@@ -117,9 +117,9 @@ _TATOEBA_URL = 'https://www.manythings.org/anki/deu-eng.zip'
 # %% ../nbs/10a_corpora.ipynb #79f7b040
 def _check_sha256(data:bytes, sha256:str, where:str|Path):
     "Raise `InputError` if the bytes are not the expected ones"
-    found = hashlib.sha256(data).hexdigest()
-    if found == sha256: return
-    raise InputError(f'{where}: SHA-256 is {found[:12]}…, expected {sha256[:12]}…; '
+    actual = hashlib.sha256(data).hexdigest()
+    if actual == sha256: return
+    raise InputError(f'{where}: SHA-256 is {actual[:12]}…, expected {sha256[:12]}…; '
                      'remove it, it is damaged or another version')
 
 _MAX_DOWNLOAD = 100 * 10**6 # bytes

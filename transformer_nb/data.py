@@ -183,11 +183,11 @@ def _fingerprint_text(pairs:Iterable[tuple[str,str]])->str:
 
 # %% ../nbs/10_data.ipynb #37b065d8
 def _checksums(stem:Path)->dict[str,str]: # of the arrays
-    found = {}
+    checksums = {}
     for name in ('ids', 'lengths'):
         with open(f'{stem}.{name}', 'rb') as file:
-            found[name] = hashlib.file_digest(file, 'sha256').hexdigest()
-    return found
+            checksums[name] = hashlib.file_digest(file, 'sha256').hexdigest()
+    return checksums
 
 # %% ../nbs/10_data.ipynb #0e47ea74
 def _read_info(stem:Path)->dict: # empty where there is none, or the arrays are not whole

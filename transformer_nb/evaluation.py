@@ -80,8 +80,8 @@ def _statistics(lines:list[str], references:list[str], tokenize:str='13a'
     metric = BLEU(tokenize=tokenize, effective_order=True)
     rows = []
     for line, reference in zip(lines, references):
-        found = metric.sentence_score(line, [reference])
-        rows.append([found.sys_len, found.ref_len, *found.counts, *found.totals])
+        stats = metric.sentence_score(line, [reference])
+        rows.append([stats.sys_len, stats.ref_len, *stats.counts, *stats.totals])
     return np.array(rows)
 
 # %% ../nbs/14_evaluation.ipynb #5b60f682

@@ -152,8 +152,8 @@ def _unicode_ranges(pattern:str        # of a set of characters, such as \p{L}
                    )->list[list[int]]: # first and last code point of each range
     "What the tokenizers library takes it to mean"
     others = normalizers.Replace(Regex(f'[^{pattern}]+'), '')
-    found = others.normalize_str(''.join(map(chr, _CODE_POINTS)))
-    return _to_ranges(map(ord, found))
+    matching = others.normalize_str(''.join(map(chr, _CODE_POINTS)))
+    return _to_ranges(map(ord, matching))
 
 def _to_ranges(numbers:Iterable[int] # in ascending order
               )->list[list[int]]:    # first and last of each range
@@ -169,13 +169,13 @@ def _composing()->list[list[int]]: # as `_unicode_ranges`
     "Characters that the library's normalization composes, takes apart or moves"
     nfd = normalizers.NFD().normalize_str
     overlay, acute = '\u0334', '\u0301' # of the combining classes 1 and 230
-    found = {overlay, acute}
+    composing = {overlay, acute}
     for c in map(chr, _CODE_POINTS):
         parts = nfd(c)
         marked = c + overlay, acute + c # which a combining mark changes places with
-        if parts != c: found |= {c, *parts}
-        elif any(nfd(x) != x for x in marked): found.add(c)
-    return _to_ranges(sorted(map(ord, found)))
+        if parts != c: composing |= {c, *parts}
+        elif any(nfd(x) != x for x in marked): composing.add(c)
+    return _to_ranges(sorted(map(ord, composing)))
 
 # %% ../nbs/15b_export.ipynb #e15page3
 def _tokenizer_header(tokenizer:BPETokenizer)->dict: # what the engine's tokenizer reads

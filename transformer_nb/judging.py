@@ -141,9 +141,9 @@ def rank_test(a:list[float], b:list[float]
     ways = np.zeros((n + 1, total + 1)) # to choose k values whose ranks add up to s
     ways[0, 0] = 1
     for rank in ranks.astype(int): ways[1:, rank:] += ways[:-1, :-rank]
-    middle, found = total * n/len(ranks), ranks[:n].sum()
+    middle, rank_sum = total * n/len(ranks), ranks[:n].sum()
     distance = abs(np.arange(total + 1) - middle)
-    is_extreme = distance >= abs(found - middle) - 1e-9
-    above = (found - n*(n + 1)) / 2     # pairs in which a is larger
+    is_extreme = distance >= abs(rank_sum - middle) - 1e-9
+    above = (rank_sum - n*(n + 1)) / 2     # pairs in which a is larger
     p = ways[n, is_extreme].sum() / ways[n].sum()
     return float(1 - above / (n * len(b))), float(p)

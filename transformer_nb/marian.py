@@ -120,17 +120,17 @@ def read_config(folder:Path,
                    )->dict:           # values of the keys in `read`
     "Raises `InputError` for a key that it does not know, or a value that it can't accept"
     path = folder/'config.json'
-    found = read_json(path)
-    unknown = sorted(found.keys() - {*read, *fixed, *_HARMLESS, *harmless})
+    stored = read_json(path)
+    unknown = sorted(stored.keys() - {*read, *fixed, *_HARMLESS, *harmless})
     for key in unknown:
-        raise InputError(f'{path}: {key} is {found[key]!r}; this key is not known here')
+        raise InputError(f'{path}: {key} is {stored[key]!r}; this key is not known here')
     for key, wanted in fixed.items():
-        value = found.get(key, read.get(key, wanted))
+        value = stored.get(key, read.get(key, wanted))
         if value != wanted: raise InputError(f'{path}: {key} is {value!r}; '
                                              f'only {wanted!r} can be represented')
     for key, default in read.items():
-        if key not in found and default is ...: raise InputError(f'{path} has no {key}')
-    return read | {key: value for key, value in found.items() if key in read}
+        if key not in stored and default is ...: raise InputError(f'{path} has no {key}')
+    return read | {key: value for key, value in stored.items() if key in read}
 
 # %% ../nbs/15d_marian.ipynb #e15djson
 def read_json(path:Path)->dict: # raises `InputError` if it does not hold one JSON object
@@ -196,12 +196,12 @@ _MARIAN_HARMLESS = '''_num_labels activation_dropout attention_dropout bad_words
 
 # %% ../nbs/15d_marian.ipynb #e15dmcf2
 def _marian_config(folder:Path)->dict:
-    found = read_json(folder/'config.json')
+    stored = read_json(folder/'config.json')
     unscaled = dict(scale_embedding=False) # where the key is missing
     fixed = _OF_MARIAN | dict( # encoder and decoder alike
-        decoder_vocab_size=found.get('vocab_size'),
-        decoder_ffn_dim=found.get('encoder_ffn_dim'),
-        decoder_attention_heads=found.get('encoder_attention_heads'))
+        decoder_vocab_size=stored.get('vocab_size'),
+        decoder_ffn_dim=stored.get('encoder_ffn_dim'),
+        decoder_attention_heads=stored.get('encoder_attention_heads'))
     return read_config(folder, _MARIAN | unscaled, fixed, _MARIAN_HARMLESS)
 
 # %% ../nbs/15d_marian.ipynb #e15dnams
@@ -345,9 +345,9 @@ def _check_is_marian(c:TransformerConfig):
     wanted = dict(norm='post', positions='sinusoidal', tie_embeddings=True,
                   d_k=d_head, d_v=d_head)
     for name, value in wanted.items():
-        found = getattr(c, name)
-        if found != value:
-            raise InputError(f'{name} is {found!r}; a Marian model has {value!r}')
+        actual = getattr(c, name)
+        if actual != value:
+            raise InputError(f'{name} is {actual!r}; a Marian model has {value!r}')
 
 # %% ../nbs/15d_marian.ipynb #e15dexp5
 def _marian_weights(model:Transformer)->dict[str,Tensor]: # by Marian's names

@@ -215,14 +215,19 @@ def test_same(result:Tensor, expected:Tensor):
     assert_close(result, expected, rtol=1e-12, atol=1e-12)
 
 # %% ../nbs/00b_notebook.ipynb #00bswap1
+def _holders(old): # modules of the package, the notebook, and their classes
+    for path, module in sys.modules.copy().items():
+        if path != '__main__' and not path.startswith('transformer_nb'): continue
+        classes = [x for x in vars(module).values() if isinstance(x, type)]
+        for holder in [module, *classes]:
+            if vars(holder).get(old.__name__) is old: yield holder
+
 @contextmanager
 def swap(old:Callable, new:Callable):
     "In `with swap(old, new):` package and notebook call `new` where they called `old`"
-    name = old.__name__
-    ours = [module for path, module in sys.modules.items()
-            if path == '__main__' or path.startswith('transformer_nb')]
-    holders = [module for module in ours if vars(module).get(name) is old]
-    for module in holders: setattr(module, name, new)
+    holders = [*_holders(old)]
+    if not holders: raise ValueError(f'{old!r} is not a function of the package')
+    for holder in holders: setattr(holder, old.__name__, new)
     try: yield
     finally:
-        for module in holders: setattr(module, name, old)
+        for holder in holders: setattr(holder, old.__name__, old)

@@ -344,9 +344,9 @@ class Translator:
 
     def _for_each(self, texts:list[str], find:Callable)->list[list[Hypothesis]]:
         full = _indices_of_text(texts)
-        ids = self.tokenizer.encode_batch([texts[i] for i in full])
-        found = find([sentence[:self.limit] for sentence in ids])
-        results = dict(zip(full, found))
+        encoded = self.tokenizer.encode_batch([texts[i] for i in full])
+        sentences = [ids[:self.limit] for ids in encoded]
+        results = dict(zip(full, find(sentences)))
         return [results.get(i, []) for i in range(len(texts))]
 
     def text(self, hypothesis:Hypothesis)->str: # on one line

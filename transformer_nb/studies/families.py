@@ -197,8 +197,8 @@ def translate_ids(model:nn.Module,          # in evaluation mode
                   sources:list[list[int]],  # ids without `</s>`
                  )->list[list[int]]:        # greedy translations
     if isinstance(model, Transformer):
-        found = search(model, sources, beam_size=1)
-        return [best.ids for [best] in found]
+        results = search(model, sources, beam_size=1)
+        return [best.ids for [best] in results]
     prompts = [source + [EOS, BOS] for source in sources]
     groups = [prompts[i:i + 100] for i in range(0, len(prompts), 100)]
     return [ids for group in groups for ids in generate(model, group, top_k=1)]
@@ -223,8 +223,8 @@ def _count(model:nn.Module)->dict:
     return dict(parameters=sum(p.numel() for p in model.parameters()))
 
 def _bleu_of(model:nn.Module, tokenizer:BPETokenizer, pairs:list)->dict: # pairs of texts
-    found = translate_ids(model, [tokenizer.encode(source) for source, _ in pairs])
-    translations = [tokenizer.decode(ids) for ids in found]
+    translated = translate_ids(model, [tokenizer.encode(source) for source, _ in pairs])
+    translations = [tokenizer.decode(ids) for ids in translated]
     scores = score(translations, [reference for _, reference in pairs])
     return dict(bleu=scores['bleu'], chrf=scores['chrf'],
                 signature=scores['signatures']['bleu'], examples=translations[:4])
@@ -263,13 +263,13 @@ _SETTINGS = dict(plain={}, cool=dict(temperature=0.7), top_k=dict(top_k=10),
 
 def _samples(model:DecoderOnly, tokenizer:BPETokenizer)->dict[str,list[str]]:
     "Captions drawn with the same seed and different options"
-    found = {}
+    texts = {}
     for name, options in _SETTINGS.items():
         generator = torch.Generator().manual_seed(0)
         prompts = [[BOS]] * (1 if name == 'greedy' else 5)
         drawn = generate(model, prompts, generator=generator, **options)
-        found[name] = [tokenizer.decode(ids) for ids in drawn]
-    return found
+        texts[name] = [tokenizer.decode(ids) for ids in drawn]
+    return texts
 
 # %% ../../nbs/21_families.ipynb #f21trread
 def _train_reader(name:str, rate:float, seed:int, corpus:dict, n_steps:int,

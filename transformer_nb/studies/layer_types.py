@@ -398,7 +398,7 @@ def judged_paths(results:list[dict], first:int=3)->list[dict]:
     seeds = {}
     for r in results:
         if r['seed'] >= first: seeds.setdefault(r['seed'], []).append(r)
-    return [r for found in seeds.values() if len(found) == len(arms) for r in found]
+    return [r for runs in seeds.values() if len(runs) == len(arms) for r in runs]
 
 # %% ../../nbs/17_layer_types.ipynb #p17vere1
 def _taken(r:dict)->float: return r['steps'] or inf # steps; infinite where censored

@@ -38,10 +38,10 @@ class Tree(NamedTuple):
     children: tuple # words and smaller trees, in order
 
 def leaves(tree:Tree)->list[str]: # its words, from left to right
-    found = []
+    words = []
     for child in tree.children:
-        found += leaves(child) if isinstance(child, Tree) else [child]
-    return found
+        words += leaves(child) if isinstance(child, Tree) else [child]
+    return words
 
 # %% ../../nbs/22_parsing.ipynb #s22line0
 def linearize(tree:Tree)->list[str]: # tokens: `(NP` opens, `)NP` closes, XX is a word
@@ -95,10 +95,10 @@ def _prep_phrase(prep:str, phrase:Tree|None)->Tree:
 def _complement_trees(c:Clause, a:Complement)->list[Tree]: # none for a gap
     phrase = _noun_phrase(a.phrase)
     if c.verb.infinitive == 'an-ziehen': # put on: a particle
-        found = [Tree('PRT', (a.english,)), phrase]
-    elif a.english: found = [_prep_phrase(a.english, phrase)]
-    else: found = [phrase]
-    return [tree for tree in found if tree]
+        trees = [Tree('PRT', (a.english,)), phrase]
+    elif a.english: trees = [_prep_phrase(a.english, phrase)]
+    else: trees = [phrase]
+    return [tree for tree in trees if tree]
 
 def _time_trees(time:str)->list[Tree]: # as English writes it; none where it is empty
     words = time.split()
@@ -221,16 +221,16 @@ def _draw_trees(rng:Random, split:str, n:int)->list[Tree]: # n different ones
     # are longer neither in words nor in brackets
     lengths = _LENGTHS[split]
     most = -(-n // len(lengths)) if lengths.start > LONGEST else n
-    found, taken = {}, Counter()
-    while len(found) < n:
+    trees, taken = {}, Counter()
+    while len(trees) < n:
         tree, home = draw_tree(rng, 'test' if split == 'train' else split)
         n_words = len(leaves(tree)) - 1
         if n_words not in lengths or taken[n_words] == most: continue
         if split == 'deeper' and len(linearize(tree)) > _MOST_TOKENS: continue
-        if home != ('train' if split == 'train' else 'test') or tree in found: continue
-        found[tree] = True
+        if home != ('train' if split == 'train' else 'test') or tree in trees: continue
+        trees[tree] = True
         taken[n_words] += 1
-    return list(found)
+    return list(trees)
 
 # %% ../../nbs/22_parsing.ipynb #s22sent5
 def treebank(seed:int=0, n_train:int=22_000, n_test:int=500, n_other:int=300,
@@ -246,17 +246,17 @@ _SAME_LABEL = {'PRT': 'ADVP'} # as far as EVALB is concerned
 
 def brackets(tree:Tree)->Counter: # how often each (label, start, end) occurs
     "What EVALB compares: spans in words, in which marks do not count"
-    found = Counter()
+    counts = Counter()
     def find(tree, start):
         end = start
         for child in tree.children:
             if isinstance(child, Tree): end = find(child, end)
             elif child not in _MARKS: end += 1
         label = _SAME_LABEL.get(tree.label, tree.label)
-        if end > start: found[label, start, end] += 1
+        if end > start: counts[label, start, end] += 1
         return end
     find(tree, 0)
-    return found
+    return counts
 
 # %% ../../nbs/22_parsing.ipynb #s22scor1
 def compare(gold:Tree, tokens:list[str] # of a model
@@ -267,11 +267,11 @@ def compare(gold:Tree, tokens:list[str] # of a model
     counts = Counter(sentences=1, gold=wanted.total(), balanced=tree is not None)
     if tree is None or len(leaves(tree)) != len(words):
         return counts + Counter(predicted=sum(t[0] == '(' for t in tokens))
-    found = brackets(with_leaves(tree, words))
+    own = brackets(with_leaves(tree, words))
     return counts + Counter(
         well_formed=1, exact=with_leaves(tree, words) == gold,
-        matched=(wanted & found).total(), predicted=found.total(),
-        kept_gold=wanted.total(), kept_predicted=found.total())
+        matched=(wanted & own).total(), predicted=own.total(),
+        kept_gold=wanted.total(), kept_predicted=own.total())
 
 # %% ../../nbs/22_parsing.ipynb #s22scor2
 def _f1(matched:int, gold:int, predicted:int)->tuple[float,float,float]: # in percent
@@ -348,8 +348,8 @@ def parse(model:Transformer, tokenizer:SpacedTokenizer,
           **options                  # of `search`, in place of the paper's
          )->list[list[str]]:         # tokens of each output
     ids = [tokenizer.encode(' '.join(words)) for words in sentences]
-    found = search(model, ids, **(_SEARCH | options))
-    return [tokenizer.decode(best.ids).split() for best, *_ in found]
+    results = search(model, ids, **(_SEARCH | options))
+    return [tokenizer.decode(best.ids).split() for best, *_ in results]
 
 # %% ../../nbs/22_parsing.ipynb #s22heav0
 SHARES = {'100%': 1., '10%': 0.1, '1%': 0.01} # of the training pairs

@@ -219,11 +219,11 @@ class Marian(nn.Module):
 
     def forward(self, src:Tensor, tgt:Tensor)->Tensor: # logits (b, t, v)
         mask = (src != PAD).long()
-        found = self.body(input_ids=src,
+        output = self.body(input_ids=src,
                           attention_mask=mask,
                           decoder_input_ids=tgt,
                           use_cache=False)
-        return found.logits
+        return output.logits
 
 # %% ../../nbs/19_performance.ipynb #89ff9df0
 def _random_like(shape:tuple, stride:tuple)->Tensor: # random numbers in that layout

@@ -370,5 +370,5 @@ def continue_text(model:DecoderOnly, tokenizer:PretrainedTokenizer, prompt:str,
                   **options       # of `continue_ids`
                  )->list[str]:    # the prompt, continued
     ids = tokenizer.encode(prompt)
-    found = continue_ids(model, ids, ends=tokenizer.ends, **options)
-    return [tokenizer.decode(ids + added) for added in found]
+    continuations = continue_ids(model, ids, ends=tokenizer.ends, **options)
+    return [tokenizer.decode(ids + added) for added in continuations]

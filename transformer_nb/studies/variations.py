@@ -121,11 +121,12 @@ def judge_rows(results:list[dict], # of trainings at the rate 1
     "Differences to base; a row with a failed training is compared with base alone"
     apart = sorted({r['row'] for r in results if _failed(r)})
     assert 'base' not in apart, 'there is nothing to compare with'
-    found = compare_rows([r for r in results if r['row'] not in apart], measure=measure)
+    others = [r for r in results if r['row'] not in apart]
+    differences = compare_rows(others, measure=measure)
     for row in apart:
         pair = [r for r in results if r['row'] in ('base', row)]
-        found |= compare_rows(pair, measure=measure)
-    return found, apart
+        differences |= compare_rows(pair, measure=measure)
+    return differences, apart
 
 # %% ../../nbs/18_variations.ipynb #v18rat
 def best_rates(results:list[dict])->dict: # of each row, the lowest mean loss and its rate
@@ -134,11 +135,11 @@ def best_rates(results:list[dict])->dict: # of each row, the lowest mean loss an
     def mean_loss(row):
         mean = sum(losses[row, seed] for seed in range(3)) / 3
         return mean if isfinite(mean) else float('inf')
-    found = {}
+    best = {}
     for row in TABLE:
         tried = {1: row, 0.5: f'{row}@0.5', 2: f'{row}@2'}
-        found[row] = min((mean_loss(name), rate) for rate, name in tried.items())
-    return found
+        best[row] = min((mean_loss(name), rate) for rate, name in tried.items())
+    return best
 
 # %% ../../nbs/18_variations.ipynb #v18rat2
 def after_rates(word:str, row:str, best:dict)->str: # a word
@@ -170,11 +171,11 @@ def judge_heads(results:list[dict])->tuple: # the chosen row, and two Difference
         return sum(first[seed] for seed in range(5))
     chosen = min(('A2', 'base', 'A8'), key=mean_loss)
     later = [r for r in results if 5 <= r['seed'] < 10]
-    found = {}
+    differences = {}
     for row in ('A1', 'A16'):
         pair = [r for r in later if r['row'] in (chosen, row)]
-        found |= compare_rows(pair, base=chosen) # with one row, the paired t test
-    return chosen, found
+        differences |= compare_rows(pair, base=chosen) # with one row, the paired t test
+    return chosen, differences
 
 # %% ../../nbs/18_variations.ipynb #v18slop
 LADDERS = { # rows and their sizes
@@ -209,12 +210,12 @@ def trends(results:list[dict])->dict[str,Slope]: # with p corrected by Holm's me
     "Of the four ladders; one with a failed training has its own estimate of luck"
     apart = {r['row'] for r in results if _failed(r)}
     sound = [r for r in results if r['row'] not in apart]
-    found = {}
+    slopes = {}
     for name, ladder in LADDERS.items():
         own = [r for r in results if r['row'] in ladder]
-        found[name] = _slope(own if apart & set(ladder) else sound, ladder)
-    corrected = holm([slope.p for slope in found.values()])
-    return {name: found[name]._replace(p=p) for name, p in zip(found, corrected)}
+        slopes[name] = _slope(own if apart & set(ladder) else sound, ladder)
+    corrected = holm([slope.p for slope in slopes.values()])
+    return {name: slopes[name]._replace(p=p) for name, p in zip(slopes, corrected)}
 
 # %% ../../nbs/18_variations.ipynb #v18dire
 def direction(slopes:list[Slope])->str: # agrees, disagrees, undecided
@@ -327,8 +328,8 @@ def measure_losses(model:nn.Module, train:list, valid:list # encoded pairs
 # %% ../../nbs/18_variations.ipynb #075c9e39
 def _scores(model:Transformer, tokenizer:BPETokenizer, pairs:list)->dict: # pairs of texts
     "BLEU and chrF of translations by beam search"
-    found = search(model, [tokenizer.encode(source) for source, _ in pairs])
-    translations = [tokenizer.decode(best.ids) for best, *_ in found]
+    results = search(model, [tokenizer.encode(source) for source, _ in pairs])
+    translations = [tokenizer.decode(best.ids) for best, *_ in results]
     scores = score(translations, [reference for _, reference in pairs])
     signature = scores['signatures']['bleu']
     return dict(bleu=scores['bleu'], chrf=scores['chrf'], signature=signature)
