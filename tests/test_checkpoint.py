@@ -63,7 +63,7 @@ def test_killed_before_the_first_state_begins_again(tmp_path, dead_pid, capsys):
     for name in ('tokenizer.json', 'data/train.ids', 'data/train.lengths'):
         put(tmp_path/name)
     half = put(tmp_path/f'.run.yaml.{dead_pid}.tnb.tmp')
-    assert '--resume the training' in refusal(tmp_path)
+    assert '`resume` the training' in refusal(tmp_path)
     assert not check_output_folder(tmp_path, resume=True)
     assert 'starting from the beginning' in capsys.readouterr().err
     assert not half.exists() and (tmp_path/'data'/'train.ids').exists()
@@ -75,9 +75,9 @@ def test_killed_before_the_first_state_begins_again(tmp_path, dead_pid, capsys):
     ['data/train.ids', 'data/valid.json', 'run.yaml'],
     ['tokenizer.json', 'run.yaml', 'data/train.json', 'checkpoints/state-1.safetensors']])
 def test_names_do_not_make_a_folder_ours(names, tmp_path):
-    "The advice to --resume had a training overwrite a stranger's data/train.json"
+    "The advice to resume had a training overwrite a stranger's data/train.json"
     for name in names: put(tmp_path/name)
-    assert '--resume' not in refusal(tmp_path)
+    assert '`resume`' not in refusal(tmp_path)
     assert 'no state to resume from' in refusal(tmp_path, resume=True)
     with pytest.raises(InputError):
         with training_lock(tmp_path): check_output_folder(tmp_path, resume=True)
@@ -110,15 +110,15 @@ def test_resume_is_advised_only_where_it_helps(tmp_path):
     put(stranger/'notes.txt')
     written(training, kind='state')
     put(training/'config.json')
-    assert '--resume' not in refusal(stranger)
-    assert '--resume' in refusal(training)
-    assert '--resume' not in refusal(training, can_resume=False)
+    assert '`resume`' not in refusal(stranger)
+    assert '`resume`' in refusal(training)
+    assert '`resume`' not in refusal(training, can_resume=False)
     assert check_output_folder(training, resume=True)
 
 def test_no_state_left_to_resume(tmp_path):
     put(tmp_path/'checkpoints'/'weights-00000003.safetensors')
     message = refusal(tmp_path, resume=True)
-    assert 'no state to resume from' in message and 'or --resume' not in message
+    assert 'no state to resume from' in message and 'or `resume`' not in message
 
 # One training per folder
 

@@ -436,7 +436,7 @@ def test_signal_then_no_step_left(number, limit, tmp_path, capsys):
     def interrupt(n, logits):
         if n == 3: os.kill(os.getpid(), number)
     on_training_batch(t.model, interrupt)
-    message = 'stopped after step 4; go on with --resume'
+    message = 'stopped after step 4; go on with `resume`'
     with pytest.raises(KeyboardInterrupt, match=message): t.run()
     assert 'finishing this step, then saving a checkpoint' in capsys.readouterr().err
     again = resumed(tmp_path, valid_every=100, save_every=100, **limit)

@@ -216,6 +216,26 @@ def private_names_stay_at_home(root):
             for names in re.findall(imports, cell.source, re.M)
             for name in re.findall(r'\b_[A-Za-z]\w*', names)]
 
+OPTION = re.compile(r'(^|[^\w-])--[a-z_]+\b')
+
+@rule
+def the_library_speaks_of_fields(root):
+    "Only a command, which carries that decorator, knows that a field is an `--option`"
+    found = []
+    for path in exported_modules(root):
+        if path.stem == 'commands': continue
+        tree = ast.parse(read(path))
+        commands = [node for node in tree.body if isinstance(node, ast.FunctionDef)
+                    and 'command' in map(ast.unparse, node.decorator_list)]
+        of_commands = {n for command in commands for n in ast.walk(command)}
+        for node in ast.walk(tree):
+            if node in of_commands or not isinstance(node, ast.Constant): continue
+            text = node.value if isinstance(node.value, str) else ''
+            if ' ' in text and OPTION.search(text): # not one argument of a call
+                found.append(f'{path.stem}: {text!r} names an option; write the field in '
+                             'backticks, or raise a FieldError')
+    return found
+
 @rule
 def speed_has_its_room(root):
     "Chapters 01 to 13 know nothing of `fast`"

@@ -27,8 +27,9 @@ from safetensors.torch import load, load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 from .checkpoint import load_model
-from .core import (
-    BOS, EOS, PAD, VERSION, InputError, check_positive, command, write_atomically)
+from transformer_nb.core import (
+    BOS, EOS, PAD, VERSION, FieldError, InputError, check_positive, command,
+    write_atomically)
 from .decoding import SearchConfig
 from .model import TransformerConfig
 
@@ -44,10 +45,10 @@ class Kit:
 
     def __post_init__(self):
         if self.layout not in LAYOUTS:
-            raise InputError(f'--layout is {self.layout!r}; it must be bhtd or bthd')
+            raise FieldError('layout', f'is {self.layout!r}; it must be bhtd or bthd')
         if self.masks not in MASKS:
             wanted = ', '.join(MASKS)
-            raise InputError(f'--masks is {self.masks!r}; it must be one of {wanted}')
+            raise FieldError('masks', f'is {self.masks!r}; it must be one of {wanted}')
 
     def heads(self, x:Tensor)->Tensor: # between (b, h, t, d) and the kit's layout
         return x.transpose(1, 2) if self.layout == 'bthd' else x
@@ -3508,7 +3509,7 @@ def _kit_of(folder:Path, layout, masks, key, model)->Kit:
 # %% ../nbs/15c_build.ipynb #b15chek2b
 def _model_folder(model:str|None)->str: # empty: there is none
     if model and not Path(model, 'config.json').is_file():
-        raise InputError(f'--model {model} is not a model folder')
+        raise FieldError('model', f'{model} is not a model folder')
     in_the_book = _files().parents[1]/'nbs/models/multi30k-en-de'
     if not model and in_the_book.is_dir(): model = in_the_book
     return str(Path(model).resolve()) if model else ''
@@ -3516,7 +3517,7 @@ def _model_folder(model:str|None)->str: # empty: there is none
 def _chosen(number:int|None)->list[Stage]:
     if number is None: return STAGES
     if not 1 <= number <= len(STAGES):
-        raise InputError(f'--stage is {number}; it must be from 1 to {len(STAGES)}')
+        raise FieldError('stage', f'is {number}; it must be from 1 to {len(STAGES)}')
     return [STAGES[number - 1]]
 
 # %% ../nbs/15c_build.ipynb #b15check3

@@ -459,7 +459,7 @@ def check_output_folder(folder:str|Path,
         raise InputError(f'{folder} is not empty, and there is no state to resume from in '
                          f'{folder}/checkpoints; choose another folder')
     if not (resume or is_empty):
-        advice = ', or --resume the training that it holds'
+        advice = ', or `resume` the training that it holds'
         raise InputError(f'{folder} is not empty; choose another folder'
                          + advice * (can_resume and (has_state or is_begun)))
     if resume:

@@ -127,10 +127,13 @@ def _prepare():
 # %% ../nbs/00a_core.ipynb #fielderr
 def _explain(e:InputError, func:Callable, args:tuple)->str: # `args`: of the call
     "The message, with a field named as the option that it is on the command line"
-    if not isinstance(e, FieldError): return str(e)
+    if not isinstance(e, FieldError): return _as_options(str(e))
     is_parameter = e.field in signature(func).parameters
     was_given = re.search(rf'--{e.field}\b', f'{sys.argv} {args}')
     return f'--{e}' if is_parameter or was_given else str(e)
+
+def _as_options(message:str)->str: # `resume` is --resume for a user of the command
+    return re.sub(r'`(\w+)`', r'--\1', message)
 
 # %% ../nbs/00a_core.ipynb #ebe0f0b2
 VERSION = f'%(prog)s {transformer_nb.__version__}' # what `--version` prints
@@ -151,7 +154,8 @@ def command(func:Callable # of a console script, before `call_parse` sees it
             _discard_output()
             sys.exit(0)
         except OSError as e: _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
-        except KeyboardInterrupt as e: _stop(name, str(e) or 'interrupted', 130)
+        except KeyboardInterrupt as e:
+            _stop(name, _as_options(str(e)) or 'interrupted', 130)
     return run
 
 # %% ../nbs/00a_core.ipynb #22fc657d

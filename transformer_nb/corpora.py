@@ -154,7 +154,7 @@ def data_file(name:str,    # such as 'train.de.gz'
     except (OSError, HTTPException, ValueError) as e:
         raise InputError(f'{path} is not there and cannot be downloaded ({e}); '
                          f'get {url} elsewhere and put it there, or name its folder '
-                         'by --data_dir or TRANSFORMER_NB_DATA') from None
+                         'by `data_dir` or TRANSFORMER_NB_DATA') from None
     if sha256: _check_sha256(data, sha256, url)
     write_atomically(path, data)
     return path
@@ -279,8 +279,8 @@ def _own_corpus(src=None, tgt=None, valid_src=None, valid_tgt=None
     files = dict(src=src, tgt=tgt, valid_src=valid_src, valid_tgt=valid_tgt)
     for name, path in files.items():
         if path is None:
-            raise InputError(f'--{name} is needed, or --corpus; '
-                             'training needs --src, --tgt, --valid_src and --valid_tgt')
+            raise InputError(f'`{name}` is needed, or `corpus`; '
+                             'training needs `src`, `tgt`, `valid_src` and `valid_tgt`')
         _check_can_be_reread(path)
     return dict(train=PairFiles(src, tgt), valid=PairFiles(valid_src, valid_tgt))
 
@@ -310,7 +310,7 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday';
     "A corpus in its splits; raises `InputError` for an unusable name, language or file"
     if name is None: return _own_corpus(**files)
     if any(files.values()):
-        raise InputError('--corpus and files of your own exclude each other')
+        raise InputError('`corpus` and files of your own exclude each other')
     if name not in _LANGUAGES:
         raise InputError(f'corpus is {name!r}; it must be one of: {", ".join(_LANGUAGES)}')
     _check_languages(name, src_lang, tgt_lang)

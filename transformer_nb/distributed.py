@@ -47,7 +47,7 @@ def _own_gpu()->int: # number of this process on its own machine
     n_gpus = torch.cuda.device_count()
     if gpu < n_gpus: return gpu
     raise InputError(f'process {gpu} of this machine has no GPU of its own: there are '
-                     f'{n_gpus}; start at most that many (--nproc_per_node)')
+                     f'{n_gpus}; start at most that many processes')
 
 # %% ../nbs/11a_distributed.ipynb #108eefba
 def all_reduce_sum(*numbers:float)->list[float]: # each number, summed over all processes

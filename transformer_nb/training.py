@@ -657,7 +657,7 @@ class Trainer:
         if self.state.step == 0: self.save()
         if _take_steps(self):
             step = self.state.step
-            raise KeyboardInterrupt(f'stopped after step {step}; go on with --resume')
+            raise KeyboardInterrupt(f'stopped after step {step}; go on with `resume`')
         if self.state.validated_at < self.state.seconds: _validate(self) # was stopped
         self.history.amend(**_choose_weights(self))
         return self.history

@@ -21,7 +21,7 @@ from fastcore.script import Param, call_parse
 from torch import Tensor, nn
 from ..checkpoint import fingerprint
 from ..core import (
-    VERSION, InputError, check_positive, command, default_device, provenance, set_seed)
+    VERSION, FieldError, check_positive, command, default_device, provenance, set_seed)
 from ..corpora import load_corpus
 from ..data import TokenBatches, encode_pairs
 from ..decoding import search
@@ -362,7 +362,7 @@ def _row_names(rows:str)->list[str]: # of names and groups, separated by commas
     for name in rows.split(','):
         if name not in _GROUPS | ROWS:
             known = ', '.join([*ROWS, *_GROUPS])
-            raise InputError(f'--rows has {name!r}; there are {known}')
+            raise FieldError('rows', f'has {name!r}; there are {known}')
         names += _GROUPS.get(name, [name])
     return list(dict.fromkeys(names)) # each once
 
