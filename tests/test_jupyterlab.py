@@ -94,3 +94,39 @@ def test_run_all(lab):
     assert not [output for output in outputs if output['output_type'] == 'error']
     printed = ''.join(text for output in outputs for text in output.get('text', ''))
     assert re.search('step/s|s/step', printed), 'no progress bar'
+
+STORED = [dict(output_type='stream', name='stdout', text=['loss 4.2\n', 'loss 3.1\n']),
+          dict(output_type='display_data', metadata={},
+               data={'image/svg+xml': '<svg/>', 'text/plain': 'a figure'}),
+          dict(output_type='execute_result', metadata={}, execution_count=None,
+               data={'text/plain': '42'})]
+
+def write_notebook(path):
+    "A chapter whose second cell is slow, and raises an error when it runs"
+    first = 'from transformer_nb.notebook import begin_chapter\nbegin_chapter()'
+    new = [(first, []), ('#| slow\n#| commit 1234567\n1/0', STORED), ('1 + 1', [])]
+    cells = [dict(cell_type='code', id=f'cell-{i}', metadata={}, execution_count=None,
+                  source=source, outputs=outputs)
+             for i, (source, outputs) in enumerate(new)]
+    kernel = dict(name='python3', display_name='Python 3', language='python')
+    path.write_text(json.dumps(dict(cells=cells, metadata=dict(kernelspec=kernel),
+                                    nbformat=4, nbformat_minor=5)))
+
+def shown(outputs): # what a reader sees, whatever the kind of message
+    found = []
+    for output in outputs:
+        parts = output.get('data') or dict(text=output['text'])
+        found.append({kind: ''.join(part) for kind, part in parts.items()})
+    return found
+
+def test_a_skipped_cell_shows_its_stored_output_however_often_it_runs(lab):
+    url, nbs = lab
+    file = nbs/'long.ipynb'
+    write_notebook(file)
+    for _ in range(2):
+        assert run_all(f'{url}/lab/workspaces/long/tree/long.ipynb',
+                       nbs.parent/'long.png') == 'done'
+        _, slow, last = [shown(cell['outputs']) for cell in code_cells(file)]
+        assert 'skipped: a slow cell' in slow[0]['text/plain']
+        assert slow[1:] == shown(STORED)
+        assert last == [{'text/plain': '2'}]

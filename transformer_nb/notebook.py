@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['INK', 'COLORS', 'figure_style', 'new_axes', 'new_grid', 'save_figure', 'heatmap', 'draw_map', 'skip_heavy_cells',
-           'begin_chapter', 'attempt', 'randn64', 'test_same', 'swap']
+           'show_stored', 'begin_chapter', 'attempt', 'randn64', 'test_same', 'swap']
 
 # %% ../nbs/00b_notebook.ipynb #f484e171
-import os, sys
+import json, os, sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,19 +166,48 @@ def draw_map(here:str|None=None, # number of a chapter of Part I, such as '03'
 
 # %% ../nbs/00b_notebook.ipynb #820ffe8c
 _HEAVY = ('slow', 'cuda')
-_SKIPPED = """
-print('skipped: a {} cell; set TNB_SLOW=1 before starting Jupyter to run it')
-""".lstrip()
+_NOTE = 'skipped: a {} cell, with the output that is stored; to run it, set TNB_SLOW=1'
 
 def skip_heavy_cells(lines:list[str] # source of a cell, line by line
-                    )->list[str]:    # the same, or one line that says why it is skipped
+                    )->list[str]:    # the same, or one line that shows what is stored
     "Replace a cell headed `#| slow` or `#| cuda`, unless the environment has `TNB_SLOW`"
     if os.environ.get('TNB_SLOW'): return lines
     for line in lines:
         if not line.startswith('#|'): continue
         words = line[2:].split()
-        if words and words[0] in _HEAVY: return [_SKIPPED.format(words[0])]
+        if words and words[0] in _HEAVY:
+            note, source = _NOTE.format(words[0]), ''.join(lines)
+            return ['from transformer_nb.notebook import show_stored\n',
+                    f'show_stored({note!r}, {source!r})\n']
     return lines
+
+# %% ../nbs/00b_notebook.ipynb #00bstor1
+def _open_notebooks()->list[Path]: # the one that Jupyter runs; else all in this folder
+    name = os.environ.get('JPY_SESSION_NAME') or '' # set by Jupyter's server
+    own = [path for path in (Path(name), Path(Path(name).name)) if path.suffix == '.ipynb']
+    return [path for path in own if path.is_file()] or sorted(Path().glob('*.ipynb'))
+
+def _stored_outputs(source:str)->list[dict]: # of the cell with this source, if it is stored
+    for path in _open_notebooks():
+        for cell in json.loads(path.read_text(encoding='utf8'))['cells']:
+            if ''.join(cell['source']).strip() == source.strip(): return cell['outputs']
+    return []
+
+# %% ../nbs/00b_notebook.ipynb #00bstor2
+_SKIPPED = {'transformer_nb': 'skipped'} # metadata of the note, which is not shown again
+
+def show_stored(note:str,   # for the reader
+                source:str): # of a cell that is not run
+    "Show a note, and what the notebook's file has as the outputs of the cell"
+    from IPython.display import publish_display_data
+    publish_display_data({'text/plain': note}, metadata=_SKIPPED)
+    for output in _stored_outputs(source):
+        if output['output_type'] == 'stream':
+            stream = getattr(sys, output['name'])
+            stream.write(''.join(output['text']))
+        elif output.get('metadata') != _SKIPPED and 'data' in output:
+            data = {kind: ''.join(part) for kind, part in output['data'].items()}
+            publish_display_data(data, metadata=output['metadata'])
 
 # %% ../nbs/00b_notebook.ipynb #ffa7787d
 def begin_chapter(seed:int=0): # for all random numbers of the chapter
