@@ -142,25 +142,38 @@ def _map_column(ax, x:float, parts:list[tuple[str,str]], here:str|None):
         _map_box(ax, x, y, 3.9, text, chapters, here)
         if y > 0: _map_arrow(ax, (x, y - .68), (x, y - .33))
 
+def _map_layers(ax, x:float, rows:int, side:int, # -1: paths on the left, 1: on the right
+                here:str|None):
+    "The frame around the sub-layers of one layer, and the residual path around each"
+    frame = dict(fc='none', ec=INK, ls='--', lw=.8)
+    if here == '05': frame |= dict(ec=COLORS[3], lw=2)
+    path = dict(color=COLORS[1] if here in (None, '03') else INK, lw=1)
+    edge, bend = x + 1.95*side, x + 2.2*side
+    for y in range(2, 2 + rows, 2): # below a sub-layer, to the box after it
+        ax.plot([x, bend, bend, edge], [y - .5, y - .5, y + 1, y + 1], **path)
+        ax.plot(edge, y + 1, '<' if side > 0 else '>', ms=3, c=path['color'])
+    ax.add_patch(_rounded(x, rows/2 + 1.42, 4.8, rows + .1, **frame))
+    ax.text(x + 2.55*side, rows/2 + 1.4, 'N×', size=9, va='center',
+            ha='left' if side > 0 else 'right')
+
 # %% ../nbs/00b_notebook.ipynb #00bmap07
 def draw_map(here:str|None=None, # number of a chapter of Part I, such as '03'
              ax=None):           # axes to draw on; by default a new figure
     "The Transformer and the chapters that build it; with `here`, *you are here*"
-    if ax is None: ax = new_axes(figsize=(5.8, 4.2))
+    if ax is None: ax = new_axes(figsize=(6.2, 4.4))
     _map_column(ax, 0, _ENCODER, here)
-    _map_column(ax, 5, _DECODER, here)
-    ax.plot([0, 0, 2.5, 2.5], [5.33, 5.8, 5.8, 4], color=INK, lw=.8)
-    _map_arrow(ax, (2.5, 4), (3.03, 4))
-    frame = dict(fc='none', ec=INK, ls='--', lw=.8)
-    if here == '05': frame |= dict(ec=COLORS[3], lw=2)
-    for x, n, name in ((0, len(_ENCODER), 'encoder'), (5, len(_DECODER), 'decoder')):
-        ax.add_patch(_rounded(x, (n - 1)/2, 4.4, n, **frame))
-        ax.text(x - 2.1, n - .35, name, size=8)
+    _map_column(ax, 5.6, _DECODER, here)
+    _map_layers(ax, 0, 4, -1, here)
+    _map_layers(ax, 5.6, 6, 1, here)
+    ax.plot([0, 0, 2.8, 2.8], [5.33, 6.1, 6.1, 4], color=INK, lw=.8)
+    _map_arrow(ax, (2.8, 4), (3.63, 4))
     weight = 'bold' if here == '05' else 'normal'
-    ax.text(-2, 8.2, 'all of it: 05', size=8, weight=weight)
-    _map_box(ax, 2.5, -1.2, 9.4, 'Optimizer, schedule, label smoothing', '06', here)
-    _map_box(ax, 2.5, -2.05, 9.4, 'The copy task: training and decoding', '07', here)
-    ax.set(xlim=(-2.4, 7.4), ylim=(-2.5, 9.2))
+    ax.text(-2, 8, 'all of it: 05', size=8, weight=weight)
+    ax.text(-2.3, 5.65, 'encoder', size=8)
+    ax.text(3.3, 8.5, 'decoder', size=8)
+    _map_box(ax, 2.8, -1.2, 9.5, 'Optimizer, schedule, label smoothing', '06', here)
+    _map_box(ax, 2.8, -2.05, 9.5, 'The copy task: training and decoding', '07', here)
+    ax.set(xlim=(-3.2, 8.8), ylim=(-2.5, 9.2))
     ax.axis('off')
     return ax
 

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""How long each chapter takes to read: 200 words and 15 lines of code per minute.
+
+    python tools/minutes.py          # a line for each chapter, and Part I together
+    python tools/minutes.py 05       # where the minutes of chapter 05 go, by section
+
+Counted is what a first reader sees: prose, tables, and shown code. Asides, what the site
+folds (imports, plumbing, checks marked `fold`), and exercises are counted by themselves.
+"""
+import re, sys
+from collections import defaultdict
+from book import ROOT, cells, chapters
+sys.path.insert(0, str(ROOT/'docs'))
+from pages import Asides, look
+
+WORDS, LINES = 200, 15 # per minute
+FENCE = re.compile(r'^```\w*\n(.*?)^```', re.M | re.S)
+
+def word_count(text): # `[chapter](file)` is read as `chapter`
+    text = re.sub(r'\]\([^)]*\)', ']', FENCE.sub('', text))
+    return sum(any(map(str.isalnum, word)) for word in text.split())
+
+def line_count(text): return sum(bool(line.strip()) for line in text.splitlines())
+
+def is_shown(cell):
+    tags = look(cell, '')['tags'] if cell.text and 'hide' not in cell.flags else ['hide']
+    return not {'hide', 'hide-input', 'remove-input'} & set(tags)
+
+def kind_of(heading, before):
+    level = len(heading) - len(heading.lstrip('#'))
+    if heading.startswith(Asides.FOLDED): return 'asides'
+    if level == 2 and 'Exercises' in heading: return 'exercises'
+    return before if level > 3 or before == 'exercises' and level == 3 else 'core'
+
+def sections(path):
+    "Words and lines of each section: [(kind, heading, words, lines), …]"
+    found, kind = [], 'core'
+    for cell in cells(path):
+        if cell.kind == 'code':
+            if is_shown(cell) and found: found[-1][3] += line_count(cell.text)
+            continue
+        for part in re.split(r'^(?=#{1,6} )', cell.source, flags=re.M):
+            heading = part.split('\n')[0] if part.startswith('#') else None
+            if heading:
+                kind = kind_of(heading, kind)
+                found.append([kind, heading, 0, 0])
+            if found: found[-1][2] += word_count(part)
+            if found: found[-1][3] += sum(map(line_count, FENCE.findall(part)))
+    return found
+
+def minutes(path):
+    "Minutes of core, asides and exercises"
+    total = defaultdict(float)
+    for kind, _, words, lines in sections(path): total[kind] += words/WORDS + lines/LINES
+    return total
+
+def main(wanted):
+    rows = [p for p in chapters(ROOT) if not wanted or p.stem.startswith(tuple(wanted))]
+    kinds = 'core', 'asides', 'exercises'
+    print(f'{"":22}', *(f'{kind:>9}' for kind in kinds))
+    for path in rows:
+        print(f'{path.stem:22}', *(f'{minutes(path)[kind]:9.1f}' for kind in kinds))
+        if not wanted: continue
+        for kind, heading, words, lines in sections(path):
+            spent = words/WORDS + lines/LINES
+            print(f'    {spent:5.1f} {kind:9} {words:5} words {lines:3} lines  {heading}')
+    part = [p for p in rows if re.match(r'0[0-7]_', p.stem)]
+    print(f'Part I: {sum(minutes(p)["core"] for p in part):.0f} minutes of core')
+
+if __name__ == '__main__': main(sys.argv[1:])
