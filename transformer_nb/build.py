@@ -170,19 +170,19 @@ class _SoftmaxOverflows(_Attention):
 class _NoScale(_Attention):
     """The dot products are not scaled. Divide them by the square root of d_k before the
     softmax."""
-    section = '01_attention', 'Why divide by √d_k'
+    section = '01_attention', 'The scale keeps the softmax where it can learn'
     def scale(self, scores, q, k, v): return scores
 
 class _ScaleByDk(_Attention):
     "The dot products are divided by d_k itself. Divide them by its square root."
-    section = '01_attention', 'Why divide by √d_k'
+    section = '01_attention', 'The scale keeps the softmax where it can learn'
     def scale(self, scores, q, k, v): return scores / q.shape[-1]
 
 # %% ../nbs/15c_build.ipynb #b15attn3b
 class _ScaleMultiplies(_Attention):
     """The dot products are multiplied by the square root of d_k. Divide them by it: they
     are too large, not too small."""
-    section = '01_attention', 'Why divide by √d_k'
+    section = '01_attention', 'The scale keeps the softmax where it can learn'
     def scale(self, scores, q, k, v): return scores * sqrt(q.shape[-1])
 
 class _ScaleByDv(_Attention):
@@ -208,35 +208,35 @@ class _ScaleByKeys(_Attention):
 class _MaskInverted(_Attention):
     """The mask is read the wrong way round: you hide what is allowed. Look again at what
     True, or 0, means in this kit's masks."""
-    section = '01_attention', 'What a mask does'
+    section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(allowed, -torch.inf)
     def clear(self, weights, allowed): return weights.masked_fill(allowed, 0.)
 
 class _MaskInvertedUncleared(_Attention):
     """The mask is read the wrong way round, and a row in which nothing is left becomes
     NaN. Hide what is *not* allowed, and set the weights of such rows to zero."""
-    section = '01_attention', 'What a mask does'
+    section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(allowed, -torch.inf)
     def clear(self, weights, allowed): return weights
 
 # %% ../nbs/15c_build.ipynb #b15attn4b
 class _MaskIgnored(_Attention):
     "The mask changes nothing. Fill the forbidden scores with -inf before the softmax."
-    section = '01_attention', 'What a mask does'
+    section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores
     def clear(self, weights, allowed): return weights
 
 class _MaskAfterSoftmax(_Attention):
     """The mask comes after the softmax, so that the weights of a row no longer sum to 1.
     Mask the scores, before the softmax."""
-    section = '01_attention', 'What a mask does'
+    section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores
 
 # %% ../nbs/15c_build.ipynb #b15attn4c
 class _MaskIsZero(_Attention):
     """Forbidden scores are set to 0, or to a number as close to 0 as -1e-9, and their
     exponentials are 1. Set them to -inf, whose exponential is 0."""
-    section = '01_attention', 'What a mask does'
+    section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(~allowed, 0.)
     def clear(self, weights, allowed): return weights
 
@@ -327,7 +327,7 @@ def _(code, kit, draw):
 
 # %% ../nbs/15c_build.ipynb #b15mask1
 class _PaddingMask:
-    section = '02_multihead', 'In the encoder, everyone sees everyone'
+    section = '02_multihead', 'Three uses, two masks'
     names = ['padding_mask']
     kit = Kit()
     def real(self, ids): return ids != PAD
@@ -364,7 +364,7 @@ class _PaddingMaskHidesEnd(_PaddingMask):
 
 # %% ../nbs/15c_build.ipynb #b15mask2
 class _CausalMask:
-    section = '02_multihead', 'In the decoder, nobody sees the future'
+    section = '02_multihead', 'Three uses, two masks'
     names = ['causal_mask']
     kit = Kit()
     def allowed(self, t): return torch.ones(t, t).tril() == 1
@@ -600,13 +600,13 @@ class _HeadsMaskInverted(_MultiHead):
 class _MemoryIgnored(_MultiHead):
     """The memory is not used: keys and values are made from x. Make them from the memory
     where one is given."""
-    section = '02_multihead', 'Between the two, the decoder reads the source'
+    section = '02_multihead', 'Three uses, two masks'
     def sources(self, x, memory): return x, x, x
 
 class _ValuesFromX(_MultiHead):
     """The keys are made from the memory and the values from x. Make both from the memory:
     what is found by a key is read from the same place."""
-    section = '02_multihead', 'Between the two, the decoder reads the source'
+    section = '02_multihead', 'Three uses, two masks'
     def sources(self, x, memory): return x, memory, x
 
 # %% ../nbs/15c_build.ipynb #b15heas4b
@@ -614,13 +614,13 @@ class _ValuesFromX(_MultiHead):
 class _KeysFromX(_MultiHead):
     """The values are made from the memory and the keys from x. Make both from the memory:
     what is found by a key is read from the same place."""
-    section = '02_multihead', 'Between the two, the decoder reads the source'
+    section = '02_multihead', 'Three uses, two masks'
     def sources(self, x, memory): return x, x, memory
 
 class _QueriesFromMemory(_MultiHead):
     """Queries are made from the memory, keys and values from x. It is the other way round:
     x asks, and the memory answers."""
-    section = '02_multihead', 'Between the two, the decoder reads the source'
+    section = '02_multihead', 'Three uses, two masks'
     def sources(self, x, memory): return memory, x, x
 
 # %% ../nbs/15c_build.ipynb #b15heads5
@@ -639,7 +639,7 @@ class _ValuesUnprojected(_MultiHead):
 class _ProjectionsHaveBias(_MultiHead):
     """The projections have biases. In the paper they are matrices alone: pass
     `bias=False`."""
-    section = '02_multihead', "The paper's matrices"
+    section = '02_multihead', "Aside: the paper's matrices"
     bias = True
     def __init__(self, *sizes):
         super().__init__(*sizes)
@@ -1391,7 +1391,7 @@ class _EncoderMaskLost(_EncoderLayer):
 class _EncoderCausal(_EncoderLayer):
     """The encoder is causal: a position does not see the later ones. Only the decoder is;
     the source is all there from the start."""
-    section = '02_multihead', 'In the encoder, everyone sees everyone'
+    section = '02_multihead', 'Three uses, two masks'
     def mask(self, mask, x):
         t = x.shape[1]
         causal = torch.ones(t, t).tril() == 1
@@ -1488,7 +1488,7 @@ class _FeedForwardBeforeCross(_DecoderLayer):
 class _CrossReadsItself(_DecoderLayer):
     """Cross-attention reads the decoder's own vectors. Its keys and values come from the
     memory."""
-    section = '02_multihead', 'Between the two, the decoder reads the source'
+    section = '02_multihead', 'Three uses, two masks'
     def read(self, x, memory): return x
     def cross_mask(self, mask): return None
 
@@ -1655,7 +1655,7 @@ class _NoCausalMask(_Transformer):
 class _CausalInTrainingOnly(_Transformer):
     """The causal mask is left out in evaluation mode. A position must never see later
     ones, or its vectors differ from those of training."""
-    section = '02_multihead', 'In the decoder, nobody sees the future'
+    section = '02_multihead', 'Three uses, two masks'
     def causal(self, tgt):
         t = tgt.shape[1]
         mask = torch.ones(t, t).tril() == 1
