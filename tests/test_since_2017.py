@@ -5,7 +5,7 @@ from collections import Counter
 from copy import deepcopy
 from functools import partial
 from itertools import islice
-from math import ceil, sqrt
+from math import ceil, log, sqrt
 from pathlib import Path
 from unittest import mock
 import pytest, torch
@@ -28,9 +28,9 @@ from transformer_nb.distributed import read_results
 from transformer_nb.training import batch_groups, token_loss
 from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
-    PARTS, ROWS_SINCE, GroupedQueryAttention, ModernAttention, QKNormAttention,
-    RMSNorm, SwiGLU, build_modern, modernize, replace,
-    train_modern, train_since)
+    MUON, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, ModernAttention,
+    QKNormAttention, RMSNorm, SwiGLU, best_rate, build_modern, modernize, muon,
+    next_rates, orthogonalize, replace, train_best, train_modern, train_rates, train_since)
 from transformer_nb.studies.variations import N_STEPS
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
@@ -202,6 +202,44 @@ def test_adamw_has_every_weight_once():
     found = [id(w) for group in groups for w in group['params']]
     assert sorted(found) == sorted(id(w) for w in model.parameters())
     assert [group['weight_decay'] for group in groups] == [0.1, 0.]
+
+# Muon
+
+@few
+@given(m=st.integers(1, 9), n=st.integers(1, 9), rank=st.integers(1, 9))
+def test_orthogonalize_keeps_singular_vectors(m, n, rank):
+    g = randn64(m, rank) @ randn64(rank, n)
+    U, S, V = torch.linalg.svd(g, full_matrices=False)
+    x = S / S.norm()
+    for _ in range(5): x = 3.4445*x - 4.7750*x**3 + 2.0315*x**5
+    close(orthogonalize(g), U @ torch.diag(x) @ V, atol=1e-8)
+    sizes = torch.linalg.svdvals(orthogonalize(g))
+    large = S > 0.02 * S.norm()
+    assert x[large].min() > 0.3 and sizes.max() < 1.3
+
+def test_muon_has_every_weight_once():
+    model = build_modern({}, 50)
+    optimizer = muon(model)
+    groups = optimizer.param_groups
+    held = [id(w) for group in groups for w in group['params']]
+    assert sorted(held) == sorted(id(w) for w in model.parameters())
+    hidden = {id(w) for w in groups[0]['params']}
+    inside = [*model.encoder.parameters(), *model.decoder.parameters()]
+    assert hidden == {id(w) for w in inside if w.dim() == 2}
+    assert [group['weight_decay'] for group in groups] == [0.1, 0.1, 0.]
+    set_lr(optimizer, 0.25)
+    assert {group['lr'] for group in groups} == {0.25}
+
+def test_two_optimizers_step_and_forget():
+    model = build_modern({}, 50)
+    optimizer = muon(model)
+    set_lr(optimizer, 1e-3)
+    model(*torch.randint(4, 50, (2, 2, 6))).square().sum().backward()
+    before = deepcopy(model.state_dict())
+    optimizer.step()
+    assert not any(torch.equal(w, before[name]) for name, w in model.named_parameters())
+    optimizer.zero_grad()
+    assert all(w.grad is None for w in model.parameters())
 
 # Hugging Face
 
@@ -422,11 +460,12 @@ def seen_by(row, mini):
 def test_rows_differ_in_their_change_only(mini):
     batches, optimizer = seen_by('base', mini)
     assert len(batches) == 4 and optimizer == ('Adam', [0])
-    for row in ROWS_SINCE:
+    for row in [*ROWS_SINCE, 'muon@1']:
         theirs, their_optimizer = seen_by(row, mini)
         assert theirs == batches, row
         decays = row in ('adamw', 'together')
         expected = ('AdamW', [0.1, 0.]) if decays else ('Adam', [0])
+        if row == 'muon@1': expected = ('TwoOptimizers', [0.1, 0.1, 0.])
         assert their_optimizer == expected, row
 
 def test_a_skipped_step_is_counted(mini):
@@ -435,7 +474,7 @@ def test_a_skipped_step_is_counted(mini):
         assert train_modern('rmsnorm', 0, mini, 3)['skipped'] == 3
 
 def quick(row, seed, corpus, n_steps):
-    return dict(parameters=1, valid_loss=seed + 0.5, skipped=0, commit='none')
+    return dict(parameters=1, valid_loss=seed + 0.5, test_loss=1., skipped=0, commit='none')
 
 @pytest.fixture
 def trained():
@@ -503,6 +542,81 @@ def test_a_row_that_is_not_there_is_refused(trained, mini, tmp_path):
     out = tmp_path/'r.jsonl'
     out.write_text(json.dumps(dict(row='alibi', seed=0, settings='x')) + '\n')
     with pytest.raises(InputError, match='row alibi'): train_since(out, range(1), mini, 5)
+
+# Other learning rates
+
+BEST = {'together': 2, 'mqa': 0.25, 'muon': 0.5} # 1 for all others
+
+def loss_at(name):
+    row, _, rate = name.partition('@')
+    ratio = float(rate or 1) / BEST.get(row, 1)
+    return 3 + abs(log(ratio))
+
+@pytest.fixture
+def rated(mini, tmp_path):
+    "Runs whose loss has its minimum at `BEST`, and the stored file beside them"
+    calls = []
+    def note(row, seed, corpus, n_steps):
+        calls.append((row, seed))
+        assert set(corpus) == {'train', 'valid', 'test'} or '@' not in row
+        return quick(row, seed, corpus, n_steps) | dict(valid_loss=loss_at(row))
+    with mock.patch.object(since_2017, 'train_modern', note):
+        train_since(tmp_path/'since_2017.jsonl', range(3), mini, 5, processes=0)
+        calls.clear()
+        yield calls
+
+def test_rates_are_extended_until_the_best_lies_inside(rated, mini, tmp_path):
+    corpus = mini | dict(test=mini['valid'])
+    run = partial(train_rates, tmp_path/'r.jsonl', corpus, 5, processes=0)
+    results = run()
+    rates = {row: {rate for name, rate in (r.split('@') for r, _ in rated) if name == row}
+             for row in ROWS_SINCE | MUON}
+    assert rates['base'] == {'0.5', '1', '2'} and rated[0] == ('base@1', 0)
+    assert rates['gqa'] == {'0.5', '2'} and rates['muon'] == {'0.25', '0.5', '1', '2'}
+    assert rates['together'] == {'0.5', '2', '4'}
+    assert rates['mqa'] == {'0.125', '0.25', '0.5', '2'}
+    assert {seed for _, seed in rated} == {0, 1, 2} and len(set(rated)) == len(rated)
+    rated.clear()
+    assert run() == results and not rated
+
+    train_best(tmp_path/'r.jsonl', corpus, 5, processes=0)
+    assert rated == [(f'{row}@{BEST.get(row, 1):g}', seed) for seed in range(3, 10)
+                     for row in ROWS_SINCE | MUON]
+
+def test_stored_runs_that_are_not_repeated_are_made_anew(rated, mini, tmp_path):
+    corpus, file = mini | dict(test=mini['valid']), tmp_path/'since_2017.jsonl'
+    lines = read_results(file)
+    for r in lines: r['valid_loss'] += 0.002
+    file.write_text(''.join(json.dumps(r) + '\n' for r in lines))
+    train_rates(tmp_path/'r.jsonl', corpus, 5, processes=0)
+    assert {(f'{row}@1', seed) for row in ROWS_SINCE for seed in range(3)} <= set(rated)
+
+def test_failed_runs_are_never_the_best():
+    def runs(**changes):
+        losses = {'gqa@0.5': 3., 'gqa': 2., 'gqa@2': 1.}
+        def run(row, seed):
+            line = dict(row=row, seed=seed, skipped=0, valid_loss=losses[row])
+            return line | changes.get(row[3:], {})
+        return [run(row, seed) for row in losses for seed in range(3)]
+    assert best_rate(runs(), 'gqa') == 2 and next_rates(runs(), 'gqa') == [4]
+    for failure in (dict(skipped=1), dict(valid_loss=float('nan'))):
+        broken = runs(**{'@2': failure})
+        assert best_rate(broken, 'gqa') == 1 and next_rates(broken, 'gqa') == []
+
+def test_rate_rows_are_the_rows_at_another_rate():
+    for name, changes in RATES_SINCE.items():
+        row, rate = name.split('@')
+        assert changes == (ROWS_SINCE | MUON)[row] | dict(rate=float(rate))
+        for step in (1, 200, 700):
+            expected = float(rate) * variations.row_lr({}, step)
+            assert abs(variations.row_lr(changes, step) - expected) < 1e-12
+
+def test_a_run_measures_the_test_split(mini):
+    "Without changing anything else, and as the same sentences would be measured elsewhere"
+    plain = train_modern('gqa', 1, mini, 3)
+    tested = train_modern('gqa', 1, mini | dict(test=mini['valid']), 3)
+    assert tested.pop('test_loss') == plain['valid_loss']
+    assert timeless(tested) == timeless(plain)
 
 # The stored results
 

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'VOCAB_SIZE', 'PEAK_LR', 'WARMUP_STEPS', 'TABLE', 'LEFT_OUT', 'DEPTH', 'RATES',
            'ROWS', 'LADDERS', 'whole_seeds', 'judge_rows', 'best_rates', 'after_rates', 'beside_paper', 'judge_heads',
-           'Slope', 'trends', 'direction', 'ablate', 'row_lr', 'row_config', 'build_row', 'seeded', 'prepare_task',
-           'train_row', 'measure_losses', 'row_settings', 'train_rows', 'short_corpus', 'tnb_variations']
+           'Slope', 'trends', 'direction', 'ablate', 'row_lr', 'row_config', 'build_row', 'row_optimizer', 'seeded',
+           'prepare_task', 'train_row', 'mean_loss', 'measure_losses', 'row_settings', 'train_rows', 'short_corpus',
+           'tnb_variations']
 
 # %% ../../nbs/18_variations.ipynb #0350ee95
 import time
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from fastcore.script import Param, call_parse
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from ..checkpoint import fingerprint
 from ..core import (
     VERSION, FieldError, check_positive, command, default_device, provenance, set_seed)
@@ -265,6 +267,10 @@ def build_row(changes:dict, vocab_size:int)->Transformer:
     part = (BASE | changes)['without']
     return accelerate(ablate(model, part)).to(default_device())
 
+def row_optimizer(model:nn.Module, changes:dict)->Optimizer:
+    decay = changes.get('weight_decay') # of a row of chapter 20
+    return adamw(model, decay, fused=True) if decay else adam(model, fused=True)
+
 # %% ../../nbs/18_variations.ipynb #v18seed0
 def seeded(build:Callable, # makes a model
            seed:int
@@ -276,12 +282,10 @@ def seeded(build:Callable, # makes a model
     return model
 
 # %% ../../nbs/18_variations.ipynb #9d7842a3
-def _train(model:Transformer, changes:dict,
+def _train(model:Transformer, optimizer:Optimizer, changes:dict,
            batches:TokenBatches, n_steps:int,
           )->dict: # how far it came
     settings = BASE | changes
-    decay = settings.get('weight_decay') # of a row of chapter 20
-    optimizer = adamw(model, decay, fused=True) if decay else adam(model, fused=True)
     loss_of = partial(token_loss, label_smoothing=settings['label_smoothing'])
     lr_of = partial(row_lr, changes)
     progress, _ = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
@@ -299,30 +303,37 @@ def prepare_task(corpus:dict # sentence pairs of 'train' and 'valid'
 # %% ../../nbs/18_variations.ipynb #c7be3868
 def train_row(changes:dict,             # to BASE
               seed:int,
-              corpus:dict,              # sentence pairs of 'train' and 'valid'
+              corpus:dict,              # pairs of 'train', 'valid' and perhaps 'test'
               n_steps:int,
               build:Callable=build_row, # a model, of changes and the size of the vocabulary
+              optimizer_of:Callable=row_optimizer, # of the model and changes
              )->dict:                   # what was measured
     "Train base with changes; all rows of a seed see the same batches in the same order"
     start = time.perf_counter()
     tokenizer, train, valid = prepare_task(corpus)
     model = seeded(partial(build, changes, tokenizer.vocab_size), seed)
     result = dict(parameters=sum(p.numel() for p in model.parameters()))
-    result |= _train(model, changes, TokenBatches(train, BATCH_TOKENS, seed), n_steps)
+    batches = TokenBatches(train, BATCH_TOKENS, seed)
+    result |= _train(model, optimizer_of(model, changes), changes, batches, n_steps)
     result |= measure_losses(model.eval(), train, valid)
+    if 'test' in corpus:
+        test, _ = encode_pairs(corpus['test'], tokenizer, BASE['max_len'])
+        result |= dict(test_loss=mean_loss(model, test))
     result |= _scores(model, tokenizer, corpus['valid'])
     seconds = round(time.perf_counter() - start, 1)
     return result | dict(seconds=seconds) | provenance()
 
 # %% ../../nbs/18_variations.ipynb #e7b15dea
+def mean_loss(model:nn.Module, pairs:list # encoded
+             )->float:                    # in nats per token
+    batches = [b.to(default_device()) for b in TokenBatches(pairs, 4096).epoch(0)]
+    return round(valid_loss(model, batches), 4)
+
 def measure_losses(model:nn.Module, train:list, valid:list # encoded pairs
                   )->dict:
     "Losses in nats per token, and the perplexity of the validation set"
-    def loss(pairs):
-        batches = [b.to(default_device()) for b in TokenBatches(pairs, 4096).epoch(0)]
-        return round(valid_loss(model, batches), 4)
-    valid_nats = loss(valid)
-    train_nats = loss(train[:len(valid)])
+    valid_nats = mean_loss(model, valid)
+    train_nats = mean_loss(model, train[:len(valid)])
     return dict(valid_loss=valid_nats, train_loss=train_nats, ppl=round(exp(valid_nats), 3))
 
 # %% ../../nbs/18_variations.ipynb #075c9e39
@@ -336,10 +347,11 @@ def _scores(model:Transformer, tokenizer:BPETokenizer, pairs:list)->dict: # pair
 
 # %% ../../nbs/18_variations.ipynb #7fa9cce7
 def row_settings(rows:dict[str,dict], # changes to BASE
-                 corpus:dict, n_steps:int,
+                 corpus:dict, # sentence pairs of each split
+                 n_steps:int,
                 )->dict[str,str]:     # a fingerprint of each row
-    task = fingerprint([corpus['train'], corpus['valid'], n_steps,
-                        BATCH_TOKENS, VOCAB_SIZE, PEAK_LR, WARMUP_STEPS])
+    splits = [corpus[split] for split in ('train', 'valid', 'test') if split in corpus]
+    task = fingerprint([*splits, n_steps, BATCH_TOKENS, VOCAB_SIZE, PEAK_LR, WARMUP_STEPS])
     return {row: fingerprint([BASE | changes, task]) for row, changes in rows.items()}
 
 # %% ../../nbs/18_variations.ipynb #825c1a79
@@ -366,9 +378,11 @@ def _row_names(rows:str)->list[str]: # of names and groups, separated by commas
         names += _GROUPS.get(name, [name])
     return list(dict.fromkeys(names)) # each once
 
-def short_corpus(corpus:dict)->dict: # 'train' and 'valid', with few words in the source
+def short_corpus(corpus:dict,
+                 splits:tuple=('train', 'valid')
+                )->dict: # these splits, with few words in the source
     def short(pairs): return [pair for pair in pairs if len(pair[0].split()) <= _MAX_WORDS]
-    return {split: short(corpus[split])[:_MAX_PAIRS] for split in ('train', 'valid')}
+    return {split: short(corpus[split])[:_MAX_PAIRS] for split in splits}
 
 # %% ../../nbs/18_variations.ipynb #8c1932c7
 @call_parse
