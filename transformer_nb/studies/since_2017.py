@@ -130,6 +130,7 @@ class TwoOptimizers:
     def zero_grad(self):
         for optimizer in self.both: optimizer.zero_grad()
 
+# %% ../../nbs/20_since_2017.ipynb #s20muo4b
 def muon(model:nn.Module,        # with `encoder` and `decoder`
          weight_decay:float=0.1, # of all matrices
         )->TwoOptimizers:
@@ -228,6 +229,8 @@ ROWS_SINCE = {
     'adamw':    _DECAY,
     'qk-norm':  dict(parts=['qk-norm']),
     'together': dict(norm='pre', parts=[*_TOGETHER], **_DECAY)}
+
+# %% ../../nbs/20_since_2017.ipynb #s20row1b
 MUON = {'muon': dict(optimizer='muon', **_DECAY)} # beside 'adamw'
 
 def _at(row:str, rate:float)->str: return f'{row}@{rate:g}'
@@ -286,6 +289,7 @@ def rates_tried(results:list[dict], row:str)->dict[float,float]: # mean loss of 
         found[rate] = float('inf') if failed else mean
     return found
 
+# %% ../../nbs/20_since_2017.ipynb #s20rat3b
 def best_rate(results:list[dict], row:str)->float:
     tried = rates_tried(results, row)
     return min(tried, key=tried.get)
@@ -310,6 +314,7 @@ def _test_corpus()->dict:
     corpus = load_corpus('multi30k', 'en', 'de')
     return short_corpus(corpus, ('train', 'valid', 'test'))
 
+# %% ../../nbs/20_since_2017.ipynb #s20rat6b
 def _same_loss(r:dict, s:dict)->bool: return abs(r['valid_loss'] - s['valid_loss']) < 1e-3
 
 def _at_rate_1(out, new:list[dict])->list[dict]:
@@ -336,6 +341,7 @@ def train_rates(out:str|Path,    # file of results, beside `since_2017.jsonl`
         if not names: return new
         new = _train_missing(out, names, range(3), corpus, n_steps, processes)
 
+# %% ../../nbs/20_since_2017.ipynb #s20rat7b
 def train_best(out:str|Path, # the file of `train_rates`
                corpus:dict|None=None, n_steps:int=N_STEPS, processes:int=2,
               )->list[dict]: # all results in the file
