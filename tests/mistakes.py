@@ -107,6 +107,7 @@ LAYERS = {
     'root mean square': to('x - x.mean(dim=-1, keepdim=True)', 'x'),
     'gain and bias unused': to('normal * self.weight + self.bias', 'normal'),
     'bias unused': to(' + self.bias', ''),
+    'gain starts at zero': to('torch.ones(d_model)', 'torch.zeros(d_model)'),
     'pre norm': [('sublayer(x,', 'sublayer(self.norm(x),'),
                  ('return self.norm(total)', 'return total')],
     'norm inside': [('total = x + out', 'total = x + self.norm(out)'),
@@ -210,6 +211,20 @@ MODEL = {
          '        self.end = nn.ModuleList([nn.LayerNorm(config.d_model) for _ in "ab"])'),
         ('return x\n\n    def decode', 'return self.end[0](x)\n\n    def decode'),
         ('logits(x)', 'logits(self.end[1](x))')],
+    'final norm in encoder': [
+        ('self.positions = Pos', 'self.end = nn.LayerNorm(config.d_model)\n'
+         '        self.positions = Pos'),
+        ('return x\n\n    def decode', 'return self.end(x)\n\n    def decode')],
+    'final norm in decoder': [
+        ('[DecoderLayer(config) for _ in range(config.n_decoder_layers)])',
+         '[DecoderLayer(config) for _ in range(config.n_decoder_layers)])\n'
+         '        self.end = nn.LayerNorm(config.d_model)'),
+        ('logits(x)', 'logits(self.end(x))')],
+    'embedding starts anew': to(
+        '[DecoderLayer(config) for _ in range(config.n_decoder_layers)])',
+        '[DecoderLayer(config) for _ in range(config.n_decoder_layers)])\n'
+        '        for p in self.parameters():\n'
+        '            if p.dim() > 1: nn.init.xavier_uniform_(p)'),
     'no cross attention': to(
         'x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory_mask))',
         'pass'),

@@ -9,10 +9,10 @@ __all__ = ['LAYOUTS', 'MASKS', 'PROBES', 'STAGES', 'NOT_WRITTEN', 'Kit', 'Draw',
 
 # %% ../nbs/15c_build.ipynb #b15import
 import faulthandler, json, os, re, resource, shutil, signal, sys, tempfile, time, types
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache, partial
 from itertools import combinations
 from math import sqrt
@@ -105,15 +105,15 @@ class Probe:
     title: str         # what is checked
     run: Callable      # of the submission, the kit and its `Draw`; returns tensors
     tolerance: float   # relative and absolute
-    expected: Tensor|None # of a check whose result is known without the truth
+    must: str|None     # what has to be True, of a check that needs no truth to compare
 PROBES = []
 
 # %% ../nbs/15c_build.ipynb #b15proe1b
-def _probe(part:type, points:int, title:str, tolerance:float=1e-6, expected=None):
+def _probe(part:type, points:int, title:str, tolerance:float=1e-6, must=None):
     "Enter the function below as a check"
     def enter(run):
         PROBES[:] = [p for p in PROBES if p.title != title] # of an earlier run
-        PROBES.append(Probe(part, points, title, run, tolerance, expected))
+        PROBES.append(Probe(part, points, title, run, tolerance, must))
         return run
     return enter
 
@@ -272,35 +272,36 @@ class _WeightsFirst(_Attention):
     def result(self, output, weights, scores): return weights, output
 
 # %% ../nbs/15c_build.ipynb #b15attn6
-def _attend(code, kit, q, k, v, allowed=None): # in canonical axes
+def _attend(code, kit, q, k, v, allowed=None, only=None): # in canonical axes
     query, key, value = map(kit.heads, (q, k, v))
     results = code.scaled_dot_product_attention(query, key, value, kit.mask(allowed))
     output, weights = results
-    return dict(output=output, weights=weights)
+    both = dict(output=output, weights=weights)
+    return {only: both[only]} if only else both
 
 def _qkv(draw, t=None):
     b, h, s, d_k, d_v, queries = draw.sizes(6)
     return draw(b, h, t or queries, d_k), draw(b, h, s, d_k), draw(b, h, s, d_v)
 
 @_probe(_Attention, 2, 'the output, without a mask')
-def _(code, kit, draw): return _attend(code, kit, *_qkv(draw))['output']
+def _(code, kit, draw): return _attend(code, kit, *_qkv(draw), only='output')
 
 @_probe(_Attention, 1, 'the weights, without a mask')
-def _(code, kit, draw): return _attend(code, kit, *_qkv(draw))['weights']
+def _(code, kit, draw): return _attend(code, kit, *_qkv(draw), only='weights')
 
 # %% ../nbs/15c_build.ipynb #b15attn6b
 @_probe(_Attention, 1, 'one query, and scores in the thousands')
 def _(code, kit, draw):
     q, k, v = _qkv(draw, t=1)
-    return _attend(code, kit, 1000*q, k, v)['output']
+    return _attend(code, kit, 1000*q, k, v, only='output')
 
 @_probe(_Attention, 1, 'gradients of queries, keys and values')
 def _(code, kit, draw):
     inputs = [x.requires_grad_() for x in _qkv(draw)]
     output = _attend(code, kit, *inputs)['output']
     (output * draw(*output.shape)).sum().backward()
-    names = ['gradient of the queries', 'of the keys', 'of the values']
-    return dict(zip(names, [x.grad for x in inputs]))
+    names = 'queries', 'keys', 'values'
+    return {f'gradient of the {name}': x.grad for name, x in zip(names, inputs)}
 
 # %% ../nbs/15c_build.ipynb #b15attn7
 @_probe(_Attention, 2, 'a causal mask')
@@ -392,14 +393,14 @@ class _CausalMaskPeeks(_CausalMask):
     def allowed(self, t): return torch.ones(t, t).tril(1) == 1
 
 # %% ../nbs/15c_build.ipynb #b15mask3
-@_probe(_PaddingMask, 2, 'padding_mask')
+@_probe(_PaddingMask, 2, 'which keys padding_mask hides')
 def _(code, kit, draw):
     b, s = draw.sizes(2)
     ids = draw.ids(b, s + 2)
     ids[0, -1] = EOS
-    return code.padding_mask(ids)
+    return dict(padding_mask=code.padding_mask(ids))
 
-@_probe(_CausalMask, 1, 'causal_mask')
+@_probe(_CausalMask, 1, 'which keys causal_mask hides')
 def _(code, kit, draw):
     return {f'causal_mask({t})': code.causal_mask(t) for t in (1, *draw.sizes(1))}
 
@@ -419,7 +420,7 @@ def _shape(p:Tensor)->tuple: # of a convolution of kernel size 1, that of the ma
 
 # %% ../nbs/15c_build.ipynb #b15fill1b
 #| echo: false
-def _fill(module:nn.Module, truth:nn.Module):
+def _fill(module:nn.Module, truth:nn.Module)->dict[str,Tensor]: # by the kit's names
     "Set a submission's parameters to known values, by name or else in the truth's order"
     actual, wanted = _shapes(module), _shapes(truth)
     if len(actual) < len(wanted): _refuse_plain_lists(module)
@@ -427,7 +428,7 @@ def _fill(module:nn.Module, truth:nn.Module):
     with torch.no_grad():
         for name, parameter in zip(names, module.parameters()):
             parameter.copy_(_value_of(name, parameter, wanted).view_as(parameter))
-
+    return {name: p for name, p in zip(names, module.parameters()) if name in wanted}
 
 # %% ../nbs/15c_build.ipynb #b15plain1
 #| echo: false
@@ -436,26 +437,24 @@ class _Unset(ValueError):
 _PLAIN_LIST = 'layers in a plain list'
 
 def _refuse_plain_lists(module:nn.Module):
-    "A list that `parameters()` does not see is refused by its name"
+    "Lists that `parameters()` does not see are refused by their names"
     known = {id(p) for p in module.parameters()}
-    for owner in module.modules():
-        for name, value in vars(owner).items():
-            if name in _OF_MODULES or not isinstance(value, (list, tuple, dict)): continue
-            if all(id(p) in known for p in _held(value)): continue
-            where = f'{type(owner).__name__}.{name} is a {type(value).__name__}'
-            raise _Unset(f'{_PLAIN_LIST}: {where}, and parameters() does not look into it')
+    hidden = [f'{type(owner).__name__}.{name}'
+              for owner in module.modules() for name, value in vars(owner).items()
+              if name not in _OF_MODULES and not known.issuperset(_held(value))]
+    if hidden: raise _Unset(f'{_PLAIN_LIST}: {", ".join(dict.fromkeys(hidden))}')
 
 _OF_MODULES = vars(nn.Module())
 
 # %% ../nbs/15c_build.ipynb #b15plain2
 #| echo: false
-def _held(value)->list[Tensor]: # the parameters in a plain list
-    values = value.values() if isinstance(value, dict) else value
-    parameters = []
-    for x in values:
+def _held(value)->set[int]: # the parameters in a plain list, by their ids
+    if isinstance(value, dict): value = list(value.values())
+    if not isinstance(value, (list, tuple)): return set()
+    parameters = [x for x in value if isinstance(x, nn.Parameter)]
+    for x in value:
         if isinstance(x, nn.Module): parameters += x.parameters()
-        if isinstance(x, nn.Parameter): parameters.append(x)
-    return parameters
+    return {id(p) for p in parameters}
 
 # %% ../nbs/15c_build.ipynb #b15align
 def _aligned(actual:dict, wanted:dict)->list[str]: # shapes by name
@@ -467,7 +466,7 @@ def _aligned(actual:dict, wanted:dict)->list[str]: # shapes by name
         names.append(left.pop(0) if is_next else f'extra {name}')
     if not left: return names
     if any(wanted.get(name) == shape for name, shape in actual.items()): return list(actual)
-    raise _Unset(f'the parameters are {_listed(actual)}; wanted are {_listed(wanted)}')
+    raise _Unset(_unlike(actual, wanted))
 
 # %% ../nbs/15c_build.ipynb #b15fill1c
 #| echo: false
@@ -476,10 +475,23 @@ def _value_of(name:str, parameter:Tensor, wanted:dict)->Tensor:
     if parameter.dim() > 1: return _values('extra', parameter.shape) # whatever its name
     return torch.full_like(parameter, 'bias' not in name) # of a norm, or of a linear map
 
-def _listed(shapes:dict[str,tuple], most:int=6)->str:
-    rows = [f'{name} {shape}' for name, shape in shapes.items()]
+def _unlike(actual:dict, wanted:dict)->str: # shapes by name
+    "Which parameters are missing and which are too many, whatever their names"
+    ours = [name for name in wanted if actual.get(name) != wanted[name]]
+    own = [name for name in actual if wanted.get(name) != actual[name]]
+    shapes = [wanted[name] for name in ours], [actual[name] for name in own]
+    parts = SequenceMatcher(None, *shapes, autojunk=False).get_opcodes()
+    changes = [rows for tag, *rows in parts if tag != 'equal']
+    missing = [name for i, j, _, _ in changes for name in ours[i:j]]
+    extra = [name for _, _, i, j in changes for name in own[i:j]]
+    said = [_listed('missing parameters', missing, wanted)] if missing else []
+    if extra: said.append(_listed('not asked for', extra, actual))
+    return '; '.join(said)
+
+def _listed(title:str, names:list[str], shapes:dict, most:int=4)->str:
+    rows = [f'{name} {shapes[name]}' for name in names]
     more = f' and {len(rows) - most} more' if len(rows) > most else ''
-    return ', '.join(rows[:most]) + more
+    return f'{title}: {", ".join(rows[:most])}{more}'
 
 # %% ../nbs/15c_build.ipynb #b15fill2
 #| echo: false
@@ -493,16 +505,32 @@ def _make(code, name:str, *args, **options)->nn.Module:
     "An instance of a submission's class, in evaluation mode, with known parameters"
     module = getattr(code, name)(*args, **options)
     if not isinstance(module, nn.Module): raise TypeError(f'{name} is not an nn.Module')
-    _fill(module, _truth_of(name)(*args, **options))
+    module.by_kit = _fill(module, _truth_of(name)(*args, **options))
     return module.double().eval()
 
 # %% ../nbs/15c_build.ipynb #b15fill2b
 #| echo: false
-def _parameters(code, name:str, *args)->Tensor: # sizes, sorted: names are free
+def _parameters(code, name:str, *args)->dict[str,Tensor]: # sizes, sorted: names are free
     module = getattr(code, name)(*args)
-    shapes = _shapes(module).values()
-    if len(shapes) < len(_shapes(_truth_of(name)(*args))): _refuse_plain_lists(module)
-    return torch.tensor(sorted(tuple(s) + (0,) * (3 - len(s)) for s in shapes))
+    actual, wanted = _shapes(module), _shapes(_truth_of(name)(*args))
+    if len(actual) < len(wanted): _refuse_plain_lists(module)
+    sizes = sorted(tuple(s) + (0,) * (3 - len(s)) for s in actual.values())
+    return {'parameters': torch.tensor(sizes), _TOLD: _text(_unlike(actual, wanted))}
+
+def _gradients(module:nn.Module)->dict[str,Tensor]: # their sizes, by the kit's names
+    return {f'size of the gradient of {name}': p.grad.norm()
+            for name, p in module.by_kit.items() if p.grad is not None}
+
+# %% ../nbs/15c_build.ipynb #b15textte
+#| echo: false
+_TOLD = 'told' # a result that is not compared, but says what is wrong
+
+def _text(text:str)->Tensor: # a string as a tensor
+    if not isinstance(text, str): raise TypeError(f'a {type(text).__name__}, not a string')
+    return torch.tensor(list(text.encode()[:500]), dtype=torch.uint8)
+
+def _ids(ids, most:int=13)->Tensor: # a list of token ids as text
+    return _text(str([int(i) for i in ids][:most]))
 
 # %% ../nbs/15c_build.ipynb #b15heads1
 class _MultiHead(nn.Module):
@@ -670,7 +698,7 @@ def _heads(draw, d_k=None, d_v=None): # sizes that differ; d_model is not h time
 
 @_probe(_MultiHead, 1, 'shapes of the parameters, without biases')
 def _(code, kit, draw):
-    return dict(parameters=_parameters(code, 'MultiHeadAttention', *_heads(draw)))
+    return _parameters(code, 'MultiHeadAttention', *_heads(draw))
 
 @_probe(_MultiHead, 3, 'self-attention')
 def _(code, kit, draw):
@@ -712,8 +740,8 @@ def _(code, kit, draw):
     causal = torch.ones(5, 5).tril() == 1
     real = draw.ids(3, 5) != PAD
     padding = real[:, None, None]
-    masks = dict(causal=causal, padding=padding, both=causal & padding)
-    return {f'output ({m})': layer(x, mask=kit.mask(masks[m])) for m in masks}
+    masks = {'a causal mask': causal, 'padding': padding, 'both': causal & padding}
+    return {f'output with {m}': layer(x, mask=kit.mask(masks[m])) for m in masks}
 
 # %% ../nbs/15c_build.ipynb #b15heas7b
 #| echo: false
@@ -722,9 +750,7 @@ def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
     out = layer(draw(2, 5, 12), draw(2, 4, 12))
     (out * draw(2, 5, 12)).sum().backward()
-    grads = [p.grad for p in layer.parameters()]
-    norms = [g.norm() for g in grads if g is not None and g.dim() > 1]
-    return {"the gradients' norms (query, key, value, output)": torch.stack(norms)}
+    return _gradients(layer)
 
 # %% ../nbs/15c_build.ipynb #b15ffn1
 class _FeedForward(nn.Module):
@@ -784,7 +810,7 @@ class _NoBiases(_FeedForward):
 #| echo: false
 @_probe(_FeedForward, 1, 'shapes of the parameters, with biases')
 def _(code, kit, draw):
-    return dict(parameters=_parameters(code, 'FeedForward', *draw.sizes(2)))
+    return _parameters(code, 'FeedForward', *draw.sizes(2))
 
 @_probe(_FeedForward, 2, 'the output at every position')
 def _(code, kit, draw):
@@ -870,6 +896,15 @@ class _BiasUnused(_LayerNorm):
     "The learned bias is not added. Add it after multiplying by the weight."
     def learned(self, x): return x * self.weight
 
+# %% ../nbs/15c_build.ipynb #b15gain00
+#| echo: false
+class _GainStartsAtZero(_LayerNorm):
+    """The gain is 0 at first, so that a new layer returns zeros whatever it reads. Start
+    with a weight of ones and a bias of zeros."""
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__(d_model, eps)
+        nn.init.zeros_(self.weight)
+
 # %% ../nbs/15c_build.ipynb #b15rmsnorm
 #| echo: false
 class _RootMeanSquare(_LayerNorm):
@@ -884,8 +919,9 @@ class _RootMeanSquare(_LayerNorm):
 @_probe(_LayerNorm, 2, 'LayerNorm of random numbers')
 def _(code, kit, draw):
     d, b, t = draw.sizes(3)
-    norm = _make(code, 'LayerNorm', d + 1)
-    return norm(3*draw(b, t, d + 1) + 2)
+    norm, new = _make(code, 'LayerNorm', d + 1), code.LayerNorm(d + 1)
+    x = 3*draw(b, t, d + 1) + 2
+    return {'output': norm(x), 'output before any training': new.double()(x)}
 
 @_probe(_LayerNorm, 1, 'LayerNorm of tiny and of equal numbers')
 def _(code, kit, draw):
@@ -1014,7 +1050,8 @@ def _(code, kit, draw):
     d, b, t = draw.sizes(3)
     layer = _make(code, 'ResidualNorm', d, 0.)
     x = draw(b, t, d)
-    return dict(positional=layer(x, _twice, 3), keyword=layer(x, _twice, scale=x))
+    return {'output with an argument by position': layer(x, _twice, 3),
+            'output with an argument by name': layer(x, _twice, scale=x)}
 
 # %% ../nbs/15c_build.ipynb #b15resd4b
 #| echo: false
@@ -1023,7 +1060,7 @@ def _(code, kit, draw):
     layer = _make(code, 'ResidualNorm', 6, 0.)
     x = draw(2, 3, 6).requires_grad_()
     (layer(x, torch.tanh) * draw(2, 3, 6)).sum().backward()
-    return x.grad
+    return {'gradient of x': x.grad}
 
 # %% ../nbs/15c_build.ipynb #b15resid5
 #| echo: false
@@ -1061,9 +1098,11 @@ def _(code, kit, draw):
 
 # %% ../nbs/15c_build.ipynb #b15dropnm
 #| echo: false
-_DROPOUT = ['share that is dropped', 'share of zeros in the output',
-            'values per row, a constant sub-layer', 'values per row, a sub-layer of zeros',
-            'values per row, a linear sub-layer', 'differs from call to call']
+_DROPOUT = ['share that is dropped of a sub-layer of ones', 'share of zeros in the output',
+            'different values in a row, with a sub-layer of ones',
+            'different values in a row, with a sub-layer of zeros',
+            'different values in a row, with a sub-layer that multiplies by 5',
+            'two calls give different numbers']
 
 # %% ../nbs/15c_build.ipynb #b15emb1
 class _Embedding(nn.Module):
@@ -1141,12 +1180,15 @@ class _EmbeddingsTooLarge(_Embedding):
 
 # %% ../nbs/15c_build.ipynb #b15emb3
 #| echo: false
+def _spread(weight:Tensor)->Tensor: # 1 for a standard deviation of d_model^-0.5
+    halves = 2 * weight.std() * sqrt(weight.shape[-1])
+    return halves.round() / 2
+_SPREAD = "standard deviation of the embedding's first weights, times √d_model,"
+
 @_probe(_Embedding, 1, 'one weight matrix, with the right spread')
 def _(code, kit, draw):
-    shapes = _parameters(code, 'Embedding', 50, 64)
     [first, *_] = code.Embedding(50, 64).parameters()
-    spread = first.std() * 8
-    return dict(parameters=shapes, spread=(2*spread).round() / 2)
+    return _parameters(code, 'Embedding', 50, 64) | {_SPREAD: _spread(first)}
 
 @_probe(_Embedding, 1, 'vectors of token ids')
 def _(code, kit, draw):
@@ -1158,7 +1200,7 @@ def _(code, kit, draw):
 @_probe(_Embedding, 1, 'logits')
 def _(code, kit, draw):
     d, b, t = draw.sizes(3)
-    return _make(code, 'Embedding', 20, d).logits(draw(b, t, d))
+    return dict(logits=_make(code, 'Embedding', 20, d).logits(draw(b, t, d)))
 
 # %% ../nbs/15c_build.ipynb #b15pos1
 class _Sinusoids:
@@ -1245,11 +1287,13 @@ class _PairsFromOne(_Sinusoids):
 @_probe(_Sinusoids, 3, 'the table of sinusoids', tolerance=1e-4)
 def _(code, kit, draw):
     n, half, more = draw.sizes(3)
-    tables = [code.positional_encoding(n, 2*half), code.positional_encoding(more + 9, 10)]
-    return dict(small=tables[0], large=tables[1])
+    sizes = (n, 2*half), (more + 9, 10)
+    return {f'positional_encoding{size}': code.positional_encoding(*size) for size in sizes}
 
 @_probe(_Sinusoids, 1, 'one position', tolerance=1e-4)
-def _(code, kit, draw): return code.positional_encoding(1, 2*draw.sizes(1)[0])
+def _(code, kit, draw):
+    d = 2*draw.sizes(1)[0]
+    return {f'positional_encoding(1, {d})': code.positional_encoding(1, d)}
 
 # %% ../nbs/15c_build.ipynb #b15pos4
 class _Positions(nn.Module):
@@ -1339,12 +1383,12 @@ def _(code, kit, draw):
     summed = layer(x)
     changed = (summed - layer.eval()(x)).abs() > 1e-6
     return {'share of zeros': _share(summed.abs() < 1e-9),
-            'most elements change': changed.double().mean().round()}
+            'dropout changes most numbers': changed.double().mean() > 0.5}
 
 @_probe(_Positions, 1, 'no parameters')
 def _(code, kit, draw):
     parameters = [p for p in _positions(code, 8, 0., 10).parameters() if p.requires_grad]
-    return torch.tensor(len(parameters))
+    return {'number of parameters': torch.tensor(len(parameters))}
 
 # %% ../nbs/15c_build.ipynb #b15enc01
 class _EncoderLayer(nn.Module):
@@ -1425,7 +1469,7 @@ def _(code, kit, draw):
     layer = _make(code, 'EncoderLayer', config)
     everything = torch.ones(2, 1, 1, 5) == 1
     output = layer(draw(2, 5, config.d_model), kit.mask(everything))
-    return dict(parameters=shapes, output=output)
+    return shapes | dict(output=output)
 
 # %% ../nbs/15c_build.ipynb #b15enc04c
 #| echo: false
@@ -1540,7 +1584,7 @@ def _(code, kit, draw):
     t, s = draw.sizes(2)
     shapes = _parameters(code, 'DecoderLayer', _config(draw))
     output = _decoder_layer(code, kit, draw, t, s, torch.ones(2, s) == 1)
-    return dict(parameters=shapes, output=output)
+    return shapes | dict(output=output)
 
 @_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source')
 def _(code, kit, draw): return _decoder_layer(code, kit, draw, 5, 6, draw.ids(4, 6) != PAD)
@@ -1622,6 +1666,26 @@ class _FinalNorms(_Transformer):
         self.norms = nn.ModuleList(_LayerNorm(config.d_model) for _ in range(2))
     def encode(self, src): return self.norms[0](super().encode(src))
     def leave(self, x): return super().leave(self.norms[1](x))
+
+# %% ../nbs/15c_build.ipynb #b15fnone1
+#| echo: false
+class _FinalNormInEncoder(_Transformer):
+    """The encoder's stack ends with one more norm. Remove it: each of the paper's layers
+    ends with one already."""
+    section = '03_layers', 'Where should the norm stand?'
+    def __init__(self, config):
+        super().__init__(config)
+        self.norm = _LayerNorm(config.d_model)
+    def encode(self, src): return self.norm(super().encode(src))
+
+class _FinalNormInDecoder(_Transformer):
+    """The decoder's stack ends with one more norm. Remove it: each of the paper's layers
+    ends with one already."""
+    section = '03_layers', 'Where should the norm stand?'
+    def __init__(self, config):
+        super().__init__(config)
+        self.norm = _LayerNorm(config.d_model)
+    def leave(self, x): return super().leave(self.norm(x))
 
 # %% ../nbs/15c_build.ipynb #b15model3
 #| echo: false
@@ -1711,6 +1775,18 @@ class _NoSourceGradient(_Transformer):
     section = '05_model', 'Aside: one graph'
     def encode(self, src): return super().encode(src).detach()
 
+# %% ../nbs/15c_build.ipynb #b15xavier
+#| echo: false
+class _EmbeddingStartsAnew(_Transformer):
+    """The model sets the first weights of all its matrices, as by a loop of
+    `xavier_uniform_`, and the embedding's with them. Leave those as they are: `Embedding`
+    has given them a standard deviation of d_model^-0.5."""
+    section = '04_embedding', 'Why multiply by √d?'
+    def __init__(self, config):
+        super().__init__(config)
+        for p in self.parameters():
+            if p.dim() > 1: nn.init.xavier_uniform_(p)
+
 # %% ../nbs/15c_build.ipynb #b15model5
 #| echo: false
 def _model(code, draw, **more):
@@ -1722,9 +1798,15 @@ def _batch(draw, b, s, t): # source and target, with padding at their ends
     tgt[:, 0] = BOS
     return draw.ids(b, s), tgt
 
-@_probe(_Transformer, 1, "the shapes of a model's parameters")
+@_probe(_Transformer, 1, "the shapes of a new model's parameters, the embedding's spread")
 def _(code, kit, draw):
-    return dict(parameters=_parameters(code, 'Transformer', _config(draw)))
+    shapes = _parameters(code, 'Transformer', _config(draw))
+    new = code.Transformer(_WIDE).parameters() # an embedding that is not square
+    spreads = [_spread(p) for p in new if _shape(p) == (_WIDE.vocab_size, _WIDE.d_model)]
+    return shapes | {_SPREAD: max(spreads)}
+
+_WIDE = TransformerConfig(400, d_model=16, d_ff=8, n_heads=1, d_k=4, d_v=4, max_len=30,
+                          n_encoder_layers=1, n_decoder_layers=1)
 
 # %% ../nbs/15c_build.ipynb #b15modl5b
 #| echo: false
@@ -1732,13 +1814,13 @@ def _(code, kit, draw):
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src = draw.ids(3, 6)
-    return model.encode(src) * (src != PAD)[..., None]
+    return dict(memory=model.encode(src) * (src != PAD)[..., None])
 
 @_probe(_Transformer, 3, 'the logits of one sentence', tolerance=1e-4)
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 1, *draw.sizes(2))
-    return model(src, tgt)
+    return dict(logits=model(src, tgt))
 
 # %% ../nbs/15c_build.ipynb #b15modl5c
 #| echo: false
@@ -1746,12 +1828,12 @@ def _(code, kit, draw):
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 4, *draw.sizes(2))
-    return model(src, tgt) * (tgt != PAD)[..., None]
+    return dict(logits=model(src, tgt) * (tgt != PAD)[..., None])
 
 @_probe(_Transformer, 1, 'the same logits in training mode, without dropout', 1e-4)
 def _(code, kit, draw):
     model, _ = _model(code, draw)
-    return model.train()(*_batch(draw, 1, 5, 4))
+    return dict(logits=model.train()(*_batch(draw, 1, 5, 4)))
 
 # %% ../nbs/15c_build.ipynb #b15modl5d
 #| echo: false
@@ -1761,12 +1843,12 @@ def _(code, kit, draw):
     src, tgt = _batch(draw, 2, 5, 4)
     logits = model(src, tgt)
     (logits * draw(*logits.shape))[tgt != PAD].sum().backward()
-    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     dropped, _ = _model(code, draw, dropout=0.5)
-    differs = [not torch.equal(m(src, tgt), m(src, tgt))
-               for m in (dropped, dropped.train())]
-    gradients = torch.stack(norms).sort()[0]
-    return {'gradients': gradients, 'dropout (eval, train)': torch.tensor(differs)}
+    differs = {}
+    for mode in ('eval', 'train'):
+        calls = [getattr(dropped, mode)()(src, tgt) for _ in range(2)]
+        differs[f'two calls differ after {mode}()'] = torch.tensor(not torch.equal(*calls))
+    return _gradients(model) | differs
 
 # %% ../nbs/15c_build.ipynb #b15sched1
 class _Schedule:
@@ -1854,16 +1936,18 @@ class _DecaysWeights(_Adam):
 @_probe(_Schedule, 3, 'the learning rate of step 1, 10, 4,000 and 100,000', tolerance=1e-9)
 def _(code, kit, draw):
     widths = 512, 8*draw.sizes(1)[0]
-    steps = 1, 10, 4000, 100_000
-    rates = [code.paper_lr(step, d) for d in widths for step in steps]
-    return torch.tensor(rates + [code.paper_lr(7, 64, 5), code.paper_lr(2, 64, 5)])
+    asked = [(step, d) for d in widths for step in (1, 10, 4000, 100_000)]
+    asked += [(7, 64, 5), (2, 64, 5)]
+    return {f'paper_lr{a}': torch.tensor(float(code.paper_lr(*a))) for a in asked}
 
 @_probe(_Adam, 2, "the optimizer's constants and parameters", tolerance=1e-12)
 def _(code, kit, draw):
     optimizer = code.make_adam(nn.Linear(3, 2))
     [group] = optimizer.param_groups
-    shapes = [len(group['params']), *group['betas'], group['eps'], group['weight_decay']]
-    return torch.tensor(shapes)
+    (beta_1, beta_2), n = group['betas'], len(group['params'])
+    constants = {'β₁': beta_1, 'β₂': beta_2, 'ε': group['eps'],
+             'weight decay': group['weight_decay'], 'number of parameters': n}
+    return {name: torch.tensor(float(x)) for name, x in constants.items()}
 
 # %% ../nbs/15c_build.ipynb #b15smooth
 class _Smoothing:
@@ -2009,14 +2093,14 @@ def _loss(code, draw, eps, padded):
     return code.smoothed_loss(logits, labels, eps)
 
 @_probe(_Smoothing, 1, 'cross-entropy, without smoothing and padding')
-def _(code, kit, draw): return _loss(code, draw, 0., False)
+def _(code, kit, draw): return dict(loss=_loss(code, draw, 0., False))
 
 @_probe(_Smoothing, 2, 'the smoothed loss')
 def _(code, kit, draw):
-    return {f'loss (eps = {eps})': _loss(code, draw, eps, False) for eps in (0.1, 0.3)}
+    return {f'loss with ε = {eps}': _loss(code, draw, eps, False) for eps in (0.1, 0.3)}
 
 @_probe(_Smoothing, 1, 'the smoothed loss with padding')
-def _(code, kit, draw): return _loss(code, draw, 0.1, True)
+def _(code, kit, draw): return dict(loss=_loss(code, draw, 0.1, True))
 
 # %% ../nbs/15c_build.ipynb #b15smot5b
 #| echo: false
@@ -2024,7 +2108,7 @@ def _(code, kit, draw): return _loss(code, draw, 0.1, True)
 def _(code, kit, draw):
     logits = draw(3, 4, 8).requires_grad_()
     code.smoothed_loss(logits, draw.ids(3, 4, 8)).backward()
-    return logits.grad
+    return {'gradient of the logits': logits.grad}
 
 # %% ../nbs/15c_build.ipynb #b15shift1
 class _Shift:
@@ -2089,7 +2173,7 @@ class _LabelsBegin(_Shift):
 def _(code, kit, draw):
     b, t = draw.sizes(2)
     src, tgt, labels = code.shifted(draw.ids(b, t + 1))
-    return dict(src=src, tgt=tgt, labels=labels)
+    return dict(source=src, target=tgt, labels=labels)
 
 # %% ../nbs/15c_build.ipynb #b15loss01
 class _CopyLoss:
@@ -2227,22 +2311,24 @@ def _toy(kit, draw, **more): # the right model, small, and an optimizer without 
 @_probe(_CopyLoss, 2, 'the mean loss of a batch')
 def _(code, kit, draw):
     model, _ = _toy(kit, draw)
-    return code.copy_loss(model.eval(), draw.ids(4, 6))
+    return dict(loss=code.copy_loss(model.eval(), draw.ids(4, 6)))
 
 # %% ../nbs/15c_build.ipynb #b15loo03b
 #| echo: false
 @_probe(_Loop, 3, 'the weights after three steps', tolerance=1e-5)
 def _(code, kit, draw):
     model, optimizer = _toy(kit, draw, dropout=0.2)
-    batches, seen = (draw.ids(4, 6) for _ in range(3)), []
+    batches, seen = (draw.ids(4, 6) for _ in range(3)), {}
     def look(optimizer, *_): # at the learning rate and the gradients, before each step
+        i = 1 + len(seen)//2
         norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
-        seen.append([optimizer.param_groups[0]['lr'], float(sum(norms))])
+        seen[f'learning rate of step {i}'] = torch.tensor(optimizer.param_groups[0]['lr'])
+        seen[f'size of all gradients in step {i}'] = torch.tensor(float(sum(norms)))
     optimizer.register_step_pre_hook(look)
     losses = code.train(model.eval(), optimizer, batches, lambda step: 0.01 * (step + 1))
-    weights = torch.cat([p.flatten() for p in model.parameters()])
-    losses = torch.tensor([float(loss) for loss in losses])
-    return dict(losses=losses, weights=weights, steps=torch.tensor(seen))
+    losses = {f'loss of step {i}': torch.tensor(float(x)) for i, x in enumerate(losses, 1)}
+    weights = {f'{name} after the last step': p for name, p in model.named_parameters()}
+    return seen | losses | weights
 
 # %% ../nbs/15c_build.ipynb #b15loo03c
 #| echo: false
@@ -2252,7 +2338,7 @@ def _restart(model:nn.Module): # as PyTorch would begin, nearly
         spread = p.shape[-1]**-0.5
         if p.dim() > 1: nn.init.normal_(p, std=spread)
 
-@_probe(_Loop, 3, 'the copy task, learned to at least 99 %', expected=torch.tensor(1.))
+@_probe(_Loop, 3, 'the copy task, learned to at least 99 %', must='99 % are copied')
 def _(code, kit, draw):
     torch.set_default_dtype(torch.float32) # as fast as it is
     torch.manual_seed(0)
@@ -2260,7 +2346,9 @@ def _(code, kit, draw):
     _restart(model.float())
     def lr_of(step): return 0.01 * min(step / 40, 1.1 - step / 400)
     code.train(model, optimizer, (_sequences(32) for _ in range(400)), lr_of)
-    return (_copied(model.eval(), kit, _sequences(300)) >= 0.99).float()
+    share = _copied(model.eval(), kit, _sequences(300))
+    told = f'{share:.1%} of 300 new sequences are copied, 99 % are wanted'
+    return {'99 % are copied': share >= 0.99, _TOLD: _text(told)}
 
 # %% ../nbs/15c_build.ipynb #b15loop04
 #| echo: false
@@ -2366,11 +2454,6 @@ class _GreedySeesPadding(_Greedy):
 
 # %% ../nbs/15c_build.ipynb #b15greedy3
 #| echo: false
-def _padded(rows:list[list[int]], n:int=13)->Tensor: # lists of ids as one tensor
-    if isinstance(rows, Tensor): rows = rows.tolist()
-    cut = [[int(i) for i in row][:n] for row in rows]
-    return torch.tensor([row + [-1]*(n - len(row)) for row in cut])
-
 def _sources(draw, b): # ids of the toy vocabulary, some padded
     ids = draw.ids(b, 5, 8)
     ids[:, 0] = 4 + torch.arange(b) % 4
@@ -2382,12 +2465,14 @@ def _sources(draw, b): # ids of the toy vocabulary, some padded
 def _(code, kit, draw):
     model = _Script(kit, draw)
     sources = _sources(draw, 6).clamp(min=4)
-    return _padded([code.greedy(model, src[None], 9)[0] for src in sources])
+    return {f'output of {src.tolist()}': _ids(code.greedy(model, src[None], 9)[0])
+            for src in sources}
 
 @_probe(_Greedy, 2, 'greedy search of a padded batch')
 def _(code, kit, draw):
     model = _Script(kit, draw)
-    return _padded(code.greedy(model, _sources(draw, 7), 8))
+    outputs = code.greedy(model, _sources(draw, 7), 8)
+    return {f'output of sentence {i}': _ids(ids) for i, ids in enumerate(outputs)}
 
 # %% ../nbs/15c_build.ipynb #b15lp01
 class _Penalty:
@@ -2418,7 +2503,8 @@ class _PenaltyRootOnly(_Penalty):
 @_probe(_Penalty, 1, 'the length penalty', tolerance=1e-9)
 def _(code, kit, draw):
     pairs = [(n, alpha) for n in (1, 7, 20) for alpha in (0., 0.7, 1., 2.)]
-    return torch.tensor([code.length_penalty(n, alpha) for n, alpha in pairs])
+    return {f'length_penalty{pair}': torch.tensor(float(code.length_penalty(*pair)))
+            for pair in pairs}
 
 # %% ../nbs/15c_build.ipynb #b15beam01
 class _Beam:
@@ -2612,14 +2698,14 @@ class _BeamKeepsStart(_Search):
 # %% ../nbs/15c_build.ipynb #b15beam06
 #| echo: false
 def _searched(code, kit, draw, k, alpha, steps, n=12): # n sentences of a toy model each
-    ids, scores = [], []
-    for _ in range(n):
+    results = {}
+    for i in range(n):
         model = _Script(kit, draw)
         src = _sources(draw, 2)[1:]
-        best, score = code.beam_search(model, src, k, alpha, steps)
-        ids.append(best)
-        scores.append(float(score))
-    return dict(ids=_padded(ids), scores=torch.tensor(scores))
+        ids, score = code.beam_search(model, src, k, alpha, steps)
+        results[f'output of search {i}'] = _ids(ids)
+        results[f'score of search {i}'] = torch.tensor(float(score))
+    return results
 
 @_probe(_Search, 1, 'a beam of one, which is greedy search')
 def _(code, kit, draw): return _searched(code, kit, draw, 1, 0., 9)
@@ -2698,33 +2784,30 @@ class _AttentionsExchanged(_Loader):
 
 # %% ../nbs/15c_build.ipynb #b15load03
 #| echo: false
-_TEXTS = ['A boy is picking up a ball.', 'A man sleeps.']
+_TEXTS = ['A man sleeps.', 'Two dogs play.']
 
 def _book_tokenizer(folder): return _TOKENIZERS.setdefault(folder, load_model(folder)[1])
 _TOKENIZERS = {} # read before a submission runs, which may not
-
-def _letters(text:str)->Tensor: # a string as a tensor
-    if not isinstance(text, str): raise TypeError(f'a {type(text).__name__}, not a string')
-    return torch.tensor(list(text.encode()[:500]) or [0])
 
 @_probe(_Loader, 2, "the logits of the book's model", tolerance=1e-4)
 def _(code, kit, draw):
     model = code.load_model(Path(kit.model)).double().eval()
     src, tgt = _batch(draw, 2, 6, 5)
-    return model(src, tgt) * (tgt != PAD)[..., None]
+    return dict(logits=model(src, tgt) * (tgt != PAD)[..., None])
 
 # %% ../nbs/15c_build.ipynb #b15loa03b
 #| echo: false
 @_probe(_Loader, 1, 'the model is in evaluation mode')
-def _(code, kit, draw): return torch.tensor(code.load_model(Path(kit.model)).training)
+def _(code, kit, draw):
+    return {'model.training': torch.tensor(code.load_model(Path(kit.model)).training)}
 
 @_probe(_Loader, 3, "the book's translations")
 def _(code, kit, draw):
     torch.set_default_dtype(torch.float32) # as fast as it is
     tokenizer = _book_tokenizer(kit.model)
     model = code.load_model(Path(kit.model)).eval()
-    texts = [code.translate(model, tokenizer, text) for text in _TEXTS]
-    return [_letters(text) for text in texts]
+    return {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))
+            for text in _TEXTS}
 
 # %% ../nbs/15c_build.ipynb #b15loa03c
 #| echo: false
@@ -2733,7 +2816,8 @@ def _(code, kit, draw):
     torch.set_default_dtype(torch.float32)
     tokenizer = _book_tokenizer(kit.model)
     model = code.load_model(Path(kit.model))
-    return _letters(code.translate(model, tokenizer, _TEXTS[0]))
+    text = _TEXTS[0]
+    return {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))}
 
 # %% ../nbs/15c_build.ipynb #b15bpe01
 class _BPE:
@@ -2795,19 +2879,20 @@ class _JoinsOnce(_BPE):
                 return symbols[:i] + [''.join(pair)] + symbols[i+2:]
         return symbols
 
-def _text_of(rows)->Tensor: return _letters(' '.join('+'.join(row) for row in rows))
-
 @_probe(_BPE, 3, 'the merges of a small text')
 def _(code, kit, draw):
     words = {word: 1 + n for n, word in enumerate(_WORDS)} | dict(aaaa=7, abab=2)
-    return [_text_of(code.learn_bpe(words, n)) for n in (3, 12)]
+    learned = {n: code.learn_bpe(words, n) for n in (3, 12)}
+    return {f'the first {n} merges': _text(' '.join(map('+'.join, merges)))
+            for n, merges in learned.items()}
 
 # %% ../nbs/15c_build.ipynb #b15bpe02c
 #| echo: false
 @_probe(_BPE, 2, 'words cut by given merges')
 def _(code, kit, draw):
     merges = [('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a')]
-    return _text_of(code.apply_bpe(w, merges) for w in ('banana', 'ananas', 'nasss', 'x'))
+    return {f'the symbols of {word}': _text(' '.join(code.apply_bpe(word, merges)))
+            for word in ('banana', 'ananas', 'nasss', 'x')}
 
 # %% ../nbs/15c_build.ipynb #b15bpe03
 #| echo: false
@@ -2955,9 +3040,9 @@ def _named(result)->dict[str,Tensor]:
             raise TypeError(f'{name} is a {type(x).__name__}, not a tensor')
     return {name: _plain(x) for name, x in result.items()}
 
-def _plain(x:Tensor)->Tensor: # booleans stay what they are
-    x = x.detach().contiguous()
-    return x if x.dtype == torch.bool else x.double()
+def _plain(x:Tensor)->Tensor: # in double precision; whole numbers stay what they are
+    x = x.detach().clone(memory_format=torch.contiguous_format) # results may share memory
+    return x.double() if x.is_floating_point() else x
 
 # %% ../nbs/15c_build.ipynb #b15out02
 @contextmanager
@@ -3003,26 +3088,29 @@ def _is_own(path:Path)->bool: # of a submission, which is the first folder of th
 @cache
 def _expected(steps:type, probe:Probe, kit:Kit)->Outcome:
     "What the truth, or a mistake, gives"
-    if probe.expected is not None: return Outcome(_named(probe.expected))
+    if probe.must: return Outcome({probe.must: torch.tensor(True)})
     with torch.random.fork_rng(): return run_probe(probe, _code(steps, kit), kit)
 
 def _equal(probe:Probe, a:Outcome, b:Outcome)->bool:
     if a.error or b.error: return bool(a.error and b.error)
-    if a.values.keys() != b.values.keys(): return False
-    pairs = [(x.double(), b.values[name].double()) for name, x in a.values.items()]
+    if {*a.values, _TOLD} != {*b.values, _TOLD}: return False
+    return all(_close(probe, x, b.values[name]) for name, x in a.values.items()
+               if name != _TOLD)
+
+def _close(probe:Probe, x:Tensor, y:Tensor)->bool:
+    if x.shape != y.shape: return False
     t = probe.tolerance
-    return all(x.shape == y.shape and torch.allclose(x, y, t, t, equal_nan=True)
-               for x, y in pairs)
+    return torch.allclose(x.double(), y.double(), t, t, equal_nan=True)
 
 # %% ../nbs/15c_build.ipynb #b15out03b
 def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
-    if outcome.error and probe.expected is None: return True
+    if outcome.error and not probe.must: return True
     return not _equal(probe, outcome, _expected(probe.part, probe, kit))
 
 # %% ../nbs/15c_build.ipynb #b15out04
 def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
     "Do these steps give everything that was found, and not by failing alone?"
-    telling = [p for p in outcomes if p.expected is None and p.points]
+    telling = [p for p in outcomes if not p.must and p.points]
     if not all(_equal(p, outcomes[p], _expected(steps, p, kit)) for p in telling):
         return False
     return any(not outcomes[p].error and _differs(p, outcomes[p], kit) for p in telling)
@@ -3265,49 +3353,57 @@ def _message(probe:Probe, outcome:Outcome, kit:Kit)->str:
     if outcome.error: return outcome.error
     expected = _expected(probe.part, probe, kit)
     for name, y in expected.values.items():
-        x = outcome.values.get(name)
-        if x is None: return f'{name} is missing'
-        if x.shape != y.shape: return _other_shape(name, x, y)
-        t = probe.tolerance
-        a, b = x.double(), y.double()
-        wrong = ~torch.isclose(a, b, t, t, equal_nan=True)
-        if wrong.any(): return _other_value(name, x, y, _worst(a, b, wrong))
+        x = outcome.values.get(name, _NOTHING)
+        if name == _TOLD or _close(probe, x, y): continue
+        told = outcome.values.get(_TOLD, _NOTHING)
+        return _read_text(told) or _other(probe, name, x, y, kit)
     return 'more results than expected'
 
-def _worst(a:Tensor, b:Tensor, wrong:Tensor)->tuple: # the place of the largest difference
+_NOTHING = torch.empty(0)
+
+def _read_text(x:Tensor)->str: # which `_text` made
+    return bytes(x.flatten().to(torch.uint8).tolist()).decode(errors='replace')
+
+# %% ../nbs/15c_build.ipynb #b15messg2
+def _other(probe:Probe, name:str, x:Tensor, y:Tensor, kit:Kit)->str: # x came, y is right
+    if x is _NOTHING: return f'{name} is missing'
+    if y.dtype == torch.uint8:
+        return f'{name} should be {_read_text(y)}, and is {_read_text(x)}'
+    if x.shape != y.shape:
+        return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
+    place = _worst(probe, x.double(), y.double())
+    if y.dtype == torch.int64 and y.dim() == 2: # ids: the whole row says more
+        wanted, actual = y[place[0]].tolist(), x[place[0]].tolist()
+        return f'{name} of sequence {place[0]} should be {wanted}, and is {actual}'
+    return f'{name}{_at(name, place, kit)} should be {_told_apart(y[place], x[place])}'
+
+def _worst(probe:Probe, a:Tensor, b:Tensor)->tuple: # the place of the largest difference
+    t = probe.tolerance
+    wrong = ~torch.isclose(a, b, t, t, equal_nan=True)
     size = (a - b).abs().nan_to_num(torch.inf, torch.inf)
     largest = size.masked_fill(~wrong, -1.).argmax()
     return tuple(int(i) for i in torch.unravel_index(largest, size.shape))
 
-# %% ../nbs/15c_build.ipynb #b15messg2
-def _other_value(name:str, x:Tensor, y:Tensor, place:tuple)->str:
-    actual, wanted = x[place].item(), y[place].item()
-    at = f'[{", ".join(map(str, place))}]' if place else ''
-    if y.dtype == torch.bool and actual in (0, 1): actual = bool(actual)
-    return f'{name}{at} should be {_told_apart(wanted, actual)}'
-
-def _told_apart(wanted, actual)->str: # with as many digits as differ
-    if isinstance(wanted, bool): return f'{wanted}, and is {actual}'
+def _told_apart(wanted:Tensor, actual:Tensor)->str: # with as many digits as differ
+    a, b = wanted.item(), actual.item()
+    if isinstance(a, bool): return f'{a}, and is {bool(b) if b in (0, 1) else b}'
     for digits in range(4, 18):
-        a, b = f'{wanted:.{digits}g}', f'{actual:.{digits}g}'
-        if a != b: break
-    return f'{a}, and is {b}'
+        if f'{a:.{digits}g}' != f'{b:.{digits}g}': break
+    return f'{a:.{digits}g}, and is {b:.{digits}g}'
 
 # %% ../nbs/15c_build.ipynb #b15messg3
-def _other_shape(name:str, x:Tensor, y:Tensor)->str:
-    if name not in ('parameters', 'gradients') or x.dim() != y.dim():
-        return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
-    counts = f'{len(y)} {name} expected, {len(x)} found'
-    if name == 'gradients': return counts
-    actual, wanted = _rows(x), _rows(y)
-    missing, extra = wanted - actual, actual - wanted
-    some = [f'missing is one of shape {shape}' for shape in list(missing)[:1]]
-    some += [f'too many is one of shape {shape}' for shape in list(extra)[:1]]
-    return f'{counts}: {"; ".join(some)}'
+_AXES = {'weights': 'sentence head query key', 'padding_mask': 'sentence head query key',
+         'causal_mask': 'query key', 'positional_encoding': 'position feature',
+         'logits': 'sentence position token',
+         'gradient of the logits': 'sentence position token'}
+_AXES_BY_NUMBER = '', 'entry', 'row column', 'sentence position feature', None
 
-def _rows(shapes:Tensor)->Counter: # each without the zeros that fill it up
-    rows = shapes.long().tolist()
-    return Counter(tuple(n for n in row if n) for row in rows)
+def _at(name:str, place:tuple, kit:Kit)->str: # in words
+    layouts = dict(bhtd='sentence head query feature', bthd='sentence query head feature')
+    usual = [*_AXES_BY_NUMBER[:4], layouts[kit.layout]]
+    axes = _AXES.get(name.partition('(')[0]) or usual[min(len(place), 4)]
+    where = [f'{axis} {i}' for axis, i in zip(axes.split(), place)]
+    return f' at {", ".join(where)}' if where else ''
 
 # %% ../nbs/15c_build.ipynb #b15remark
 def _where(steps:type)->str: # of the book
@@ -3321,8 +3417,9 @@ def _sentences(steps:type)->str: return ' '.join(steps.__doc__.split())
 def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     "The names of mistakes, where they are known, for one part of a stage"
     wrong = [p for p in outcomes if p.points and _differs(p, outcomes[p], kit)]
-    if any(outcomes[p].error.startswith(_PLAIN_LIST) for p in wrong):
-        yield f'{_PLAIN_LIST}: {_MODULE_LIST} See {_where(part)}.'
+    for error in {outcomes[p].error for p in wrong}:
+        if not error.startswith(_PLAIN_LIST): continue
+        yield f'{error}. {_MODULE_LIST} See {_where(part)}.'
         return
     if not wrong or all(outcomes[p].error for p in wrong): return
     known = explanations(part, outcomes, kit)
@@ -3337,10 +3434,13 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     if others:
         names = ' or '.join(sorted(mistake_name(m) for m in others))
         yield f'One of these, and we cannot tell which: {names}.'
-    if not known and not crashed:
-        name = ', '.join(part.names)
-        yield (f'{name}: none of the {len(mistakes(part))} mistakes that we know, and no '
-               f'two of them, give this. Read {_where(part)}.')
+    if known or crashed: return
+    unlike = any(len(outcomes[p].values.get(_TOLD, ())) for p in wrong)
+    why = _FIRST_SET_RIGHT if unlike else f'none of the {len(mistakes(part))}{_UNKNOWN}'
+    yield f'{", ".join(part.names)}: {why} Read {_where(part)}.'
+
+_UNKNOWN = ' mistakes that we know, and no two of them, give this.'
+_FIRST_SET_RIGHT = 'begin with the line above that says what is missing or too many.'
 
 # %% ../nbs/15c_build.ipynb #b15remlst
 _MODULE_LIST = ('Layers in a Python list are not registered, so that `parameters()` '
@@ -3372,22 +3472,13 @@ def judged(stage:Stage, outcomes:dict[Probe,Outcome], kit:Kit=Kit())->StageResul
     return StageResult(stage, checks, remarks)
 
 # %% ../nbs/15c_build.ipynb #b15grafol
-def _shorten(checks:list[Check]):
-    "After parameters that are missing, what follows from it is not told again"
-    lacking = set()
+def _shorten(checks:list[Check], most:int=40):
+    "A long message is told once"
+    said = set()
     for check in checks:
-        part, message = check.probe.part, check.message
-        if part in lacking and _FOLLOWS.match(message):
-            check.message = 'the rest follows from the missing parameters'
-        if _LACKS.match(message) and _fewer(message): lacking.add(part)
-
-_COUNTS = r'(\d+) parameters expected, (\d+)'
-_LACKS = re.compile(f'{_PLAIN_LIST}|the parameters are |{_COUNTS}')
-_FOLLOWS = re.compile(_LACKS.pattern + r'|.* should (be|have) |\d+ gradients expected')
-
-def _fewer(message:str)->bool:
-    wanted, actual = _LACKS.match(message).groups()
-    return not wanted or int(actual) < int(wanted)
+        if len(check.message) > most and check.message in said:
+            check.message = 'the same as above'
+        said.add(check.message)
 
 # %% ../nbs/15c_build.ipynb #b15report
 def report(result:StageResult)->str: # a line for each check, then the remarks
