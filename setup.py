@@ -40,6 +40,7 @@ setup(
     packages=find_packages(include=['transformer_nb*']),
     package_data={'transformer_nb': ['py.typed', 'everyday.jsonl', 'playground/*',
                                      'assignment/*']},
+    exclude_package_data={'transformer_nb': ['playground/live*']}, # of the site alone
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),
     extras_require=extras,

@@ -20,7 +20,7 @@ from statistics import mean, median, stdev
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, module, number
-import teaching
+import live, teaching
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -186,6 +186,7 @@ def page(book, chapter):
                     yield code(solution(book, chapter, name), look_of_solution)
                 stubs = []
     if asides.is_open: yield markdown(asides.END)
+    if any(live.names(cell.text) for cell in rows): yield markdown(live.LOADER)
 
 class Asides:
     "Sections that a first reader may skip: each stands in a fold that ends with it"
@@ -214,6 +215,7 @@ def prose(book, chapter, cell, quoted):
         return f'(quote-{m[1]}-{module_of(chapter)})=\n\n{entry}'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
     text = re.sub(r'^\*(Figure: .*)\*$', caption, text, flags=re.M)
+    text = live.boxes(text)
     if cell.number == 0 and chapter != 'index':
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
     return text
@@ -483,7 +485,7 @@ def playground(root, folder):
     "The page that translates, which Sphinx copies as it is"
     from transformer_nb.export import export_page # slow
     folder.mkdir(parents=True, exist_ok=True)
-    model = root/'nbs/models/multi30k-en-de'
+    model = root/'nbs/models'/live.MODEL
     export_page([model], folder/'translate_here.html', book='./')
 
 # Teaching
@@ -549,6 +551,7 @@ def write(root, out):
     write_guide(root, out)
     for name in ('bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
+    live.write(root/'nbs/models', out.parent/'extra/live')
     shutil.copytree(root/'nbs/results', out/'results',
                     ignore=shutil.ignore_patterns('README.md'), dirs_exist_ok=True)
     for chapter, rows in book.cells.items():

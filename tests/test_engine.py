@@ -330,6 +330,8 @@ def test_scale_positions_and_mask_switched_off(tab, tiny, name, tmp_path):
         model.load_state_dict(intact.state_dict())
         return model.requires_grad_(False)
     without_scale, without_positions, causal = twin(), twin(), twin()
+    source_only = twin()
+    source_only.src_positions.table.zero_()
     for part in without_scale.modules():
         if hasattr(part, 'query'): part.query.weight.mul_(intact.config.d_k**0.5)
     for part in (without_positions.src_positions, without_positions.tgt_positions):
@@ -337,6 +339,7 @@ def test_scale_positions_and_mask_switched_off(tab, tiny, name, tmp_path):
     run_encoder = causal.encoder.forward
     causal.encoder.forward = lambda x, mask: run_encoder(x, causal_mask(x.shape[1]))
     for switch, model in dict(no_scale=without_scale, no_positions=without_positions,
+                              no_source_positions=source_only,
                               causal_encoder=causal).items():
         wanted = logits_here(model, SRC, TGT)
         assert (wanted - logits_here(intact, SRC, TGT)).abs().max() > 0.01

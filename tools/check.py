@@ -26,6 +26,7 @@ TESTS_OF = {
     'test_commands': 'nbs/10a_* nbs/12_* nbs/15_*',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
     'test_house': 'tools/* ruff.toml',
+    'test_live': 'docs/live.py docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'nbs/00b_*',
     'test_multi30k': 'nbs/10a_*',
     'test_notes': 'nbs/16_* tools/notes.py transformer_nb/playground/notes.json',

@@ -218,6 +218,7 @@ class Run {
     this.off = new Set([...heads, ...attention]) // 'cross.3.1'; 'cross.3': all its heads
     this.scale = !broken.no_scale
     this.positions = !broken.no_positions
+    this.sourcePositions = this.positions && !broken.no_source_positions
     this.causalEncoder = Boolean(broken.causal_encoder)
   }
   isOff(name, head) { return this.off.has(name) || this.off.has(`${name}.${head + 1}`) }
@@ -324,8 +325,8 @@ class PositionalEncoding {
       return i % 2 ? Math.cos(angle) : Math.sin(angle)
     })
   }
-  forward(x, at, run) { // (t, d), their positions (t) -> (t, d)
-    return run.positions ? add(x, at.map(pos => this.row(pos))) : x
+  forward(x, at) { // (t, d), their positions (t) -> (t, d)
+    return add(x, at.map(pos => this.row(pos)))
   }
 }
 
@@ -434,7 +435,8 @@ class Transformer {
     run.note(where, 'row of the matrix', ids.map(id => embedding.row(id)))
     let x = embedding.forward(ids)
     run.note(where, '· √d_model', x)
-    x = positions.forward(x, ids.map((_, t) => t), run)
+    const isOn = where === 'encoder' ? run.sourcePositions : run.positions
+    if (isOn) x = positions.forward(x, ids.map((_, t) => t))
     run.note(where, '+ position', x)
     return x
   }
@@ -483,7 +485,7 @@ class Cache {
 
 function nextLogits(model, tokens, cache, run) { // newest of each hypothesis (k) -> (k, v)
   let x = model.tgtEmbedding.forward(tokens)
-  x = model.tgtPositions.forward(x, tokens.map(() => cache.n), run) // (k, d)
+  if (run.positions) x = model.tgtPositions.forward(x, tokens.map(() => cache.n)) // (k, d)
   model.decoderLayers.forEach((layer, i) => {
     const source = cache.source[i], target = cache.target[i]
     const lookBack = x => {
@@ -588,4 +590,5 @@ function* search(model, src, options, run) {
 }
 
 export {PAD, BOS, EOS, UNK, DEFAULTS, Tokenizer, Weights, Transformer, Run, search,
-        logSumExp, softmax, topTokens, lengthPenalty, strip}
+        logSumExp, softmax, topTokens, lengthPenalty, strip, pairKey,
+        PositionalEncoding}

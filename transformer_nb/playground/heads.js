@@ -5,7 +5,7 @@ import {likelier} from './words.js'
 import {state, now, model, update} from './store.js'
 import {KINDS, layersOf, headsOfLayer, nameOf} from './parts.js'
 import {costs, mapOf} from './scene.js'
-import {paint} from './maps.js'
+import {paint} from './colors.js'
 
 // `fillHead(node, head)` makes a button of what is drawn; with `fillLayer(node, layer)`,
 // each row ends with a button for the whole layer.

@@ -175,6 +175,23 @@ function walk(args) { // along chapter 05's way, with the length of each token's
   })
 }
 
+// Along the way of one token: the tokens whose embeddings point most nearly the same way
+function similar(args) {
+  const {tokenizer, model, run} = watched(args), {stack, token} = args
+  const embedding = stack === 'encoder' ? model.srcEmbedding : model.tgtEmbedding
+  const length = x => Math.sqrt(sum([...x].map(value => value * value)))
+  const lengths = tokenizer.tokens.map((_, id) => length(embedding.row(id)))
+  const ofStack = run.notes.filter(({where}) => where.startsWith(stack))
+  return ofStack.map(({where, name, rows}) => {
+    const x = rows[token], [products] = embedding.logits([x]), norm = length(x)
+    const cosines = products.map((dot, id) => dot / (norm * lengths[id]))
+    const near = topTokens(cosines, 5).map(id =>
+      ({id, text: tokenizer.pieces([id])[0].text, cosine: cosines[id]}))
+    const layer = Number(where.split(' ')[2] ?? 0)
+    return {name, layer, shape: [rows.length, x.length], norm, near}
+  })
+}
+
 function pair(args) { // one score of one head, by hand
   const {tokenizer, model, src, tgt, run} = watched(args)
   const {kind, layer, head, row, col} = args, {d_k} = model.config
@@ -194,7 +211,7 @@ function pair(args) { // one score of one head, by hand
 }
 
 const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
-                 pair}
+                 similar, pair}
 
 // ---- One request at a time -------------------------------------------------------------
 

@@ -1,0 +1,544 @@
+"""The live figures of the chapters, driven in a browser as a reader drives them, and their
+numbers beside what the chapters' Python computes.
+
+Every figure stands in a bare page that was opened from a file, with the site's own colors.
+At its end each test looks whether the page complained, or asked anyone for anything.
+"""
+import ast, json, math, random, re
+from collections import Counter
+from pathlib import Path
+import pytest
+import torch
+import live
+from book import cells, chapters
+from test_site import ALL_RULES, prepare_axe, violations
+from transformer_nb.attention import scaled_dot_product_attention
+from transformer_nb.core import BOS, EOS
+from transformer_nb.decoding import search
+from transformer_nb.embedding import positional_encoding, rotate
+from transformer_nb.model import attention_weights
+from transformer_nb.optimizer import paper_lr
+from transformer_nb.studies.attention_maps import without_heads
+from transformer_nb.translation import Translator
+
+ROOT = Path(__file__).parent.parent
+CHAPTERS = {name: path.stem for path in chapters(ROOT)
+            for cell in cells(path, 'markdown') for name in live.names(cell.source)}
+NAMES = sorted(CHAPTERS)
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    "Pages with a figure each, beside the files that they share"
+    folder = tmp_path_factory.mktemp('site')
+    live.write(ROOT/'nbs/models', folder/'live')
+    style = (ROOT/'docs/static/book.css').read_text(encoding='utf8')
+    for name in NAMES:
+        box = live.boxes(f'<!-- live {name}: Try it, and look. -->')
+        text = (f'<!doctype html><html lang="en" data-theme="light"><title>{name}</title>'
+                f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+                f'<style>{style} html {{ background: var(--pst-color-background) }}'
+                f'body {{ color: var(--pst-color-text-base) }}'
+                f'html[data-theme=dark] {{ --pst-color-background: #121212 }}'
+                f'html[data-theme=light] {{ --pst-color-background: #fff }}</style>'
+                f'<main class="bd-article"><h1>{name}</h1><div style="height: 40px"></div>'
+                f'{box}</main>{live.LOADER}')
+        (folder/f'{name}.html').write_text(text, encoding='utf8')
+    return folder
+
+@pytest.fixture
+def open_figure(chromium, folder):
+    "Opens the page of a figure; afterwards: did one complain, or ask anyone?"
+    complaints, contexts = [], []
+    def on_console(message):
+        if message.type in ('error', 'warning'): complaints.append(message.text)
+    def on_request(request):
+        if not request.url.startswith(('file:', 'data:', 'blob:')):
+            complaints.append(request.url)
+    def open_page(name, ready=True, **options):
+        options = dict(viewport=dict(width=1280, height=900)) | options
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on('console', on_console)
+        page.on('pageerror', lambda error: complaints.append(str(error)))
+        page.on('request', on_request)
+        page.goto((folder/f'{name}.html').as_uri())
+        if ready: settle(page)
+        return page
+    yield open_page
+    for context in contexts: context.close()
+    assert complaints == []
+
+SETTLED = '''document.querySelector('.live-says')?.textContent
+             && !document.querySelector('.live-busy')'''
+
+def settle(page): page.wait_for_function(SETTLED)
+
+def says(page): return page.inner_text('.live-says')
+
+def numbers(text):
+    "The decimal ones; their minus signs are typographic"
+    return [float(x) for x in re.findall(r'-?\d+\.\d+(?:e-?\d+)?', text.replace('−', '-'))]
+
+def slide(page, name, value):
+    "Moves a slider as the keyboard does, with its events"
+    page.get_by_label(name, exact=True).fill(str(value))
+
+def chapter_functions(chapter, **known):
+    "What a chapter defines for itself, such as a loop that its package does not have"
+    path, space = ROOT/f'nbs/{chapter}.ipynb', dict(known)
+    for cell in cells(path, 'code'):
+        if cell.is_exported: continue
+        nodes = ast.parse(cell.text).body
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+        module = ast.Module(functions, type_ignores=[])
+        try: exec(compile(module, str(path), 'exec'), space)
+        except NameError: pass # of another cell's imports
+    return space
+
+# The ground
+
+def test_figures_in_chapters_are_those_that_exist(open_figure):
+    page = open_figure(NAMES[0])
+    assert sorted(page.evaluate('Object.keys(modules.live.FIGURES)')) == NAMES
+
+def test_box_says_what_to_try():
+    text = 'Above.\n\n<!-- live query: Drag *it*. -->\n\nBelow.'
+    made = live.boxes(text)
+    assert live.names(text) == ['query'] and 'data-live="query"' in made
+    assert '\n\n**Try it.** Drag *it*.\n\n' in made and ' hidden>' in made
+    assert made.startswith('Above.') and made.endswith('Below.') and '<!--' not in made
+
+def test_nothing_is_loaded_before_the_reader_is_near(chromium, folder):
+    name, asked = NAMES[0], []
+    page = chromium.new_page(viewport=dict(width=1280, height=900))
+    page.on('request', lambda request: asked.append(request.url.rpartition('/')[2]))
+    far = folder/'far.html'
+    text = (folder/f'{name}.html').read_text(encoding='utf8')
+    far.write_text(text.replace('height: 40px', 'height: 4000px'), encoding='utf8')
+    page.goto(far.as_uri())
+    page.wait_for_timeout(300)
+    assert asked == ['far.html', 'live_load.js']
+    assert (folder/'live/live_load.js').stat().st_size < 2000
+    page.locator('.live').scroll_into_view_if_needed()
+    settle(page)
+    assert {'live.js', 'live.css'} <= set(asked)
+    assert 'weights.js' not in asked or name in NEED_THE_MODEL
+    page.close()
+
+def test_without_javascript_there_is_no_box(open_figure):
+    page = open_figure(NAMES[0], ready=False, java_script_enabled=False)
+    assert not page.locator('.live').is_visible()
+
+def test_in_print_there_is_no_box(open_figure):
+    page = open_figure(NAMES[0])
+    assert page.locator('.live').is_visible()
+    page.emulate_media(media='print')
+    assert not page.locator('.live').is_visible()
+
+def test_a_figure_that_fails_says_so(open_figure):
+    page = open_figure(NAMES[0])
+    page.evaluate('''async () => {
+        modules.live.FIGURES.broken = () => { throw Error('a screw is loose') }
+        const box = document.querySelector('.live').cloneNode(true)
+        box.querySelector('.live-stage').replaceChildren()
+        delete box.dataset.started
+        box.dataset.live = 'broken'
+        document.querySelector('main').append(box)
+        await modules.live.start(box)
+    }''')
+    assert 'a screw is loose' in page.inner_text('[role=alert]')
+
+NEED_THE_MODEL = {'beam', 'heads', 'shuffle', 'translation', 'walk'}
+
+@pytest.mark.parametrize('name', NAMES)
+def test_figure_fits_a_phone_and_axe_finds_nothing(open_figure, name):
+    page = open_figure(name, viewport=dict(width=390, height=800))
+    assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    prepare_axe(page)
+    for theme in ('light', 'dark'):
+        assert violations(page, theme, ['body'], ALL_RULES) == [], theme
+
+@pytest.mark.parametrize('name', NAMES)
+def test_every_control_is_reached_by_keyboard(open_figure, name):
+    page = open_figure(name)
+    wanted = page.locator('.live-stage :is(button, input, select):visible').count()
+    page.keyboard.press('Tab')
+    reached = set()
+    for _ in range(wanted + 30):
+        page.evaluate('''() => { // each control once, a group of radio buttons as one
+            const seen = window.seen ??= new Set(), node = document.activeElement
+            seen.add(node)
+            const group = node.closest('[data-roving]')
+            for (const other of group?.querySelectorAll('button') ?? []) seen.add(other)
+            for (const other of document.querySelectorAll('input[type=radio]'))
+                if (other.name === node.name) seen.add(other)
+        }''')
+        page.keyboard.press('Tab')
+    missed = page.evaluate('''() => [...document.querySelectorAll(
+        '.live-stage :is(button, input, select)')].filter(node => node.offsetParent)
+        .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
+    assert wanted > 0 and missed == []
+
+# 01: the query
+
+K = torch.tensor([[0, math.log(4)], [math.log(2), 0], [math.log(3), 0]])
+V = torch.tensor([[6., 0], [0, 6], [6, 6]])
+
+@pytest.mark.parametrize('query', [(1.41, 0), (0, 1.41), (-4, -2.5), (0.3, 4)])
+def test_query_equals_attention(open_figure, query):
+    page = open_figure('query')
+    for i, x in enumerate(query, 1): slide(page, f'query, component {i}', x)
+    for log_size, allowed in ((1, [1, 1, 1]), (6, [1, 1, 1]), (1, [1, 0, 1]), (1, [0]*3)):
+        slide(page, 'd_k', log_size)
+        for j, is_allowed in enumerate(allowed, 1):
+            page.get_by_label(f'Key {j} may be seen').set_checked(bool(is_allowed))
+        q = torch.tensor([query]) / math.sqrt(2**log_size / 2) # of the size 2 there
+        mask = torch.tensor([allowed], dtype=torch.bool)
+        output, weights = scaled_dot_product_attention(q, K, V, mask)
+        shown = page.locator('.live-bar').all_inner_texts()
+        assert [float(x) for x in shown] == pytest.approx(weights[0].tolist(), abs=0.0051)
+        assert numbers(says(page))[-2:] == pytest.approx(output[0].tolist(), abs=0.0051)
+        row = page.locator('tbody tr').nth(0).locator('td').all_inner_texts()
+        score = (q @ K[0]).item() / math.sqrt(2)
+        if allowed[0]: assert numbers(row[3]) == [pytest.approx(score, abs=0.0051)]
+        else: assert row[3] == '−∞'
+
+def test_query_can_be_dragged(open_figure):
+    page = open_figure('query')
+    assert says(page).endswith('(4.00, 5.00).') # as in the chapter
+    box = page.locator('.live svg').first.bounding_box()
+    handle = page.locator('.handle .dot').bounding_box()
+    x, y = handle['x'] + handle['width']/2, handle['y'] + handle['height']/2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 30, y - 60, steps=3)
+    page.mouse.up()
+    moved = page.locator('.handle .dot').bounding_box()
+    assert moved['x'] == pytest.approx(handle['x'] - 30, abs=2)
+    assert moved['y'] == pytest.approx(handle['y'] - 60, abs=2)
+    page.mouse.move(box['x'] + 5, box['y'] + 5) # it has been let go
+    assert page.locator('.handle .dot').bounding_box() == moved
+    assert float(page.get_by_label('query, component 2').input_value()) > 1
+
+# 06: the schedule
+
+@pytest.mark.parametrize('log_width, warmup, step', [
+    (9, 4000, 4000), (9, 4000, 100), (6, 400, 20_000), (12, 16_000, 12_300), (8, 100, 100)])
+def test_schedule_equals_eq_3(open_figure, log_width, warmup, step):
+    page = open_figure('schedule')
+    for name, x in (('d_model', log_width), ('warmup_steps', warmup), ('step_num', step)):
+        slide(page, name, x)
+    lr, *peak = numbers(says(page))
+    assert lr == pytest.approx(paper_lr(step, 2**log_width, warmup), rel=0.006)
+    highest = paper_lr(warmup, 2**log_width, warmup)
+    if step != warmup: assert peak == [pytest.approx(highest, rel=0.006)]
+    how = 'climbing' if step < warmup else 'peak' if step == warmup else 'falling'
+    assert how in says(page)
+    page.get_by_role('radio', name='logarithmic').check()
+    top = page.evaluate('''() => { // of the curve, as drawn
+        const box = document.querySelector('.live svg .curve').getBoundingClientRect()
+        return box.top - document.querySelector('.live svg').getBoundingClientRect().top
+    }''')
+    in_decades = 22 + (300 - 40 - 22) * (math.log10(0.1 / highest)) / 7
+    assert top == pytest.approx(in_decades, abs=2)
+
+# 14: BLEU
+
+def test_bleu_equals_the_chapters(open_figure):
+    by_hand = chapter_functions('14_evaluation', Counter=Counter, exp=math.exp)
+    page, rng = open_figure('bleu'), random.Random(0)
+    lines = [[rng.choice('ab') for _ in range(rng.randint(4, 9))]
+             for _ in range(60)]
+    found = page.evaluate('pairs => pairs.map(([t, r]) => modules.live_bleu.bleu(t, r))',
+                          list(zip(lines, lines[1:])))
+    assert sum(x['score'] > 0 for x in found) > 20
+    for x, t, r in zip(found, lines, lines[1:]):
+        assert x['score'] == pytest.approx(by_hand['bleu_by_hand']([t], [r]))
+        c, len_r, *counts = by_hand['counts'](t, r)
+        assert [x['c'], x['r'], *x['hits']] == [c, len_r, *counts[:4]]
+        assert list(map(len, x['rows'])) == counts[4:]
+
+def test_bleu_of_the_readers_translation(open_figure):
+    page = open_figure('bleu')
+    assert says(page).startswith('BLEU = 76.0.') # as in the chapter
+    page.get_by_role('button', name='Too short').click()
+    assert says(page).startswith('BLEU = 60.7.') and 'e^(1 − 6/4) = 0.61' in says(page)
+    page.get_by_label('Reference').fill('the dog sees the cat')
+    page.get_by_label('Translation', exact=True).fill('the the the the')
+    page.wait_for_function('document.querySelectorAll(".live-grams .hit").length == 2')
+    assert page.locator('.live-ngram').first.locator('.clipped').count() == 2
+    assert page.locator('.live-ngram > span').first.inner_text() == '2 of 4'
+    assert says(page).startswith('BLEU = 0.0.')
+    page.get_by_label('Translation', exact=True).fill('the dog')
+    page.wait_for_function('document.querySelectorAll(".live-grams .hit").length == 3')
+    assert 'divide by zero' in says(page)
+
+# 08: joins
+
+TEXTS = ['A skateboarder is skateboarding.', 'Die Mäuse im Haus.', 'aaaa  aa\n a',
+         'qwertz 🐶 123 don’t', 'Ein Mann mit einem orangefarbenen Hut starrt etwas an.']
+
+def test_joins_are_those_of_the_tokenizer(open_figure, translator):
+    "Step by step, the chapter's `join`; at the end, the tokens of the library"
+    join = chapter_functions('08_text')['join']
+    tokenizer = translator.tokenizer
+    known = json.loads(tokenizer.to_json())['model']['merges']
+    page = open_figure('merges')
+    steps_of = '''async text => {
+        const {Tokenizer} = modules.engine
+        const tokenizer = new Tokenizer(await modules.live_model.modelHeader())
+        return modules.live_merges.joinSteps(tokenizer, text)
+            .map(({words}) => words.map(ids => ids.map(id => tokenizer.tokens[id])))
+    }'''
+    for text in TEXTS:
+        split = tokenizer.tokenizer.pre_tokenizer.pre_tokenize_str(text)
+        words = [tuple(word) for word, _ in split]
+        wanted = [words]
+        for pair in known:
+            words = [join(word, tuple(pair)) for word in words]
+            if words != wanted[-1]: wanted.append(words)
+        found = page.evaluate(steps_of, text)
+        assert [[tuple(word) for word in words] for words in found] == wanted
+        tokens = [tokenizer.tokenizer.id_to_token(i) for i in tokenizer.encode(text)]
+        assert [piece for word in found[-1] for piece in word] == tokens
+
+def test_joins_play_and_stop(open_figure):
+    page = open_figure('merges')
+    page.get_by_label('Text').fill('Ein')
+    pieces = 'document.querySelectorAll(".live-word span").length == %d'
+    page.wait_for_function(pieces % 3)
+    page.get_by_role('button', name='Play', exact=True).click()
+    page.wait_for_function(pieces % 1)
+    assert says(page).endswith('these are the tokens.')
+    page.get_by_role('button', name='Play', exact=True).wait_for() # it has stopped
+    slide(page, 'joins made', 0)
+    assert page.locator('.live-word span').all_inner_texts() == list('Ein')
+
+# 00: a translation, and where it looked
+
+@pytest.fixture(scope='module')
+def translator(): return Translator(ROOT/'nbs/models'/live.MODEL, torch.device('cpu'))
+
+def type_text(page, text):
+    page.get_by_label('English').fill(text)
+    page.wait_for_timeout(300) # until it counts as typed
+    settle(page)
+
+@pytest.mark.parametrize('text', [
+    'A girl is riding a bike.', 'Two dogs are playing in the snow.', 'The government raised'])
+def test_translation_equals_pytorch(open_figure, translator, text):
+    page = open_figure('translation')
+    type_text(page, text)
+    [[best]] = translator.candidates([text], alignments=True)
+    rows = page.locator('.live-tokens')
+    german = rows.nth(1).locator('button')
+    shown = [piece.removeprefix('-') for piece in german.all_inner_texts()]
+    assert shown == [piece.strip() for piece in best.pieces]
+    for i in range(german.count()):
+        german.nth(i).click()
+        weights = rows.nth(0).locator('span').evaluate_all(
+            "nodes => nodes.map(node => Number(node.style.getPropertyValue('--w')))")
+        assert weights == pytest.approx(best.alignment[i].tolist(), abs=2e-3)
+        drawn = page.locator('.live-lines path').count()
+        assert drawn == sum(w >= 0.05 for w in weights)
+
+def test_translation_by_keyboard_and_without_text(open_figure):
+    page = open_figure('translation')
+    german = page.locator('.live-tokens button')
+    german.first.focus()
+    for key in ('End', 'ArrowLeft'): page.keyboard.press(key)
+    chosen = german.nth(german.count() - 2)
+    assert chosen.get_attribute('aria-pressed') == 'true'
+    assert page.evaluate('document.activeElement.textContent') == '.'
+    assert 'To write “.”' in says(page)
+    type_text(page, '   ')
+    assert says(page).startswith('Type a sentence')
+    assert german.count() == 0
+
+def test_the_newest_sentence_is_answered(open_figure):
+    page = open_figure('translation')
+    for text in ('A dog.', 'A cat is sleeping.', 'A man is sleeping.'):
+        page.get_by_label('English').fill(text)
+        page.wait_for_timeout(255)
+    page.wait_for_function('document.querySelector(".live-says").textContent.length > 0')
+    settle(page)
+    assert 'Mann' in page.locator('.live-tokens').nth(1).inner_text()
+
+# 13: the beam
+
+def test_beam_equals_the_chapters(open_figure, translator):
+    "The tree that the chapter's plain loop keeps, and the search of the package"
+    chapter = chapter_functions('13_decoding', torch=torch, BOS=BOS, EOS=EOS)
+    page, encode = open_figure('beam'), translator.tokenizer.encode
+    text = 'Three teenagers in a subway playing around.'
+    for size, alpha in ((1, 0.), (4, 0.), (3, 1.)):
+        slide(page, 'beam size', size)
+        slide(page, 'α', alpha)
+        page.wait_for_timeout(50)
+        settle(page)
+        options = dict(beam_size=size, alpha=alpha, n_best=size)
+        [found] = search(translator.model, [encode(text)], **options)
+        rows = page.locator('.live-ends tbody tr')
+        best = rows.first.locator('td').all_inner_texts()
+        assert best[0] == translator.text(found[0])
+        assert numbers(best[4]) == [pytest.approx(found[0].score, abs=2e-3)]
+        if alpha: continue # the plain loop has no penalty
+        _, steps = chapter['beam_plain'](translator.model, encode(text), size)
+        columns = page.locator('.live-tree > ol > li')
+        assert columns.count() >= len(steps)
+        for i, kept in enumerate(steps):
+            shown = columns.nth(i).locator('li small').all_inner_texts()
+            wanted = [log_prob for _, log_prob in kept]
+            assert numbers(' '.join(shown)) == pytest.approx(wanted, abs=0.0075)
+
+def test_beam_grows(open_figure):
+    page = open_figure('beam')
+    slide(page, 'step', 3)
+    assert page.locator('.live-tree > ol > li').count() == 3
+    assert page.locator('.live-tree path').count() == 8
+    assert page.locator('.live-ends tbody tr').count() == 0
+    assert says(page).startswith('Step 3 of 11')
+    page.get_by_role('button', name='Play', exact=True).click()
+    page.wait_for_function('document.querySelectorAll(".live-tree > ol > li").length == 5')
+    page.get_by_role('button', name='Stop').click()
+    page.wait_for_timeout(900)
+    assert says(page).startswith('Step 5 of 11')
+
+# 04: positions
+
+@pytest.mark.parametrize('log_size, first, second', [(1, 3, 7), (0, 0, 99), (3, 50, 50)])
+def test_positions_equal_the_encoding(open_figure, log_size, first, second):
+    d = (8, 16, 64, 512)[log_size]
+    page = open_figure('positions')
+    for name, x in (('d_model', log_size), ('first position', first),
+                    ('second position', second)): slide(page, name, x)
+    p, q = positional_encoding(100, d)[[first, second]]
+    assert numbers(says(page)) == [pytest.approx((p @ q).item(), abs=0.0051)]
+    pairs = (p*q).view(-1, 2).sum(1).tolist()
+    shown = [numbers(text)[-1] for text in page.locator('svg .middle.name').all_text_contents()
+             if text.startswith('pair')]
+    assert shown == pytest.approx(pairs[:6], abs=0.0051)
+    before = says(page)
+    slide(page, 'both together', 20) # moves both, as far as there is room
+    moved = [int(page.get_by_label(f'{which} position').input_value())
+             for which in ('first', 'second')]
+    assert moved[1] - moved[0] == second - first and max(moved) <= 99
+    assert numbers(says(page)) == pytest.approx(numbers(before), abs=0.011)
+
+def test_shuffled_words_without_positions(open_figure, translator):
+    "One translation for all orders; with positions, PyTorch's own"
+    page = open_figure('shuffle')
+    for n in (2, 3):
+        page.get_by_role('button', name='Shuffle the words').click()
+        page.wait_for_function(f'document.querySelectorAll("tbody tr").length == {n}')
+        settle(page)
+    rows = [row.locator('td').all_inner_texts() for row in page.locator('tbody tr').all()]
+    assert len({english for english, _, _ in rows}) == 3
+    assert len({tuple(sorted(english.split())) for english, _, _ in rows}) == 1
+    assert [german for _, german, _ in rows] == translator.translate([e for e, _, _ in rows])
+    assert len({without for _, _, without in rows}) == 1
+    assert 'without them, one and the same translation' in says(page)
+
+# 20: turned positions, and the cache
+
+def test_rotary_equals_rotate(open_figure):
+    page = open_figure('rotary')
+    query, key = (torch.tensor(page.evaluate(f'modules.live_rotary.{name}'))
+                  for name in ('QUERY', 'KEY'))
+    table = positional_encoding(100, 16)
+    for m, distance in ((3, 3), (80, 3), (41, 30)):
+        slide(page, 'both along the text', m)
+        slide(page, 'their distance', distance)
+        n = m - distance
+        added = (query + table[m]) @ (key + table[n])
+        q, k = (rotate(x[None], torch.tensor([at]))[0] for x, at in ((query, m), (key, n)))
+        wanted = [added.item(), (q @ k).item()]
+        assert numbers(says(page)) == pytest.approx(wanted, abs=0.0051)
+
+def test_cache_equals_the_chapters(open_figure):
+    cache_gib = chapter_functions('20_since_2017')['cache_gib']
+    page = open_figure('cache')
+    for log_groups in (0, 3, 5):
+        slide(page, 'heads of keys and values', log_groups)
+        found = page.evaluate('modules.live_cache.cacheBytes', dict(
+            layers=32, groups=2**log_groups, size=128, tokens=8192, bytes=2))
+        assert found / 2**30 == cache_gib(2**log_groups)
+        assert f'= {readable_gib(cache_gib(2**log_groups))},' in says(page)
+        drawn = page.locator('.live svg rect.value').count()
+        assert drawn == 2 * 2**log_groups + 1 and page.locator('circle').count() == 32
+    slide(page, 'heads of queries', 2) # fewer than the groups: they follow
+    assert page.get_by_label('heads of keys and values').input_value() == '2'
+
+def readable_gib(x): return f'{x:g} GiB' if x >= 1 else f'{x * 1024:g} MiB'
+
+# 05: the walk of a token
+
+def test_walk_equals_pytorch(open_figure, translator):
+    "After each layer, and before the first, the tokens whose embeddings are nearest"
+    text, model = 'A girl is riding a bike.', translator.model
+    [[best]] = translator.search([text])
+    src, tgt = translator.tokenizer.encode(text) + [EOS], [BOS, *best.ids]
+    kept = []
+    parts = [model.src_positions, *model.encoder.layers, *model.decoder.layers]
+    hooks = [part.register_forward_hook(lambda _, __, out: kept.append(out[0]))
+             for part in parts]
+    with torch.no_grad(): model(torch.tensor([src]), torch.tensor([tgt]))
+    for hook in hooks: hook.remove()
+    page = open_figure('walk')
+    for stack, token, states, last in (('encoder', 5, kept[:5], 'after feed-forward'),
+                                       ('decoder', 2, kept[5:], 'after feed-forward')):
+        page.get_by_role('radio', name=stack).check()
+        settle(page)
+        page.locator('.live-tokens button').nth(token).click()
+        page.wait_for_timeout(100)
+        settle(page)
+        rows = [row.locator(':is(td, th)').all_inner_texts()
+                for row in page.locator('tbody tr').all()]
+        ends = [row for row in rows if row[1] == last]
+        if stack == 'encoder': ends = [row for row in rows if row[1] == '+ position'] + ends
+        assert len(ends) == len(states)
+        for row, state in zip(ends, states):
+            matrix = model.src_embedding.weight
+            cosines = torch.cosine_similarity(state[token][None], matrix).topk(3)
+            assert row[2] == f'({len(src if stack == "encoder" else tgt)}, 128)'
+            for cell, cosine, i in zip(row[3:], *map(torch.Tensor.tolist, cosines)):
+                assert numbers(cell) == [pytest.approx(cosine, abs=0.0061)]
+                shown = cell.rsplit(maxsplit=1)[0].removeprefix('-').strip()
+                assert shown == translator.tokenizer.decode([i]).strip()
+    assert 'The model writes “fährt” next' in says(page)
+
+# 02: heads
+
+def test_heads_switched_off_equal_pytorch(open_figure, translator):
+    text, model = 'A soccer player is kicking the ball.', translator.model
+    page = open_figure('heads')
+    type_text(page, text)
+    src = torch.tensor([translator.tokenizer.encode(text) + [EOS]])
+    [[best]] = translator.search([text])
+    tgt = torch.tensor([[BOS, *best.ids]])
+    def log_prob():
+        with torch.no_grad(): log_probs = model(src, tgt).log_softmax(-1)[0]
+        return sum(log_probs[t, i].item() for t, i in enumerate([*best.ids, EOS]))
+    maps, before = attention_weights(model, src, tgt), log_prob()
+    for kind, layer, heads in (('cross', 4, [1]), ('cross', 4, [1, 3]), ('encoder', 1, [2])):
+        page.get_by_role('radio', name=kind).check()
+        page.get_by_role('radio', name=str(layer)).check()
+        settle(page)
+        page.locator('.live-tokens button').nth(1).click()
+        looks = page.locator('.live-head small').all_inner_texts()
+        for h, words in enumerate(looks):
+            weights = maps[kind][layer - 1, 0, h, 1].topk(2).values.tolist()
+            found = [int(x) for x in re.findall(r'(\d+)%', words)]
+            assert found == pytest.approx([100*w for w in weights], abs=0.8)
+        for head in heads:
+            switch = page.locator('.live-head').nth(head - 1)
+            if switch.get_attribute('aria-checked') == 'true': switch.click()
+            page.wait_for_timeout(50)
+            settle(page)
+        with without_heads(model, [(kind, layer - 1, head - 1) for head in heads]):
+            delta, [german] = log_prob() - before, translator.translate([text])
+        shown = numbers(says(page).rpartition(' is ')[2])
+        assert shown == [pytest.approx(abs(delta), abs=0.011)]
+        assert ('less' if delta < 0 else 'more') in says(page).rpartition(' is ')[2]
+        assert german in says(page)

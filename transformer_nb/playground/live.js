@@ -1,0 +1,30 @@
+// The live figures of the chapters, by the names that the chapters call them
+import {el} from './dom.js'
+import {beam} from './live_beam.js'
+import {bleuFigure} from './live_bleu.js'
+import {cache} from './live_cache.js'
+import {heads} from './live_heads.js'
+import {merges} from './live_merges.js'
+import {positions} from './live_positions.js'
+import {query} from './live_query.js'
+import {rotary} from './live_rotary.js'
+import {schedule} from './live_schedule.js'
+import {shuffle} from './live_shuffle.js'
+import {translation} from './live_translation.js'
+import {walk} from './live_walk.js'
+
+const FIGURES = {beam, bleu: bleuFigure, cache, heads, merges, positions, query, rotary,
+                 schedule, shuffle, translation, walk}
+
+async function start(box) { // once; what goes wrong is said in its place
+  if (box.dataset.started) return
+  box.dataset.started = 'yes'
+  const stage = box.querySelector('.live-stage')
+  try { await FIGURES[box.dataset.live](stage) }
+  catch ({message}) {
+    const textContent = `This figure could not be brought to life: ${message}.`
+    stage.append(el('p', {textContent, className: 'live-says', role: 'alert'}))
+  }
+}
+
+export {start, FIGURES}

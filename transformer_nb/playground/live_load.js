@@ -1,0 +1,32 @@
+// All that a chapter loads for its live figures at first. It waits until one of them is
+// nearly in view, and only then loads what they share. A plain script, not a module, so
+// that a chapter opened as a file is as alive as one that comes from a server.
+(() => {
+  const folder = new URL('.', document.currentScript.src)
+  let loading // the style sheet and the figures, once for a page
+
+  function load() {
+    const files = [['link', {rel: 'stylesheet', href: `${folder}live.css`}],
+                   ['script', {src: `${folder}live.js`}]]
+    return Promise.all(files.map(([tag, properties]) => new Promise((onload, onerror) => {
+      const node = document.createElement(tag)
+      document.head.append(Object.assign(node, properties, {onload, onerror}))
+    })))
+  }
+
+  async function start(box) {
+    watcher.unobserve(box)
+    loading ??= load()
+    await loading
+    modules.live.start(box)
+  }
+
+  const watcher = new IntersectionObserver(entries => {
+    for (const {isIntersecting, target} of entries) if (isIntersecting) start(target)
+  }, {rootMargin: '400px'})
+
+  for (const box of document.querySelectorAll('.live')) {
+    box.hidden = false // without JavaScript it stays away, and the printed figure stands
+    watcher.observe(box)
+  }
+})()

@@ -1,0 +1,57 @@
+// The model of the live figures: loaded when the first figure asks for it, then shared
+import {el} from './dom.js'
+import {request, startEngine, bytesOf} from './connection.js'
+
+const folder = new URL('.', document.currentScript.src)
+const scripts = {} // by name: the promise that it has run
+
+function script(name) {
+  scripts[name] ??= new Promise((resolve, reject) => {
+    const onerror = () => reject(new Error(`${name} is missing`))
+    const src = `${folder}${name}`
+    document.head.append(el('script', {src, onload: resolve, onerror}))
+  })
+  return scripts[name]
+}
+
+async function modelHeader() { // what it has beside its weights, such as its tokenizer
+  await script('header.js')
+  return tnb.header
+}
+
+let model
+async function loadModel() {
+  const engine = startEngine(tnb.engine)
+  const header = await modelHeader()
+  await Promise.all([script('weights.js'), engine])
+  const weights = bytesOf(tnb.weights)
+  delete tnb.weights // of which a copy as text would stay in memory
+  await request('load', {models: [{header, weights}]}, {transfer: [weights]})
+  const {log_prob} = await request('inspect', header.check)
+  if (!(Math.abs(log_prob - header.check.log_prob) < 0.01))
+    throw new Error('this browser computes other numbers than PyTorch')
+}
+
+// A figure's questions, one at a time: `job` may make several requests. A question that a
+// newer one of the same figure has overtaken is not answered. `box` looks busy meanwhile.
+let line = Promise.resolve() // of all figures
+function asker(box, onTrouble) {
+  let newest = 0
+  return job => {
+    const mine = ++newest
+    box.classList.add('live-busy')
+    const turn = line.then(async () => {
+      if (mine !== newest) return undefined
+      model ??= loadModel()
+      await model
+      return job(request)
+    })
+    const settle = () => { if (mine === newest) box.classList.remove('live-busy') }
+    line = turn.catch(({message}) => onTrouble(message)).finally(settle)
+    return line.then(() => mine === newest ? turn : undefined).catch(() => undefined)
+  }
+}
+
+const LOADING = 'The model is on its way: 6 MB, once for this page.'
+
+export {modelHeader, asker, LOADING}

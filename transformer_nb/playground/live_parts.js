@@ -1,0 +1,167 @@
+// What the live figures of the chapters share: controls, drawings, and words for all ears
+import {el, make, attributes, write, keep, segments} from './dom.js'
+import {range} from './words.js'
+
+// ---- Controls --------------------------------------------------------------------------
+
+let n_named = 0
+const newId = () => `live-${++n_named}`
+
+// `says` writes its value, for the eye and for the ear; `set` moves it without `onInput`
+function slider(name, {min, max, step = 1, value, says = String}, onInput) {
+  const id = newId(), input = el('input', {type: 'range', id})
+  const shown = el('span', {ariaHidden: true})
+  attributes(input, {min, max, step})
+  const set = x => {
+    input.value = x
+    write(shown, says(x))
+    input.setAttribute('aria-valuetext', says(x))
+  }
+  input.oninput = () => {
+    const x = Number(input.value)
+    set(x)
+    onInput(x)
+  }
+  set(value)
+  const label = el('label', {htmlFor: id, textContent: name})
+  const node = el('div', {className: 'live-slider'}, label, input, shown)
+  return {node, input, set}
+}
+
+// One of several; options are [key, text]
+function choice(name, options, value, onPick) {
+  const box = el('span', {className: 'segments'}), group = newId()
+  const set = key => segments(box, group, options, key, picked => {
+    set(picked)
+    onPick(picked)
+  })
+  set(value)
+  return el('fieldset', {}, el('legend', {textContent: name}), box)
+}
+
+// Buttons that set the figure; presets are [text, what happens]
+function presets(name, all) {
+  const box = el('div', {className: 'live-presets', role: 'group', ariaLabel: name})
+  keep(box, all, make('button'), (node, [text, onclick]) => {
+    Object.assign(node, {type: 'button', onclick})
+    write(node, text)
+  })
+  return box
+}
+
+const PAUSE = 250 // ms without a key, before what was typed is used
+
+function textField(name, {value, lang = '', maxLength = 200}, onText) {
+  const id = newId(), input = el('input', {type: 'text', id, value, lang, maxLength})
+  Object.assign(input, {autocomplete: 'off', spellcheck: false})
+  let timer
+  input.oninput = ({isComposing}) => {
+    clearTimeout(timer)
+    if (!isComposing) timer = setTimeout(() => onText(input.value), PAUSE)
+  }
+  input.addEventListener('compositionend', () => input.oninput({}))
+  const label = el('label', {htmlFor: id, textContent: name})
+  const set = text => {
+    input.value = text
+    onText(text)
+  }
+  return {node: el('div', {className: 'live-field'}, label, input), input, set}
+}
+
+// A button that takes a step again and again, until `onStep` returns false
+function player(tempo, onStep) {
+  const button = el('button', {type: 'button', textContent: 'Play'})
+  let timer
+  const stop = () => {
+    clearInterval(timer)
+    timer = undefined
+    write(button, 'Play')
+  }
+  button.onclick = () => {
+    if (timer) return stop()
+    timer = setInterval(() => onStep() || stop(), tempo)
+    write(button, 'Stop')
+  }
+  return {button, stop}
+}
+
+// ---- Words -----------------------------------------------------------------------------
+
+const QUIET = 700 // ms without a change, before a screen reader says what is new
+
+function caption() { // a line that says what the figure shows
+  const shown = el('p', {className: 'live-says'})
+  const spoken = el('p', {className: 'unseen', role: 'status'})
+  let timer
+  const tell = text => {
+    write(shown, text)
+    clearTimeout(timer)
+    timer = setTimeout(() => write(spoken, text), QUIET)
+  }
+  return {node: el('div', {}, shown, spoken), tell}
+}
+
+// ---- Drawings --------------------------------------------------------------------------
+
+function shape(tag, values = {}, ...children) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag)
+  attributes(node, values)
+  node.append(...children)
+  return node
+}
+
+// As wide as its place, in pixels of the screen: text is as large on a phone as elsewhere.
+// `paint(svg, width)` draws it anew whenever that is called for.
+function drawing(height, paint) {
+  const svg = shape('svg', {role: 'img', height})
+  const draw = () => {
+    const {width} = svg.getBoundingClientRect()
+    if (!width) return
+    attributes(svg, {viewBox: `0 0 ${width} ${height}`})
+    svg.replaceChildren()
+    paint(svg, width)
+  }
+  new ResizeObserver(draw).observe(svg)
+  return {svg, draw}
+}
+
+function scale([low, high], [from, to], isLog = false) { // numbers -> pixels
+  const f = isLog ? Math.log : x => x
+  const perUnit = (to - from) / (f(high) - f(low))
+  return x => from + (f(x) - f(low)) * perUnit
+}
+
+// Axes with ticks; x and y are {domain, ticks, name, says, isLog}. Returns both scales.
+function axes(svg, width, height, x, y) {
+  const left = 50, right = width - 22, top = 22, bottom = height - 40
+  const toX = scale(x.domain, [left, right], x.isLog)
+  const toY = scale(y.domain, [bottom, top], y.isLog)
+  const text = (words, at) => svg.append(shape('text', at, words))
+  for (const tick of x.ticks) {
+    text(x.says(tick), {x: toX(tick), y: bottom + 17, class: 'middle'})
+    svg.append(shape('path', {d: `M${toX(tick)},${bottom}v4`, class: 'axis'}))
+  }
+  for (const tick of y.ticks) {
+    text(y.says(tick), {x: left - 7, y: toY(tick) + 4, class: 'end'})
+    svg.append(shape('path', {d: `M${left},${toY(tick)}H${right}`, class: 'grid'}))
+  }
+  text(x.name, {x: right, y: bottom + 34, class: 'end name'})
+  text(y.name, {x: 2, y: 11, class: 'name'})
+  svg.append(shape('path', {d: `M${left},${top}V${bottom}H${right}`, class: 'axis'}))
+  return {toX, toY}
+}
+
+function line(points, {toX, toY}, values) { // through points [x, y]
+  const steps = points.map(([x, y]) => `${toX(x).toFixed(1)},${toY(y).toFixed(1)}`)
+  return shape('path', {d: `M${steps.join('L')}`, ...values})
+}
+
+// From 0 to at least `most`, in about four round steps
+function roundTicks(most) {
+  const power = 10**Math.floor(Math.log10(most / 4))
+  const step = power * [1, 2, 5, 10].find(n => n * power * 4.5 >= most)
+  return range(Math.ceil(most / step - 1e-9) + 1).map(i => i * step)
+}
+
+export {slider, choice, presets, textField, player, caption, shape, drawing, scale, axes,
+        line, roundTicks}

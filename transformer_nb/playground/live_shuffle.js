@@ -1,0 +1,88 @@
+// Chapter 04: the words of a sentence in other orders, with positions and without
+import {el, make, write, keep} from './dom.js'
+import {presets, textField, caption} from './live_parts.js'
+import {asker, LOADING} from './live_model.js'
+
+const EXAMPLES = ['A dog is chasing a man on a beach.', 'A girl gives the dog a ball.']
+const BROKEN = {no_source_positions: true}
+const MOST = 6 // orders that are kept
+
+// All but the first word and the last stay in place, so that the tokens are the same ones
+function shuffled(words, random = Math.random) {
+  const [first, ...middle] = words, last = middle.pop()
+  for (let i = middle.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1)), other = middle[j]
+    middle[j] = middle[i]
+    middle[i] = other
+  }
+  return last === undefined ? words : [first, ...middle, last]
+}
+
+function anotherOrder(orders) { // that is not among them, if one is soon found
+  const words = orders[0].text.split(' ')
+  for (let tries = 0; tries < 50; tries++) {
+    const text = shuffled(words).join(' ')
+    if (!orders.some(order => order.text === text)) return text
+  }
+  return undefined
+}
+
+function inWords(orders) {
+  const texts = name => new Set(orders.map(order => order[name])).size
+  if (orders.length < 2) return 'Shuffle the words between the first and the last.'
+  const same = texts('without') === 1 ? 'one and the same translation'
+    : `${texts('without')} translations`
+  const sentences = `${texts('withThem')} ${texts('withThem') === 1 ? '' : 'different '}`
+  return `${orders.length} orders of the same words. With positions there are ${sentences}`
+    + `translation${texts('withThem') === 1 ? '' : 's'}; without them, ${same}.`
+}
+
+function newTable() {
+  const names = ['English', 'with positions', 'without']
+  const head = names.map(name => el('th', {scope: 'col', textContent: name}))
+  return el('table', {className: 'live-table live-orders'},
+            el('thead', {}, el('tr', {}, ...head)), el('tbody'))
+}
+
+function drawTable(table, orders) {
+  keep(table.tBodies[0], orders, make('tr', 'td', 'td', 'td'), (row, order) => {
+    const [text, withThem, without] = row.children
+    withThem.lang = without.lang = 'de'
+    write(text, order.text)
+    write(withThem, order.withThem)
+    write(without, order.without)
+  })
+}
+
+async function shuffle(stage) {
+  const state = {orders: []}, says = caption(), table = newTable()
+  const ask = asker(stage, message => says.tell(`No translation: ${message}.`))
+  const look = async (text, before) => {
+    const found = await ask(async request => {
+      const intact = await request('translate', {text})
+      const broken = await request('translate', {text, broken: BROKEN})
+      return {text, withThem: intact.text, without: broken.text}
+    })
+    if (!found) return
+    state.orders = [...before, found]
+    drawTable(table, state.orders)
+    says.tell(inWords(state.orders))
+  }
+  const begin = text => look(text.trim().replace(/\s+/g, ' '), [])
+  const again = () => {
+    if (!state.orders.length) return
+    const [first, ...rest] = state.orders, text = anotherOrder(state.orders)
+    if (text) look(text, [first, ...rest.slice(-MOST + 2)])
+    else says.tell('There is no other order of these words.')
+  }
+  const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, begin)
+  const buttons = [['Shuffle the words', again],
+                   ...EXAMPLES.map(text => [text, () => field.set(text)])]
+  says.tell(LOADING)
+  stage.append(field.node, presets('Orders and examples', buttons),
+    el('div', {className: 'live-scroll', tabIndex: 0, role: 'group',
+               ariaLabel: 'Translations'}, table), says.node)
+  await begin(EXAMPLES[0])
+}
+
+export {shuffle, shuffled}
