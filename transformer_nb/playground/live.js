@@ -7,14 +7,15 @@ import {heads} from './live_heads.js'
 import {merges} from './live_merges.js'
 import {positions} from './live_positions.js'
 import {query} from './live_query.js'
+import {removal} from './live_removal.js'
 import {rotary} from './live_rotary.js'
 import {schedule} from './live_schedule.js'
 import {shuffle} from './live_shuffle.js'
 import {translation} from './live_translation.js'
 import {walk} from './live_walk.js'
 
-const FIGURES = {beam, bleu: bleuFigure, cache, heads, merges, positions, query, rotary,
-                 schedule, shuffle, translation, walk}
+const FIGURES = {beam, bleu: bleuFigure, cache, heads, merges, positions, query, removal,
+                 rotary, schedule, shuffle, translation, walk}
 
 async function start(box) { // once; what goes wrong is said in its place
   if (box.dataset.started) return

@@ -3,7 +3,7 @@ import {el, attributes, write, keep} from './dom.js'
 import {range, label, percent, likelier} from './words.js'
 import {paint} from './colors.js'
 import {choice, presets, textField, caption} from './live_parts.js'
-import {tokenRow} from './live_tokens.js'
+import {tokenRow, readBy} from './live_tokens.js'
 import {asker, LOADING} from './live_model.js'
 
 const EXAMPLES = ['A girl is riding a bike.', 'A soccer player is kicking the ball.',
@@ -12,7 +12,7 @@ const KINDS = [['encoder', 'encoder'], ['decoder', 'decoder'], ['cross', 'cross'
 
 // The tokens that name a map's rows and its columns; the decoder reads what it has written
 function axisNames(kind, {src, tgt}) {
-  const read = [{text: '<s>'}, ...tgt.slice(0, -1)]
+  const read = readBy(tgt)
   return {encoder: [src, src], decoder: [read, read], cross: [tgt, src]}[kind]
 }
 
@@ -114,4 +114,4 @@ async function heads(stage) {
   await look({})
 }
 
-export {heads}
+export {heads, axisNames}

@@ -37,6 +37,13 @@ function tokenRow(name, lang, onPick) {
   return {node, draw}
 }
 
+// What the decoder reads when it writes these; its first word stands after `<s>`
+function readBy(tgt) {
+  const [first, ...rest] = tgt.slice(0, -1)
+  const word = first && {...first, text: ` ${first.text}`}
+  return [{id: 1, text: '<s>'}, ...word ? [word] : [], ...rest]
+}
+
 const FAINT = 0.05 // a weight below this has no line
 
 // From one token to each of the others, as wide as its weight
@@ -58,4 +65,4 @@ function drawLines(svg, from, to, weights) {
   })
 }
 
-export {roving, tokenRow, drawLines}
+export {roving, tokenRow, readBy, drawLines}

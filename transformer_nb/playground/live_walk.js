@@ -2,7 +2,7 @@
 import {el, style, write, keep} from './dom.js'
 import {fixed, label, percent} from './words.js'
 import {choice, presets, textField, caption} from './live_parts.js'
-import {tokenRow} from './live_tokens.js'
+import {tokenRow, readBy} from './live_tokens.js'
 import {asker, LOADING} from './live_model.js'
 
 const EXAMPLES = ['A girl is riding a bike.', 'Two dogs are playing in the snow.']
@@ -27,8 +27,7 @@ function fillRow(row, {name, layer, shape, near}, i, steps) {
 
 function newRow() {
   const near = () => el('td', {className: 'live-near'}, el('i'), el('span'), el('small'))
-  const cells = ['th', 'td', 'td'].map(tag => el(tag))
-  cells[0].scope = 'row'
+  const cells = ['td', 'td', 'td'].map(tag => el(tag))
   cells[2].className = 'live-wide'
   return el('tr', {}, ...cells, near(), near(), near())
 }
@@ -54,8 +53,7 @@ async function walkOf(request, {text, stack, token}) {
   const {ids} = await request('translate', {text})
   if (!ids.length) return {pieces: []}
   const {src, tgt, alternatives} = await request('inspect', {text, ids})
-  const read = [{id: 1, text: '<s>'}, ...tgt.slice(0, -1)]
-  const pieces = stack === 'encoder' ? src : read
+  const pieces = stack === 'encoder' ? src : readBy(tgt)
   const at = Math.min(token, pieces.length - 1)
   const all = await request('similar', {text, ids, stack, token: at})
   const steps = all.filter(({name}) => name !== 'memory')

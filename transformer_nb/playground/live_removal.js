@@ -1,0 +1,140 @@
+// Chapter 16: every head's map for a sentence, and what the removal of a head costs
+import {el, attributes, style, write, keep} from './dom.js'
+import {range, fixed, label, likelier} from './words.js'
+import {paint} from './colors.js'
+import {presets, textField, caption, shape, drawing} from './live_parts.js'
+import {axisNames} from './live_heads.js'
+import {roving} from './live_tokens.js'
+import {asker, LOADING} from './live_model.js'
+
+const EXAMPLES = ['A boy is picking up a ball.', 'A soccer player is kicking the ball.',
+                  'The dog is chasing the cat.']
+const KINDS = ['encoder', 'decoder', 'cross']
+
+const nameOf = ({kind, layer, head}) => `${kind}.${layer}.${head}`
+const inFull = ({kind, layer, head}) => `${kind}, layer ${layer}, head ${head}`
+
+// ---- All heads, small, each with a bar for its cost ------------------------------------
+
+function newHead() {
+  return el('button', {type: 'button'}, el('canvas'), el('i'))
+}
+
+function fillHead(node, head, {found, pick}, onPick) {
+  const [canvas, bar] = node.children, {kind, layer} = head
+  const cost = found.costs[nameOf(head)]
+  const most = Math.max(0.5, ...Object.values(found.costs).map(Math.abs))
+  paint(canvas, found.maps[kind][layer - 1][head.head - 1])
+  style(bar, {'--p': Math.abs(cost) / most})
+  bar.className = cost > 0 ? 'gain' : ''
+  const isChosen = nameOf(head) === nameOf(pick)
+  const words = `${inFull(head)}: ${likelier(cost)} without it`
+  attributes(node, {'aria-pressed': isChosen, 'aria-label': words, title: words,
+                    tabindex: isChosen ? 0 : -1})
+  node.onclick = () => onPick(head)
+}
+
+function headsOf(found) { // in the order of the grid: kind, layer, head
+  return KINDS.flatMap(kind => found.maps[kind].flatMap((maps, i) =>
+    maps.map((_, j) => ({kind, layer: i + 1, head: j + 1}))))
+}
+
+function drawGrid(box, state, onPick) {
+  const all = headsOf(state.found)
+  const newKind = () => el('div', {}, el('span'), el('div', {className: 'live-grid'}))
+  keep(box, KINDS, newKind, (node, kind) => {
+    const [title, grid] = node.children, heads = all.filter(head => head.kind === kind)
+    write(title, kind)
+    style(grid, {'--heads': state.found.maps[kind][0].length})
+    keep(grid, heads, newHead, (child, head) => fillHead(child, head, state, onPick))
+  })
+}
+
+// ---- One head, large, with its tokens --------------------------------------------------
+
+const SIDE = 300
+
+function paintMap(svg, width, {found, pick: {kind, layer, head}}) {
+  const map = found.maps[kind][layer - 1][head - 1], {rows, cols, data} = map
+  const [rowNames, colNames] = axisNames(kind, found)
+  const left = 84, top = 70, cell = Math.min((width - left) / cols, (SIDE - top) / rows, 26)
+  const picture = el('canvas')
+  paint(picture, map)
+  const image = {href: picture.toDataURL(), x: left, y: top, width: cell * cols,
+                 height: cell * rows, preserveAspectRatio: 'none', class: 'pixels'}
+  svg.append(shape('image', image))
+  const size = `${Math.min(12.5, cell)}px`
+  rowNames.forEach((piece, i) => {
+    const at = {x: left - 5, y: top + cell * (i + 0.7), class: 'end'}
+    svg.append(shape('text', {...at, style: `font-size: ${size}`}, label(piece, i)))
+  })
+  colNames.forEach((piece, j) => {
+    const x = left + cell * (j + 0.7), turn = `translate(${x},${top - 5}) rotate(-60)`
+    const at = {transform: turn, style: `font-size: ${size}`}
+    svg.append(shape('text', at, label(piece, j)))
+  })
+  const largest = range(rows).map(i => {
+    const row = data.slice(i * cols, (i + 1) * cols), j = row.indexOf(Math.max(...row))
+    return `${label(rowNames[i], i)} to ${label(colNames[j], j)} ${fixed(row[j])}`
+  })
+  svg.setAttribute('aria-label', `Where each token looked most: ${largest.join(', ')}`)
+}
+
+function inWords({found, pick, without}) {
+  const cost = found.costs[nameOf(pick)], name = inFull(pick)
+  const price = `Without ${name}, “${found.german}” is ${likelier(cost)}.`
+  if (!without) return price
+  const now = without === found.german ? 'still writes the same.' : `writes “${without}”`
+  return `${price} The model ${now}`
+}
+
+// ---- The figure ------------------------------------------------------------------------
+
+async function everything(request, text) { // maps of all heads, and their costs
+  const {ids, text: german} = await request('translate', {text})
+  if (!ids.length) return null
+  const {src, tgt, maps} = await request('inspect', {text, ids})
+  return {text, german, src, tgt, maps, costs: await request('worth', {text, ids})}
+}
+
+const dearest = found => headsOf(found).reduce((dear, head) =>
+  found.costs[nameOf(head)] < found.costs[nameOf(dear)] ? head : dear)
+
+async function removal(stage) {
+  const state = {found: null, pick: null, without: ''}, says = caption()
+  const ask = asker(stage, message => says.tell(`No maps: ${message}.`))
+  const box = el('div', {className: 'live-kinds', role: 'group', ariaLabel: 'All heads'})
+  const {svg, draw: drawMap} = drawing(SIDE, (svg, width) => {
+    if (state.found) paintMap(svg, width, state)
+  })
+  const draw = () => {
+    drawGrid(box, state, choose)
+    drawMap()
+    says.tell(inWords(state))
+  }
+  const choose = async pick => {
+    Object.assign(state, {pick, without: ''})
+    draw()
+    const {text} = state.found, broken = {heads: [nameOf(pick)]}
+    const found = await ask(request => request('translate', {text, broken}))
+    if (!found) return
+    state.without = found.text
+    draw()
+  }
+  roving(box, i => choose(headsOf(state.found)[i]))
+  const look = async text => {
+    const found = await ask(request => everything(request, text))
+    if (found === null) says.tell('Type a sentence.')
+    if (!found) return
+    state.found = found
+    await choose(dearest(found))
+  }
+  const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
+  const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
+  says.tell(LOADING)
+  stage.append(field.node, examples, el('div', {className: 'live-pair'}, box, svg),
+               says.node)
+  await look(EXAMPLES[0])
+}
+
+export {removal}
