@@ -848,7 +848,7 @@ class _VarianceUnbiased(_LayerNorm):
 class _NormOverPositions(_LayerNorm):
     """Mean and variance run over the positions. Take them over the features of one token,
     the last axis."""
-    section = '03_layers', 'Why not batch normalization?'
+    section = '03_layers', 'Aside: why not batch normalization?'
     axes = (-2,)
 
 # %% ../nbs/15c_build.ipynb #b15norm2b
@@ -856,13 +856,13 @@ class _NormOverPositions(_LayerNorm):
 class _NormOverBoth(_LayerNorm):
     """Mean and variance run over positions and features together, so that tokens influence
     each other. Take them over the last axis alone."""
-    section = '03_layers', 'Why not batch normalization?'
+    section = '03_layers', 'Aside: why not batch normalization?'
     axes = (-2, -1)
 
 class _NormOverBatch(_LayerNorm):
     """Mean and variance run over the batch, as in batch normalization. Take them over the
     features of one token, the last axis."""
-    section = '03_layers', 'Why not batch normalization?'
+    section = '03_layers', 'Aside: why not batch normalization?'
     axes = (0,)
 
 # %% ../nbs/15c_build.ipynb #b15norm2c
@@ -978,7 +978,7 @@ class _NormInsideThenDropout(_ResidualNorm):
 
 class _NoResidual(_ResidualNorm):
     "The input is not added to the sub-layer's output. Add it before the norm."
-    section = '03_layers', 'A path around each sub-layer'
+    section = '03_layers', 'A residual connection around each sub-layer'
     def path(self, x): return 0.
 
 class _NoNorm(_ResidualNorm):
@@ -1298,7 +1298,7 @@ def _(code, kit, draw):
 # %% ../nbs/15c_build.ipynb #b15pos4
 class _Positions(nn.Module):
     "The sum of embeddings and positions, one step per method"
-    section = '04_embedding', 'The sum'
+    section = '04_embedding', 'Adding tokens and positions'
     names, kit = ['PositionalEncoding'], Kit()
 
     def __init__(self, d_model, dropout, max_len):
@@ -1427,7 +1427,7 @@ class _FeedForwardFirst(_EncoderLayer):
 class _EncoderMaskLost(_EncoderLayer):
     """The mask does not reach the encoder's self-attention, so that padding is attended
     to. Pass it on."""
-    section = '05_model', 'Padding'
+    section = '05_model', 'Aside: padding moves no logit'
     def mask(self, mask, x): return None
 
 # %% ../nbs/15c_build.ipynb #b15enc03b
@@ -1539,7 +1539,7 @@ class _CrossReadsItself(_DecoderLayer):
 class _TargetMaskLost(_DecoderLayer):
     """The causal mask does not reach the decoder's self-attention, so that it sees the
     tokens that it is to predict. Pass it on."""
-    section = '07_copy_task', 'No mask'
+    section = '07_copy_task', 'Without the mask, the model cannot write'
     def self_mask(self, mask): return None
 
 # %% ../nbs/15c_build.ipynb #b15dec02c
@@ -1547,7 +1547,7 @@ class _TargetMaskLost(_DecoderLayer):
 class _MemoryMaskLost(_DecoderLayer):
     """The memory mask does not reach cross-attention, so that the padding of the source is
     read. Pass it on."""
-    section = '05_model', 'Padding'
+    section = '05_model', 'Aside: padding moves no logit'
     def cross_mask(self, mask): return None
 
 # %% ../nbs/15c_build.ipynb #b15dec03
@@ -1709,7 +1709,7 @@ class _EncoderLastLayer(_Transformer):
 class _NoCausalMask(_Transformer):
     """The decoder has no causal mask: it sees the tokens that it is to predict. Give its
     self-attention a mask."""
-    section = '07_copy_task', 'No mask'
+    section = '07_copy_task', 'Without the mask, the model cannot write'
     def causal(self, tgt):
         t = tgt.shape[1]
         return self.kit.mask(torch.ones(t, t) == 1)
@@ -1727,7 +1727,7 @@ class _CausalInTrainingOnly(_Transformer):
 
 class _EncoderSeesPadding(_Transformer):
     """The encoder attends to padding. Give its layers the padding mask of the source."""
-    section = '05_model', 'Padding'
+    section = '05_model', 'Aside: padding moves no logit'
     def encoder_mask(self, src): return self.padding(torch.ones_like(src))
 
 # %% ../nbs/15c_build.ipynb #b15modl3d
@@ -1735,7 +1735,7 @@ class _EncoderSeesPadding(_Transformer):
 class _DecoderSeesPadding(_Transformer):
     """The decoder attends to the padding of the source. Pass the memory mask to every
     layer."""
-    section = '05_model', 'Padding'
+    section = '05_model', 'Aside: padding moves no logit'
     def memory_mask(self, mask): return None
 
 # %% ../nbs/15c_build.ipynb #b15model4
@@ -1904,7 +1904,7 @@ class _FallsLinearly(_Schedule):
 # %% ../nbs/15c_build.ipynb #b15sched2
 class _Adam:
     "Adam with the paper's constants"
-    section = '06_optimizer', 'Adam'
+    section = '06_optimizer', 'Adam makes all steps equally long'
     names, kit = ['make_adam'], Kit()
     betas, eps, weight_decay, optimizer = (0.9, 0.98), 1e-9, 0., torch.optim.Adam
 
@@ -1978,7 +1978,7 @@ class _PaddingInLoss(_Smoothing):
 class _LossIsMean(_Smoothing):
     """The loss is the mean over the tokens. The kit asks for the sum, so that batches can
     be added."""
-    section = '06_optimizer', 'In the package'
+    section = '06_optimizer', 'Adam makes all steps equally long'
     def total(self, losses, real): return (losses * real).sum() / real.sum()
 
 # %% ../nbs/15c_build.ipynb #b15smot2b
@@ -1986,7 +1986,7 @@ class _LossIsMean(_Smoothing):
 class _LossIsMeanOverAll(_Smoothing):
     """The loss is divided by the number of positions, padding included. The kit asks for
     the sum over the tokens."""
-    section = '06_optimizer', 'In the package'
+    section = '06_optimizer', 'Adam makes all steps equally long'
     def total(self, losses, real): return (losses * real).mean()
 
 class _NotSmoothed(_Smoothing):
@@ -2137,7 +2137,7 @@ class _NoStart(_Shift):
 
 class _StartIsEnd(_Shift):
     "The target begins with `</s>`. Begin it with `<s>`, whose id is 1."
-    section = '07_copy_task', 'A wrong start'
+    section = '07_copy_task', 'A wrong start, and nothing is right'
     def begun(self, seqs): return F.pad(seqs, (1, 0), value=EOS)
 
 # %% ../nbs/15c_build.ipynb #b15shit1c
@@ -2433,12 +2433,12 @@ class _GreedyReadsFirst(_Greedy):
 
 class _GreedyStartsWithEnd(_Greedy):
     "Decoding starts with `</s>`. Start it with `<s>`, as in training."
-    section = '07_copy_task', 'A wrong start'
+    section = '07_copy_task', 'A wrong start, and nothing is right'
     def start(self, src): return src.new_full((len(src), 1), EOS)
 
 class _GreedyStartsWithPad(_Greedy):
     "Decoding starts with padding. Start it with `<s>`, as in training."
-    section = '07_copy_task', 'A wrong start'
+    section = '07_copy_task', 'A wrong start, and nothing is right'
     def start(self, src): return src.new_full((len(src), 1), PAD)
 
 # %% ../nbs/15c_build.ipynb #b15grey2b

@@ -1,9 +1,12 @@
 "Solutions of the exercises of chapter 05, the model"
 import pytest, torch
+from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.core import set_seed
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.multihead import causal_mask
+from transformer_nb.multihead import causal_mask, padding_mask
+from transformer_nb.notebook import swap
 
 SMALL = TransformerConfig(vocab_size=20, d_model=16, d_ff=32, n_heads=4, dropout=0.,
                           n_encoder_layers=2, n_decoder_layers=3)
@@ -45,6 +48,22 @@ def depends_on(model, src, tgt, i):
     [vectors] = kept
     return (vectors.grad[0] != 0).any(-1)
 
+def sees_the_future():
+    """Exercise 5. Suppose that every vector entering a sub-layer of the decoder depends on
+    inputs up to its own position only. The embedding and its position do.
+
+    Self-attention under the causal mask mixes positions up to i, which depend on inputs up
+    to i. Cross-attention takes its query from position i, and its keys and values from the
+    source. The feed-forward network, dropout, norm and output map each work on position i
+    alone, and so does the sum of the residual connection. So what leaves depends on inputs
+    up to i only, and after the last sub-layer that is the claim. ∎
+
+    (1) The proof never used the mask of the padding. (2) A norm over the sentence puts the
+    mean of all positions, later ones too, into each of them. (3) Fewer positions are mixed,
+    and none of them is later.
+    """
+    return False, True, False
+
 def test_language_model():
     set_seed(0)
     model = Transformer(SMALL).eval()
@@ -79,3 +98,34 @@ def test_depends_on():
     src, tgt = torch.randint(4, 20, (1, 5)), torch.randint(4, 20, (1, 8))
     for i in range(8): assert_close(depends_on(model, src, tgt, i), torch.arange(8) <= i)
     assert not any(module._forward_hooks for module in model.modules())
+
+class SentenceNorm(nn.Module):
+    def forward(self, x): return F.layer_norm(x, x.shape[1:])
+
+def see_only_before(t, device=None):
+    mask = torch.ones(t, t, dtype=torch.bool, device=device).tril(-1)
+    mask[0, 0] = True
+    return mask
+
+def with_norm(norm):
+    model = Transformer(SMALL)
+    for layer in model.decoder.layers:
+        for residual in layer.residuals: residual.norm = norm()
+    return model
+
+@torch.no_grad()
+def sees_later_inputs(model):
+    set_seed(0)
+    src, tgt = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 8))
+    other = tgt.clone()
+    other[:, 4:] = 4 + (other[:, 4:] - 3) % 16
+    changed = model(src, tgt) != model(src, other)
+    return changed[:, :4].any().item()
+
+def test_sees_the_future():
+    without_padding, by_sentence, stricter = sees_the_future()
+    with swap(padding_mask, lambda ids: torch.ones(1, 1, 1, ids.shape[1]).bool()):
+        assert sees_later_inputs(Transformer(SMALL)) == without_padding
+    assert sees_later_inputs(with_norm(SentenceNorm)) == by_sentence
+    with swap(causal_mask, see_only_before):
+        assert sees_later_inputs(Transformer(SMALL)) == stricter

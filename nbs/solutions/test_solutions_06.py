@@ -1,4 +1,5 @@
 """Solutions of the exercises of chapter 06, each with the check that the chapter makes."""
+from math import log
 import pytest, torch
 from torch import nn
 from torch.testing import assert_close
@@ -29,11 +30,22 @@ def adamw_step(theta, g, m, v, t, lr, decay):
     """Exercise 4. Shrink, then step.
 
     Whatever is added to the gradient goes through the averages and is divided by √v: a
-    parameter with large gradients would be pulled less towards zero than one with small
+    parameter with large gradients would be pulled less toward zero than one with small
     gradients. Here both are pulled by the same share.
     """
     shrunk = theta * (1 - lr*decay)
     return adam_step(shrunk, g, m, v, t, lr)
+
+def best_margin(eps, vocab_size):
+    """Exercise 5. KL(q‖p) = −Σ q_k ln(p_k/q_k) ≥ −Σ q_k (p_k/q_k − 1) = −Σ p_k + Σ q_k = 0.
+
+    ln x = x − 1 at x = 1 alone, so it is zero only where p_k = q_k for every k. The
+    cross-entropy is KL + H(q), and H(q) does not depend on p.
+
+    The scores are ln p_k up to a common number, and at the best p = q. So the margin is
+    ln(q_right / q_other), with q_right = 1 − ε + ε/V and q_other = ε/V.
+    """
+    return log(1 + vocab_size * (1 - eps) / eps)
 
 @pytest.mark.parametrize('d_model, peak_lr', [(100, 0.02), (512, 1e-3), (64, 5e-3)])
 def test_warmup_for(d_model, peak_lr):
@@ -55,3 +67,12 @@ def test_adamw_step():
         theta, m, v = adamw_step(theta, p.grad, m, v, t, lr=0.1, decay=0.3)
         optimizer.step()
     assert_close(p.detach(), theta, rtol=1e-12, atol=1e-12)
+
+@pytest.mark.parametrize('eps, vocab_size', [(0.1, 5), (0.1, 37_000), (0.3, 20)])
+def test_best_margin(eps, vocab_size):
+    def loss(margin):
+        scores = torch.zeros(1, 1, vocab_size, dtype=torch.float64)
+        scores[0, 0, 4] = margin
+        return smoothed_loss(scores, torch.tensor([[4]]), eps).item()
+    best = best_margin(eps, vocab_size)
+    for other in (best - 0.1, best + 0.1): assert loss(best) < loss(other)

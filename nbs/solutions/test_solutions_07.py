@@ -8,7 +8,7 @@ from transformer_nb.core import BOS, EOS, PAD, set_seed
 from transformer_nb.multihead import padding_mask
 
 def reversed_batch(seqs):
-    """Exercise 1. Turn each row by what its length says, and leave the padding at the end.
+    """Exercise 2. Turn each row by what its length says, and leave the padding at the end.
 
     The map is the other diagonal, from the last token of the source to the first. In both
     directions `</s>` is predicted last.
@@ -24,7 +24,7 @@ def reversed_batch(seqs):
 
 @torch.no_grad()
 def greedy_until_end(model, src, steps):
-    """Exercise 2. Remember which sequences have ended. They get padding, and when all have
+    """Exercise 3. Remember which sequences have ended. They get padding, and when all have
     ended, leave the loop.
     """
     memory = model.encode(src)
@@ -49,12 +49,22 @@ def orders(seqs):
     return (log_factorial(counts.sum(1)) - repetitions).exp()
 
 def bag_floor(seqs):
-    """Exercise 3. All orders of a bag are equally likely, so its order costs ln(orders)
+    """Exercise 4. All orders of a bag are equally likely, so its order costs ln(orders)
     nats, spread over n + 1 labels.
     """
     nats = orders(seqs).log().sum()
     n_labels = (seqs != PAD).sum() + len(seqs)
     return (nats / n_labels).item()
+
+def misled():
+    """Exercise 5. If one sequence has a probability above ½, all others together have less
+    than ½, and so has each of them.
+
+    Factors above ½ do not suffice, because their product may be small. Greedy decoding
+    begins with a, whose continuations are undecided: 0.6 · 0.55 = 0.33. After b the model
+    would have been certain: 0.4 · 1 = 0.4.
+    """
+    return 0.6, 0.55, 1.
 
 def test_reversed_batch():
     src, tgt, labels = reversed_batch(torch.tensor([[7, 8, 9, PAD], [4, 5, 6, 7]]))
@@ -90,3 +100,10 @@ def test_bag_floor():
     assert bag_floor(one_order_each) == pytest.approx(0, abs=1e-6)
     six_orders_and_one = torch.tensor([[4, 5, 6], [9, PAD, PAD]])
     assert bag_floor(six_orders_and_one) == pytest.approx(log(6)/6, abs=1e-6)
+
+def test_misled():
+    first, after_a, after_b = misled()
+    pairs = dict(aa=first*after_a, ab=first*(1 - after_a),
+                 ba=(1 - first)*after_b, bb=(1 - first)*(1 - after_b))
+    assert first > 0.5 and after_a > 0.5 and sum(pairs.values()) == pytest.approx(1)
+    assert max(pairs, key=pairs.get)[0] == 'b'

@@ -1,0 +1,40 @@
+"The minutes that the front page and the chapters of Part I state are those counted"
+import re, sys
+import nbformat, pytest
+from running import ROOT
+sys.path.insert(0, str(ROOT/'tools'))
+from book import cells, chapters
+from minutes import minutes, sections
+
+PART_I = [path for path in chapters(ROOT) if re.match(r'0[0-7]_', path.stem)]
+
+def test_counts_what_a_first_reader_sees(tmp_path):
+    new_markdown, new_code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
+    notebook = nbformat.v4.new_notebook(cells=[
+        new_markdown('# Title\n\ntwo [words](and/no/address.md)'),
+        new_code('import json\nX = 3'),                      # imports are folded
+        new_code('#| exports\ndef f(x):\n\n    return x'),
+        new_code('#| fold\nassert f(3) == 3'),
+        new_code('#| echo: false\nprint(3)'),
+        new_markdown('### Aside: more\n\none'),
+        new_code('f(3)'),
+        new_markdown('## Next\n\n```python\nf(4)\n```'),
+        new_markdown('## Exercises\n\n### One\n\nthree')])
+    path = tmp_path/'01_a.ipynb'
+    nbformat.write(notebook, path)
+    assert [tuple(section) for section in sections(path)] == [
+        ('core', '# Title', 3, 2), ('asides', '### Aside: more', 3, 1),
+        ('core', '## Next', 1, 1), ('exercises', '## Exercises', 1, 0),
+        ('exercises', '### One', 2, 0)]
+    assert minutes(path)['core'] == pytest.approx(4/200 + 3/15)
+
+@pytest.mark.parametrize('path', PART_I, ids=lambda path: path.stem)
+def test_reading_times_of_part_i(path):
+    "To two minutes, in the map of the front page and on the chapter's first lines"
+    counted, first = minutes(path), cells(path, 'markdown')[0].source
+    stated = re.search(r'about (\d+) minutes(?:, with the asides (\d+))?', first)
+    assert abs(int(stated[1]) - counted['core']) <= 2
+    if stated[2]: assert abs(int(stated[2]) - counted['core'] - counted['asides']) <= 4
+    index = '\n'.join(cell.source for cell in cells(ROOT/'nbs/index.ipynb', 'markdown'))
+    [row] = re.findall(rf'^\| \[[^|]*\({path.stem}\.ipynb\).*\| (\d+) \|$', index, re.M)
+    assert abs(int(row) - counted['core']) <= 2
