@@ -36,7 +36,7 @@ from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.distributed import process_group, rank, world_size
 from transformer_nb.export import tnb_export
 from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
-                                 by_onednn, exchange, keep_freed_memory, plain)
+                                 by_onednn, exchange, keep_freed_memory, unaccelerate)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.text import BPETokenizer
@@ -172,12 +172,12 @@ def variants(n, size, round, **options): # in every round all take turns
     systems = {
         'ours': stepper(copy()),
         'nn.Dropout': stepper(exchange(copy(), {FastDropout: nn.Dropout})),
-        'plain layers': stepper(plain(copy())),
+        'plain layers': stepper(unaccelerate(copy())),
         f'products by {library}': by_other_library(copy()),
         'Adam, one parameter at a time': stepper(copy(), one_parameter),
         'Adam, one operation at a time': stepper(copy(), one_operation)}
     if which('g++'):
-        systems['plain layers, torch.compile'] = stepper(plain(copy()), compile=True)
+        systems['plain layers, torch.compile'] = stepper(unaccelerate(copy()), compile=True)
     groups = first_groups(batches, n + 6, round)
     return compared(interleave(systems, groups, warm_up=6), target_tokens(groups[6:]))
 

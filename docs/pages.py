@@ -91,6 +91,7 @@ class Book:
         self.module = {p.stem: module(p) or '' for p in chapters(root)}
         self.claims_text = (root/'docs/claims.md').read_text(encoding='utf8')
         self.names = defaultdict(dict)   # name: its line, by chapter
+        self.internal = set()            # of these, what a chapter keeps to itself
         self.quotes = defaultdict(list)  # section: chapters that quote it
         self.claims = defaultdict(list)  # claim: (run by hand?, chapter, anchor)
         for chapter, rows in self.cells.items():
@@ -111,6 +112,7 @@ class Book:
         for name, line in definitions(cell.text):
             if chapter in self.names[name]: continue
             self.names[name][chapter] = line
+            if 'exporti' in cell.flags: self.internal.add(name)
             cell.names.append(name)
             cell.labels.append(f'def-{module_of(chapter)}.{name}')
 
@@ -347,7 +349,8 @@ def api(book):
            'to its definition: first the library, then the studies, which the library does '
            'not need. [From A to Z](genindex)')
     for chapter in book.cells:
-        rows = [(n, homes[chapter]) for n, homes in book.names.items() if chapter in homes]
+        rows = [(n, homes[chapter]) for n, homes in book.names.items()
+                if chapter in homes and n not in book.internal]
         if not rows: continue
         lines = ['| name | what it is |', '|---|---|']
         for line, same in groupby(rows, key=lambda row: row[1]):

@@ -402,7 +402,7 @@ def half(cases, hits, untrained=(), weight=0.5, others=0.): # hits: (n, heads)
         x = torch.tensor(hits, dtype=torch.float32)
         full = [x, torch.full_like(x, weight), torch.full_like(x, others)]
         return {KEY: torch.stack(full, 1)[:, :, None]} # one layer (n, 3, 1, heads)
-    return am.Half({KEY: cases}, dict(encoder=torch.full((99,), 20)), measures(hits),
+    return am._Half({KEY: cases}, dict(encoder=torch.full((99,), 20)), measures(hits),
                    [measures(h) for h in untrained])
 
 def test_far_begins_at_four():
@@ -449,7 +449,7 @@ def test_specialization_by_hand():
         return x[:, None, None].expand(-1, 3, -1, -1)
     choose = dict(zip(keys, (hits(.9, .1, 0), hits(.8, .7, .1), hits(0, .2, .6))))
     score = dict(zip(keys, (hits(.7, .5, .3), hits(.6, 1, .4), hits(.2, .2, .8))))
-    x = am.Half(dict.fromkeys(keys, cases), {}, {}, [])
+    x = am._Half(dict.fromkeys(keys, cases), {}, {}, [])
     mean, error = am.specialization(x, x, choose, score, keys, 'far')
     # heads 0, 0 and 2 are chosen
     others = [(.7 + .3)/2, (.6 + .4)/2, (.2 + .2)/2]
@@ -475,7 +475,7 @@ def test_enough_cases_and_the_correction(monkeypatch):
         hits = {key: torch.rand(len(x), 3, 2, 2, generator=rng).round()
                 for key, x in cases.items()}
         lengths = dict(encoder=torch.full((9,), 12))
-        return am.Half(cases, lengths, hits, [hits])
+        return am._Half(cases, lengths, hits, [hits])
     few, enough = a_half(3), a_half(4)
     assert am._tasks((enough, few), 'encoder', 'far') == []
     assert am._tasks((few, enough), 'encoder', 'far') == []
@@ -492,7 +492,7 @@ def test_enough_cases_and_the_correction(monkeypatch):
     assert found['tasks'][0]['heads'] == pytest.approx(heads.tolist(), abs=1e-4)
     more = {('encoder', name): enough.cases['encoder', 'x'] for name in 'abcde'}
     hits = {key: enough.hits['encoder', 'x'] for key in more}
-    five = am.Half(more, enough.lengths, hits, [hits])
+    five = am._Half(more, enough.lengths, hits, [hits])
     found = am._judge_place((five, five), 'encoder')
     assert found['tests'] == 5
     corrected = am.judge_task(five, five, ('encoder', 'a'), 'far', 2.575829) # 1 %
@@ -596,7 +596,7 @@ def test_costs_where_a_dependency_is():
              ('cross reads', 'z →'): table((2, 9, 1, 8))}
     full = torch.tensor([[9., 3], [8, 4], [7, 2], [6, 6]]) # sentence 9 has no losses
     costs = torch.tensor([[5., 1, 7, 2], [0, 0, 9, -1]])
-    found = am._costs_where(costs, full, am.Half(cases, {}, {}, []))
+    found = am._costs_where(costs, full, am._Half(cases, {}, {}, []))
     assert found == {'x →': dict(sentences=2, costs=[0.3, -0.1])}
 
 SMALL = dict(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,

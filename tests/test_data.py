@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb import data
 from transformer_nb.core import EOS, PAD
-from transformer_nb.data import (TokenBatches, by_length, encode_pairs, encode_to_disk,
-                                 open_encoded, split_by_budget)
+from transformer_nb.data import (TokenBatches, encode_pairs, encode_to_disk, open_encoded,
+                                 order_by_length, split_by_budget)
 from transformer_nb.text import BPETokenizer
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 80))
@@ -39,7 +39,7 @@ def test_batches_are_complete_shared_and_within_the_budget(sizes, budget, epoch,
 
 @given(lengths)
 def test_by_length_is_an_order(sizes):
-    order = by_length(np.array(sizes), np.random.default_rng(0)).tolist()
+    order = order_by_length(np.array(sizes), np.random.default_rng(0)).tolist()
     assert sorted(order) == list(range(len(sizes)))
     assert [max(sizes[i]) for i in order] == sorted(map(max, sizes))
 

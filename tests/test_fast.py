@@ -14,7 +14,7 @@ from transformer_nb.checkpoint import load_model
 from transformer_nb.core import PAD, set_seed
 from transformer_nb.decoding import search
 from transformer_nb.fast import (HAS_ONEDNN, FastLinear, FusedAttention, accelerate,
-                                 exchange, linear_map, plain)
+                                 exchange, linear_map, unaccelerate)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 
@@ -51,7 +51,7 @@ def test_same_model(options):
     src[0, 4:] = PAD
     assert_close(results(fast, src, tgt), results(model, src, tgt), rtol=1e-9, atol=1e-12)
     assert types(accelerate(deepcopy(fast))) == types(fast) # twice is once
-    assert types(plain(fast)) == types(model)
+    assert types(unaccelerate(fast)) == types(model)
     assert_close(results(fast, src, tgt), results(model, src, tgt), rtol=0, atol=0)
 
 @forced
@@ -71,7 +71,7 @@ def test_layers_of_a_subclass_are_left_alone():
     class Special(nn.Linear): pass
     model = nn.Sequential(Special(4, 4), nn.Linear(4, 4))
     assert types(accelerate(model))[1:] == [Special, FastLinear]
-    assert types(plain(model))[1:] == [Special, nn.Linear]
+    assert types(unaccelerate(model))[1:] == [Special, nn.Linear]
 
 def test_exchange_changes_one_class():
     model = accelerate(model_of(positions='rotary'))

@@ -112,6 +112,8 @@ VIOLATIONS = [
     ('the_library_needs_no_study', plant(IMPORT.format('studies.parsing'), ATTENTION)),
     ('private_names_stay_at_home',
      plant('from transformer_nb.core import (\n    x, _hidden)', '15b_export.ipynb')),
+    ('private_names_stay_at_home',
+     plant('from transformer_nb.text import top_tokens', '15b_export.ipynb')),
     ('the_library_speaks_of_fields',
      replace('transformer_nb/training.py', 'go on with `resume`', 'go on with --resume')),
     ('speed_has_its_room', plant(IMPORT.format('fast'), '13_decoding.ipynb')),

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-import pytest
+import pages, pytest
 from book import cells, chapters, exported_modules
 
 ROOT = Path(__file__).parent.parent
@@ -113,6 +113,12 @@ def test_every_exported_name_is_listed(site):
         for name in exported_names(path):
             anchor = f'#def-{path.stem}-{name}'.lower().replace('_', '-')
             assert any(link.endswith(anchor) for link in links), f'{path.stem}.{name}'
+
+def test_what_a_chapter_keeps_to_itself_is_not_listed():
+    book = pages.Book(ROOT)
+    listed = '\n'.join(pages.api(book))
+    assert 'judge_task' in book.internal and '[`head_classes`]' in listed
+    for name in book.internal: assert f'[`{name}`]' not in listed
 
 def test_every_claim_has_a_line():
     text = (ROOT/'docs/claims.md').read_text(encoding='utf8')

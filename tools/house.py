@@ -209,12 +209,15 @@ def the_library_needs_no_study(root):
 
 @rule
 def private_names_stay_at_home(root):
-    "What begins with `_` is imported by no other chapter"
-    imports = r'^from transformer_nb\.[\w.]+ import (\([^)]*\)|.*)'
+    "What begins with `_`, or stands in a cell headed `exporti`, no other chapter imports"
+    imports = r'^from transformer_nb\.([\w.]+) import (\([^)]*\)|.*)'
+    internal = {name for path in chapters(root) for cell in cells(path, 'code')
+                if 'exporti' in cell.flags for name in defined_names(cell.text)}
     return [f'{path.name} cell {cell.number}: imports {name}, a private name'
             for path in chapters(root) for cell in cells(path, 'code')
-            for names in re.findall(imports, cell.source, re.M)
-            for name in re.findall(r'\b_[A-Za-z]\w*', names)]
+            for origin, names in re.findall(imports, cell.source, re.M)
+            for name in re.findall(r'\b[A-Za-z_]\w*', names)
+            if origin != module(path) and (name in internal or re.match('_[A-Za-z]', name))]
 
 OPTION = re.compile(r'(^|[^\w-])--[a-z_]+\b')
 

@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['cpu_state_dict', 'save_model', 'load_model', 'load_record', 'check_model_size', 'load_weights', 'save_verified',
-           'load_verified', 'random_state', 'set_random_state', 'training_state', 'set_training_state', 'fingerprint',
-           'check_same_run', 'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun',
-           'training_lock']
+           'load_verified', 'random_state', 'training_state', 'set_training_state', 'fingerprint', 'check_same_run',
+           'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun', 'training_lock']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
 import hashlib, json, math, os, random, re, sys

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SEARCH_TOKENS', 'Hypothesis', 'length_penalty', 'power_penalty', 'SearchConfig', 'output_limits', 'Cache',
-           'next_logits', 'top_tokens', 'LiveBeams', 'best_continuations', 'BestBeams', 'Beams', 'row_compactor',
-           'beam_search', 'greedy', 'search', 'draw_tokens', 'sample', 'alignment']
+           'next_logits', 'LiveBeams', 'BestBeams', 'Beams', 'row_compactor', 'beam_search', 'greedy', 'search',
+           'draw_tokens', 'sample', 'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['HAS_ONEDNN', 'USE_ONEDNN', 'linear_map', 'by_onednn', 'LinearByOneDNN', 'FastLinear', 'FastEmbedding',
            'FusedAttention', 'FusedRotaryAttention', 'FastDropout', 'keep_freed_memory', 'exchange', 'accelerate',
-           'plain']
+           'unaccelerate']
 
 # %% ../nbs/14a_fast.ipynb #06ea8b40
 from ctypes import CDLL
@@ -145,7 +145,7 @@ def accelerate(model:nn.Module # changed in place
     keep_freed_memory()
     return exchange(model, _FAST)
 
-def plain(model:nn.Module # changed in place
+def unaccelerate(model:nn.Module # changed in place
          )->nn.Module:    # the same model
     "Undo `accelerate`, except that the process still keeps freed memory"
     return exchange(model, _PLAIN)

@@ -1,7 +1,7 @@
 "Solutions of the exercises of chapter 10, each with the check that the chapter makes."
 import numpy as np
 from transformer_nb.core import PAD
-from transformer_nb.data import by_length, make_batch, split_by_budget
+from transformer_nb.data import order_by_length, make_batch, split_by_budget
 
 def by_target_length(lengths, rng):
     """Exercise 1. The targets of a batch are now as good as equal, and their sources are
@@ -32,7 +32,7 @@ def test_by_target_length():
         return sum(int((b.labels == PAD).sum()) for b in made), len(made)
 
     assert sorted(by_target_length(lengths, rng)) == list(range(len(pairs)))
-    ours, n_ours = target_padding(by_length)
+    ours, n_ours = target_padding(order_by_length)
     theirs, n_theirs = target_padding(by_target_length)
     assert theirs < ours and n_theirs > n_ours
 
