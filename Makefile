@@ -7,7 +7,7 @@ BIN = .venv/bin
 # as long again.
 export GOMP_SPINCOUNT = 3000
 
-.PHONY: help demo check test robustness lab docs bench outputs export clean
+.PHONY: help demo check test robustness lab docs pdf release bench outputs export clean
 
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
@@ -16,6 +16,8 @@ help:
 	@echo 'make robustness  twelve hundred damaged files, absurd options, full disks and kills (twenty minutes)'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
+	@echo 'make pdf       the site as one book, docs/_build/transformer_nb.pdf (by Chromium)'
+	@echo 'make release   wheel, source archive, site, models and book with checksums, in dist/'
 	@echo 'make bench     speed and memory on this machine beside three peers, into nbs/results/performance.jsonl, which chapter 19 reads (one to two hours)'
 	@echo 'make export    clean the notebooks, write the package and README.md from them'
 	@echo 'make outputs   run every chapter and store what it prints'
@@ -48,6 +50,14 @@ lab: .venv/ready
 docs: .venv/ready
 	@$(BIN)/python docs/pages.py
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs docs/_build/pages docs/_build/html
+
+pdf: docs
+	@$(BIN)/python docs/pdf.py
+
+# Without Chromium there is no PDF, and the rest of the release is made all the same.
+release: docs
+	-@$(BIN)/python docs/pdf.py
+	@$(BIN)/python tools/release.py
 
 bench: .venv/ready
 	@$(BIN)/python benchmarks/bench.py --out nbs/results/performance.jsonl

@@ -19,6 +19,11 @@ text = (here/'README.md').read_text(encoding='utf8')
 text = re.sub(r'^\[?!\[[^\n]*\n\n\*Figure:[^\n]*\n\n', '', text, flags=re.M)
 text = re.sub(r'\[([^]]*)\]\((?!https?:)[^)]*\)', r'\1', text)
 
+# Without a user the book has no address.
+home = f"https://github.com/{cfg['user']}/{cfg['repo']}" if cfg['user'] else None
+site = f"https://{cfg['user']}.github.io/{cfg['repo']}/"
+addresses = {'Source': home, 'Book': site} if home else {}
+
 class Build(build_py):
     "Without `_modidx.py`, an index that only nbdev reads"
     def find_package_modules(self, package, package_dir):
@@ -31,6 +36,7 @@ setup(
     description=cfg['description'],
     keywords=cfg['keywords'],
     author=cfg['author'],
+    project_urls=addresses,
     license_expression='Apache-2.0',
     license_files=['LICENSE'],
     classifiers=cfg['classifiers'].strip().splitlines(),

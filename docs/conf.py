@@ -1,11 +1,11 @@
 "Sphinx reads docs/_build/pages, which pages.py makes; `make docs` runs both."
-from configparser import ConfigParser
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-config = ConfigParser(delimiters=['='])
-config.read(HERE.parent/'settings.ini', encoding='utf8')
-settings = config['DEFAULT']
+sys.path[:0] = [str(HERE), str(HERE.parent/'tools')]
+import doors, repository
+settings = repository.settings(HERE.parent)
 
 project, author, release = settings['title'], settings['author'], settings['version']
 project_copyright = settings['copyright']
@@ -27,6 +27,7 @@ html_show_sourcelink, html_copy_source = False, False
 html_theme_options = {
     'navbar_persistent': [],          # one search box, not two
     'use_download_button': False, 'use_fullscreen_button': False,
+    'extra_footer': f'<p>{doors.last_run(HERE.parent)}</p>',
     'show_toc_level': 2, 'home_page_in_toc': False,
     'pygments_light_style': 'a11y-high-contrast-light',
     'pygments_dark_style': 'a11y-high-contrast-dark',

@@ -20,7 +20,7 @@ from statistics import mean, median, stdev
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, module, number
-import live, teaching
+import doors, live, teaching
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -220,6 +220,8 @@ def prose(book, chapter, cell, quoted):
     text = live.boxes(text)
     if cell.number == 0 and chapter != 'index':
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
+        line = doors.door_line(book.root, chapter)
+        text = re.sub('^> .*$', rf'\g<0>\n\n{line}', text, count=1, flags=re.M)
     return text
 
 def caption(m):
@@ -555,6 +557,8 @@ def write(root, out):
     for name in ('bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')
+    runnable = [path for path in chapters(root) if path.stem != 'index']
+    doors.write_copies(root, runnable, out.parent/'extra/notebooks')
     shutil.copytree(root/'nbs/results', out/'results',
                     ignore=shutil.ignore_patterns('README.md'), dirs_exist_ok=True)
     for chapter, rows in book.cells.items():

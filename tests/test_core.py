@@ -141,7 +141,7 @@ def test_an_unusable_device_is_one_short_line(name):
     assert 10 < len(reason) <= 121 and '\n' not in reason
 
 @pytest.mark.parametrize('cuda, mps, expected', [
-    (True, True, 'cuda'), (False, True, 'mps'), (False, False, 'cpu')])
+    (True, True, 'cuda'), (False, True, 'cpu'), (False, False, 'cpu')])
 def test_the_default_device(cuda, mps, expected, monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, 'is_available', lambda: mps)

@@ -9,7 +9,7 @@ import chapters, house
 ROOT = Path(__file__).parent.parent
 FOLDERS = ('nbs', 'tests', 'tools', 'docs', 'benchmarks', 'transformer_nb')
 FILES = ('settings.ini', 'setup.py', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
-         'LICENSE', 'ruff.toml')
+         'LICENSE', 'ruff.toml', 'CITATION.cff')
 PLANT_IN = '00a_core.ipynb'
 
 @pytest.mark.parametrize('rule', house.RULES, ids=lambda r: r.__name__)
@@ -153,7 +153,8 @@ VIOLATIONS = [
     ('shown_code_fits', write('nbs/models/new.md', f'```\n{"x" * 93}\n```\n')),
     ('links_exist', plant_text('[x](99_nothing.ipynb)')),
     ('links_exist', write('CHANGELOG.md', '[x](docs/nothing.md)')),
-    ('readme_is_fresh', replace('README.md', 'Run it', 'Run this')),
+    ('made_files_are_fresh', replace('README.md', 'Run it', 'Run this')),
+    ('made_files_are_fresh', replace('settings.ini', 'user =', 'user = someone')),
     ('scripts_exist', replace('settings.ini', 'commands:tnb_train', 'commands:tnb_trian')),
     ('every_chapter_is_on_the_map', lambda root: (root/'nbs/01_attention.ipynb').unlink()),
 ]

@@ -21,6 +21,7 @@ from house import read, violations
 
 # Test files, and what they test beside the module of their name
 TESTS_OF = {
+    'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_check': 'tools/*',
     'test_checkpoint': 'nbs/11a_*',
     'test_commands': 'nbs/10a_* nbs/12_* nbs/15_*',
@@ -35,8 +36,11 @@ TESTS_OF = {
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'nbs/15b_* transformer_nb/playground/*',
     'test_readme': 'nbs/index.ipynb README.md',
+    'test_release': '.github/workflows/* tools/release.py RELEASING.md settings.ini',
     'test_results': 'nbs/results/* nbs/models/*',
+    'test_pdf': 'docs/pdf.py docs/static/*',
     'test_site': 'docs/*',
+    'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
     'test_types': 'mypy.ini',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
 

@@ -15,7 +15,7 @@ from symtable import symtable
 from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, read_notebook)
-from readme import readme
+from readme import made_files
 import scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
@@ -486,10 +486,11 @@ def links_exist(root):
     return found
 
 @rule
-def readme_is_fresh(root):
-    "README.md is made from nbs/index.ipynb"
-    if read(Path(root, 'README.md')) == readme(Path(root)): return []
-    return ['README.md is not what index.ipynb says; run `make export`']
+def made_files_are_fresh(root):
+    "README.md is made from nbs/index.ipynb; with CITATION.cff it follows settings.ini"
+    return [f'{name} is not what index.ipynb and settings.ini say; run `make export`'
+            for name, text in made_files(Path(root)).items()
+            if read(Path(root, name)) != text]
 
 @rule
 def scripts_exist(root):

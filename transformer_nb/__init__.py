@@ -1,7 +1,7 @@
 import signal, sys
 from pathlib import Path
 
-__version__ = "0.2.0.dev0"
+__version__ = "1.0.0.dev0"
 
 # Ctrl-C during the imports of a command ends it without a traceback; `core.command` then
 # makes Ctrl-C an exception again

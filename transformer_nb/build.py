@@ -7,7 +7,7 @@ __all__ = ['LAYOUTS', 'MASKS', 'PROBES', 'STAGES', 'Kit', 'Draw', 'Probe', 'Stag
            'Check', 'grade', 'judged', 'report', 'points', 'tnb_start', 'tnb_check']
 
 # %% ../nbs/15c_build.ipynb #b15import
-import faulthandler, json, os, re, resource, shutil, signal, sys, tempfile, time, types
+import faulthandler, json, os, re, shutil, signal, sys, tempfile, time, types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from difflib import SequenceMatcher
 from functools import cache, partial
 from itertools import combinations
 from math import sqrt
+from multiprocessing import get_context
 from operator import itemgetter
 from pathlib import Path
 from traceback import extract_tb
@@ -3161,9 +3162,11 @@ def _guard(place:str): # the only folder to be written to
 
 # %% ../nbs/15c_build.ipynb #b15guard2
 def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in use
-    "Limits of this process, and of what it starts"
+    "Limits of this process, and of what it starts, where the system has them"
+    try: import resource
+    except ImportError: return # on Windows
     with suppress(OSError, ValueError):
-        pages = int(Path('/proc/self/statm').read_text().split()[0])
+        pages = int(Path('/proc/self/statm').read_text(encoding='utf8').split()[0])
         most = pages * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     limits = dict(CPU=int(seconds) + 1, FSIZE=2**26, CORE=0)
@@ -3178,9 +3181,10 @@ def _silence():
     for descriptor in range(3): os.dup2(nowhere, descriptor)
 
 def _set_alarm(seconds:float):
+    if not hasattr(signal, 'setitimer'): return # on Windows; the parent has a clock, too
     def too_slow(*_): raise _TooSlow()
     signal.signal(signal.SIGALRM, too_slow)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds) # 0: no alarm
 
 # %% ../nbs/15c_build.ipynb #b15child1
 def _stand_ins(stage:Stage, kit:Kit)->dict[str,types.ModuleType]:
@@ -3219,9 +3223,9 @@ def right_before(part:type,   # that is to be checked
         vars(code).update(own)
 
 # %% ../nbs/15c_build.ipynb #b15child2
-def _child(stage:Stage, kit:Kit, folder:str, probes:dict[int,Probe], seconds:float,
-           own:bool):
+def _child(number:int, kit:Kit, folder:str, checks:list[int], seconds:float, own:bool):
     "What the process of a submission does: run the checks, and write down what came"
+    [stage] = [stage for stage in STAGES if stage.number == number]
     _silence()
     _limit(4 * seconds, 2**31)
     stand_ins = {} if own else _stand_ins(stage, kit)
@@ -3235,9 +3239,9 @@ def _child(stage:Stage, kit:Kit, folder:str, probes:dict[int,Probe], seconds:flo
             code = _import(stage, folder, stand_ins)
         except NotImplementedError: problem = NOT_WRITTEN
         except BaseException as e: problem = _not_imported(stage, folder, e)
-    for i, probe in probes.items():
+    for i in checks:
         if problem: outcome = Outcome({}, problem)
-        else: outcome = _timed(probe, code, kit, seconds, own)
+        else: outcome = _timed(stage.probes[i], code, kit, seconds, own)
         _write(Path(folder, f'result-{i}'), outcome)
 
 # %% ../nbs/15c_build.ipynb #b15chid2b
@@ -3248,7 +3252,7 @@ def _timed(probe, code, kit, seconds, own)->Outcome:
         with right_before(probe.part, code, kit): return run_probe(probe, code, kit)
     except _TooSlow: return Outcome({}, f'not done after {seconds:g} seconds')
     except BaseException as e: return Outcome({}, _told(e))
-    finally: signal.setitimer(signal.ITIMER_REAL, 0)
+    finally: _set_alarm(0)
 
 def _not_imported(stage, folder, error)->str:
     if isinstance(error, _TooSlow): error = TimeoutError('the import does not end')
@@ -3274,6 +3278,7 @@ def _is_small(path:Path)->bool:
 # %% ../nbs/15c_build.ipynb #b15parent
 def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
     "Run a function in a process of its own, and end it and its children"
+    if not hasattr(os, 'fork'): return _in_new_process(run, seconds) # on Windows
     pid = os.fork()
     if pid == 0: # the child
         try:
@@ -3292,9 +3297,23 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
 # %% ../nbs/15c_build.ipynb #b15parntb
 _leave = os._exit # as it is before a submission can exchange it
 
-def _ending(status:int)->str:
-    code = os.waitstatus_to_exitcode(status)
+def _ending(status:int)->str: return _named_exit(os.waitstatus_to_exitcode(status))
+
+def _named_exit(code:int)->str:
     return signal.Signals(-code).name if code < 0 else f'exit status {code}'
+
+# %% ../nbs/15c_build.ipynb #b15parntc
+_START = 60 # seconds in which a new process imports PyTorch, on a busy machine
+
+def _in_new_process(run:Callable, seconds:float)->str: # what `run` is has to be importable
+    process = get_context('spawn').Process(target=run)
+    process.start()
+    process.join(seconds + _START)
+    status = process.exitcode
+    process.kill()
+    process.join()
+    if status is None: return f'not done after {seconds:g} seconds'
+    return f'the process ended ({_named_exit(status)})'
 
 # %% ../nbs/15c_build.ipynb #b15collec
 def collect(folder:Path, # of a submission
@@ -3309,7 +3328,7 @@ def collect(folder:Path, # of a submission
         place = os.path.realpath(place)
         _copy(folder, Path(place))
         for _ in range(3): # a process that ends too early gets two more chances
-            run = partial(_child, stage, kit, place, todo, seconds, own)
+            run = partial(_child, stage.number, kit, place, [*todo], seconds, own)
             how = _in_child(run, 2*seconds + 10)
             for i in list(todo):
                 result = _read(Path(place, f'result-{i}'))

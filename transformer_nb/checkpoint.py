@@ -8,7 +8,7 @@ __all__ = ['cpu_state_dict', 'save_model', 'load_model', 'load_record', 'check_m
            'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun', 'training_lock']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
-import hashlib, json, math, os, random, re, sys
+import errno, hashlib, json, math, os, random, re, sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -477,20 +477,48 @@ def training_lock(folder:str|Path)->Iterator[None]:
     folder = Path(folder)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder/_LOCK, 'a') as file:
-        if not _lock(file):
-            raise InputError(f'{folder}: another training is running in this folder')
-        try: yield
-        finally:
-            if _has_state(folder) or next(_files(folder), None) is None:
-                (folder/_BEGUN).unlink(missing_ok=True) # it says nothing any more
-            (folder/_LOCK).unlink(missing_ok=True)
-            if is_new:
-                with suppress(OSError): folder.rmdir() # if nothing was written
+    try:
+        with _locked(folder/_LOCK):
+            try: yield
+            finally:
+                if _has_state(folder) or next(_files(folder), None) is None:
+                    (folder/_BEGUN).unlink(missing_ok=True) # it says nothing any more
+    finally:
+        if is_new:
+            with suppress(OSError): folder.rmdir() # if nothing was written
+
+@contextmanager
+def _locked(path:Path)->Iterator[None]:
+    try:
+        with open(path, 'a', encoding='utf8') as file:
+            if not _lock(file):
+                raise InputError(f'{path.parent}: another training is running '
+                                 'in this folder')
+            try: yield
+            finally:
+                if not _IS_WINDOWS: path.unlink(missing_ok=True) # while the lock is ours
+    finally:
+        if _IS_WINDOWS: # removes no file that somebody has open
+            with suppress(OSError): path.unlink()
+
+# %% ../nbs/11_checkpoint.ipynb #11lock01
+_IS_WINDOWS = sys.platform == 'win32'
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 def _lock(file)->bool: # was it free?
-    import fcntl # not on Windows
-    try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try: _take(file)
     except (BlockingIOError, PermissionError): return False
+    except OSError as e:
+        if e.errno not in _NO_LOCKS: raise
+        print(f'{file.name}: this file system has no locks; '
+              'see to it that only one training writes into this folder', file=sys.stderr)
     has_name = os.fstat(file.fileno()).st_nlink > 0 # else its owner has just removed it
     return has_name
+
+def _take(file):
+    "Lock a file until it is closed; raises `OSError` if that cannot be had"
+    try: import fcntl
+    except ImportError: # on Windows
+        import msvcrt
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1) # one byte
+    else: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

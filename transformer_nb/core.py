@@ -31,10 +31,9 @@ def set_seed(seed:int=0): # 64 bits, as in PyTorch
     torch.manual_seed(seed)
 
 # %% ../nbs/00a_core.ipynb #e7e708de
-def default_device()->torch.device: # the GPU if there is one, else the CPU
+def default_device()->torch.device: # a CUDA GPU if there is one, else the CPU
     "Where models run unless told otherwise"
     if torch.cuda.is_available(): return torch.device('cuda')
-    if torch.backends.mps.is_available(): return torch.device('mps')
     return torch.device('cpu')
 
 # %% ../nbs/00a_core.ipynb #0941dccc
@@ -72,9 +71,10 @@ def write_atomically(path:str|Path, # where the file will be
 
 # %% ../nbs/00a_core.ipynb #corehal2
 _TEMPORARY = re.compile(r'\..+\.([0-9]{1,9})\.tnb\.tmp') # with the number of its process
+_IS_WINDOWS = sys.platform == 'win32'
 
 def _is_alive(pid:int)->bool: # is there another process with this number?
-    if pid == os.getpid(): return False
+    if pid == os.getpid() or _IS_WINDOWS: return False
     try: os.kill(pid, 0) # asks, sends nothing
     except ProcessLookupError: return False
     except PermissionError: return True
@@ -84,7 +84,9 @@ def remove_half_written(folder:str|Path):
     "Remove what killed calls of `write_atomically` left in it and in its subfolders"
     for path in Path(folder).rglob('.*.tnb.tmp'):
         name = _TEMPORARY.fullmatch(path.name)
-        if name and path.is_file() and not _is_alive(int(name[1])): path.unlink()
+        is_ours = name and path.is_file() and not _is_alive(int(name[1]))
+        if not is_ours: continue
+        with suppress(PermissionError): path.unlink() # on Windows, it may be open
 
 # %% ../nbs/00a_core.ipynb #1352db28
 class InputError(ValueError):
@@ -114,11 +116,13 @@ def _discard_output():
 
 # %% ../nbs/00a_core.ipynb #699441a0
 def _prepare():
-    "Restore Ctrl-C, and check what the caller may have closed or misspelled"
+    "Restore Ctrl-C, speak UTF-8, and check what the caller may have closed or misspelled"
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL: # see `transformer_nb/__init__.py`
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if sys.stderr is None: sys.stderr = open(os.devnull, 'w')
+    if sys.stderr is None: sys.stderr = open(os.devnull, 'w', encoding='utf8')
     if sys.stdout is None: raise InputError('standard output is closed')
+    for stream in (sys.stdout, sys.stderr): # whatever the locale
+        if hasattr(stream, 'reconfigure'): stream.reconfigure(encoding='utf8')
     for argument in sys.argv[1:]:
         try: argument.encode()
         except UnicodeEncodeError: # it would fail at the end, when a report names the file
@@ -194,7 +198,7 @@ def _commit()->str: # short hash of the checkout's commit, or the version of the
     return described or transformer_nb.__version__
 
 def _processor()->str: # name of the CPU if Linux has it, else its architecture
-    try: lines = Path('/proc/cpuinfo').read_text().splitlines()
+    try: lines = Path('/proc/cpuinfo').read_text(encoding='utf8').splitlines()
     except OSError: lines = []
     for line in lines:
         if line.startswith('model name'): return line.partition(': ')[2]

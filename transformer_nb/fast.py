@@ -38,7 +38,7 @@ def _find_onednn()->bool: # can this PyTorch reach oneDNN's product?
 
 def _is_intel()->bool: # is the processor Intel's? Without /proc/cpuinfo, yes
     info = Path('/proc/cpuinfo')
-    return not info.exists() or 'GenuineIntel' in info.read_text()
+    return not info.exists() or 'GenuineIntel' in info.read_text(encoding='utf8')
 
 HAS_ONEDNN = _find_onednn()
 USE_ONEDNN = HAS_ONEDNN and not _is_intel()

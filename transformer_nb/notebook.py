@@ -4,13 +4,17 @@
 
 # %% auto #0
 __all__ = ['INK', 'COLORS', 'figure_style', 'new_axes', 'new_grid', 'save_figure', 'heatmap', 'draw_map', 'skip_heavy_cells',
-           'show_stored', 'begin_chapter', 'attempt', 'randn64', 'test_same', 'swap']
+           'show_stored', 'begin_chapter', 'fetch_files', 'attempt', 'randn64', 'test_same', 'swap']
 
 # %% ../nbs/00b_notebook.ipynb #f484e171
 import json, os, sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.request import urlopen
+from zipfile import ZipFile
 import torch
 from torch import Tensor
 from torch.testing import assert_close
@@ -236,6 +240,21 @@ def begin_chapter(seed:int=0): # for all random numbers of the chapter
     set_matplotlib_formats('svg', metadata={'Date': None})
     transforms = shell.input_transformers_cleanup
     if skip_heavy_cells not in transforms: transforms.append(skip_heavy_cells)
+
+# %% ../nbs/00b_notebook.ipynb #00balon1
+def fetch_files(source:str,         # address of a zip file with the repository of the book
+                names:Sequence[str]): # in `nbs/`: files, or folders with all they hold
+    "Put what is missing into the current folder"
+    missing = [name for name in names if not Path(name).exists()]
+    if not missing: return
+    with urlopen(source, timeout=60) as response: data = response.read()
+    archive = ZipFile(BytesIO(data))
+    with TemporaryDirectory(dir='.') as folder:
+        archive.extractall(folder)
+        [nbs] = Path(folder).glob('*/nbs')
+        for name in missing:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(nbs/name, name)
 
 # %% ../nbs/00b_notebook.ipynb #843a0e50
 @contextmanager

@@ -1,0 +1,127 @@
+"""What other systems lack, taken away from this one: fcntl, resource, fork, locks, UTF-8.
+The systems themselves are for CI (.github/workflows/versions.yml)."""
+import errno, os, re, subprocess, sys
+from pathlib import Path
+import pytest
+from running import ROOT, read_lines
+from transformer_nb import core
+from transformer_nb.checkpoint import training_lock
+from transformer_nb.core import remove_half_written
+
+ELSEWHERE = ROOT/'tests/elsewhere.py'
+
+def elsewhere(*arguments):
+    command = [sys.executable, ELSEWHERE, *map(str, arguments)]
+    env = {**os.environ, 'TRANSFORMER_NB_DATA': ''}
+    return subprocess.run(command, capture_output=True, text=True, encoding='utf8',
+                          env=env, timeout=300)
+
+def train_elsewhere(texts, out, *more):
+    files = ['--src', texts/'train.de', '--tgt', texts/'train.en',
+             '--valid_src', texts/'valid.de', '--valid_tgt', texts/'valid.en']
+    size = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1,
+            '--n_decoder_layers', 1, '--vocab_size', 400]
+    steps = ['--max_steps', 6, '--save_every', 3, '--valid_every', 3]
+    return elsewhere('commands', 'tnb_train', '--out', out, *files, *size, *steps, *more)
+
+# What Windows takes for a part of a file name, or for none
+NO_NAME = re.compile(r'[<>:"|?*]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.I)
+
+@pytest.mark.slow
+def test_training_without_fcntl_resource_and_fork(texts, tmp_path):
+    "With workers, which are spawned; in a folder whose name has a backslash"
+    out = tmp_path/r'models\new'
+    done = train_elsewhere(texts, out, '--workers', 1)
+    assert done.returncode == 0, done.stderr
+    assert len(read_lines(out/'metrics.jsonl')) == 3
+    names = [path.name for path in out.rglob('*')]
+    assert 'model.safetensors' in names and '.training.lock' not in names
+    assert not list(filter(NO_NAME.search, names))
+    resumed = train_elsewhere(texts, out, '--max_steps', 9, '--resume')
+    assert resumed.returncode == 0 and len(read_lines(out/'metrics.jsonl')) == 4
+
+@pytest.mark.slow
+def test_the_grader_without_fork(tmp_path):
+    "A stage of the right solution"
+    submission = ROOT/'tests/submission'
+    (tmp_path/'attention.py').write_bytes((submission/'attention.py').read_bytes())
+    right = elsewhere('build', 'tnb_check', tmp_path, '--stage', 1)
+    assert 'total: 12 of 12 points' in right.stdout, right.stdout + right.stderr
+
+# Locks
+
+@pytest.mark.parametrize('number', [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks(number, tmp_path, monkeypatch, capsys):
+    "Lustre and NFS, as they are sometimes mounted: a training runs, with one warning"
+    def refuse(*args): raise OSError(number, os.strerror(number))
+    monkeypatch.setattr('fcntl.lockf', refuse)
+    with training_lock(tmp_path/'m'): pass
+    [line] = capsys.readouterr().err.splitlines()
+    assert f'{tmp_path}' in line and 'has no locks' in line
+    assert list(tmp_path.iterdir()) == []
+
+def test_another_error_of_the_lock_is_not_swallowed(tmp_path, monkeypatch):
+    def fail(*args): raise OSError(errno.EIO, 'Input/output error')
+    monkeypatch.setattr('fcntl.lockf', fail)
+    with pytest.raises(OSError, match='Input/output'):
+        with training_lock(tmp_path): pass
+
+HOLD = f'''
+import runpy, sys
+runpy.run_path({str(ELSEWHERE)!r})
+from transformer_nb.checkpoint import training_lock
+with training_lock(sys.argv[1]):
+    print('locked', flush=True)
+    input()
+'''
+
+def test_the_lock_of_windows(tmp_path):
+    "Held by one process, refused to another, free when the first is killed"
+    command = [sys.executable, '-c', HOLD, tmp_path]
+    first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert first.stdout.readline() == b'locked\n'
+    second = subprocess.run(command, input=b'\n', capture_output=True)
+    assert b'another training is running' in second.stderr
+    first.kill()
+    first.communicate()
+    third = subprocess.run(command, input=b'\n', capture_output=True)
+    assert third.stdout == b'locked\n', third.stderr
+
+def test_windows_asks_no_process_whether_it_is_alive(tmp_path, monkeypatch):
+    "There, `os.kill(pid, 0)` is Ctrl-C; and what is open cannot be removed"
+    def kill(*args): raise AssertionError('this would interrupt a process')
+    unlink = Path.unlink
+    def unlink_closed(path, *args, **options):
+        if 'open' in path.name: raise PermissionError(errno.EACCES, 'in use')
+        unlink(path, *args, **options)
+    monkeypatch.setattr(core, '_IS_WINDOWS', True)
+    monkeypatch.setattr(os, 'kill', kill)
+    monkeypatch.setattr(Path, 'unlink', unlink_closed)
+    for name in ('.open.1.tnb.tmp', '.left.2.tnb.tmp', 'notes.txt'):
+        (tmp_path/name).write_bytes(b'')
+    remove_half_written(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {'.open.1.tnb.tmp', 'notes.txt'}
+
+# Text
+
+PRINTS = r"""
+from transformer_nb.core import command
+@command
+def prints(): print('\u2192 Gr\u00f6\u00dfe')
+prints()
+"""
+
+@pytest.mark.parametrize('env', [
+    dict(LC_ALL='C', PYTHONUTF8='0', PYTHONCOERCECLOCALE='0'),
+    dict(PYTHONIOENCODING='cp1252')], ids=['C', 'cp1252'])
+def test_commands_speak_utf8_whatever_the_locale(env):
+    done = subprocess.run([sys.executable, '-c', PRINTS], capture_output=True,
+                          env={**os.environ, **env})
+    assert done.stdout.decode('utf8') == '→ Größe\n', done.stderr
+
+def test_file_names_that_every_system_takes():
+    listed = subprocess.run(['git', 'ls-files', '-z'], cwd=ROOT, capture_output=True)
+    if listed.returncode: pytest.skip('not a checkout')
+    paths = listed.stdout.decode().strip('\0').split('\0')
+    assert not [path for path in paths if any(map(NO_NAME.search, path.split('/')))]
+    assert len({path.lower() for path in paths}) == len(paths) # for Macs, too
