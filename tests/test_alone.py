@@ -32,7 +32,8 @@ def python(tmp_path_factory):
     folder = tmp_path_factory.mktemp('environment')
     subprocess.run([sys.executable, '-m', 'venv', folder], check=True)
     [packages] = folder.glob('lib/*/site-packages')
-    (packages/'more.pth').write_text(str(Path(torch.__file__).parents[1]))
+    for old in packages.glob('setuptools*'): shutil.rmtree(old) # it would hide ours
+    (packages/'more.pth').write_text(str(Path(torch.__file__).parents[1]), encoding='utf8')
     return folder/'bin/python'
 
 RUN = '''
