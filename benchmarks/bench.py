@@ -406,7 +406,7 @@ def beams(n, folder, corpus):
     return rows
 
 def resident_bytes(): # memory of this process; of Linux
-    pages = Path('/proc/self/statm').read_text().split()[1]
+    pages = Path('/proc/self/statm').read_text(encoding='utf8').split()[1]
     return int(pages) * os.sysconf('SC_PAGE_SIZE')
 
 def memory(translations, folder, sentences, corpus):
