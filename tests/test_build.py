@@ -210,12 +210,35 @@ def test_right_files_get_every_point(number):
     stage = STAGES[number - 1]
     assert graded(stage, source(stage.file)).points == stage.points
 
-def test_blank_files_get_nothing(tmp_path, capsys):
-    tnb_start(str(tmp_path/'new'))
-    capsys.readouterr()
-    printed, _ = check(capsys, tmp_path/'new')
-    assert 'total: 0 of 100 points, optional: 0 of 10 points' in printed.out, printed.out
-    assert '→' not in printed.out and 'Traceback' not in printed.out + printed.err
+def test_gradescope_gets_nothing_for_blank_files(tmp_path):
+    "The autograder's own script, with another root and a command from this package"
+    tnb_start(str(tmp_path/'submission'), teacher=True)
+    script = (tmp_path/'submission/run_autograder').read_text(encoding='utf8')
+    command = tmp_path/'venv/bin/tnb_check'
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!{sys.executable}\nfrom transformer_nb.build import tnb_check\n'
+                       "if __name__ == '__main__': tnb_check()\n", encoding='utf8')
+    command.chmod(0o755)
+    script = script.replace('/autograder', str(tmp_path))
+    done = subprocess.run(['bash', '-c', script], capture_output=True, text=True)
+    assert 'total: 0 of 100 points, optional: 0 of 10 points' in done.stdout, done.stderr
+    assert '→' not in done.stdout and 'Traceback' not in done.stdout + done.stderr
+    results = json.loads((tmp_path/'results/results.json').read_text(encoding='utf8'))
+    assert results['score'] == 0
+    assert sum(test['max_score'] for test in results['tests']) == 100
+    setup = tmp_path/'submission/setup.sh'
+    assert subprocess.run(['bash', '-n', setup]).returncode == 0
+
+def test_a_crash_is_sent_to_the_book_for_each_function():
+    text = source('attention.py').replace('return row[', 'return rows[')
+    result = graded(STAGES[0], text.replace('ids != 0', 'ids == 0'))
+    assert names(result) == ['padding mask inverted', 'causal_mask'], report(result)
+    assert 'Read chapter 02' in result.remarks[1]
+
+def test_a_missing_file_is_sent_to_the_book_once(tmp_path):
+    result = grade(tmp_path, STAGES[0])
+    assert len(result.remarks) == 1 and 'Read chapter 01' in result.remarks[0]
+    assert 'attention.py is missing' in report(result)
 
 def test_a_new_folder_has_no_solution(tmp_path, capsys):
     tnb_start(str(tmp_path/'new'))
@@ -486,4 +509,4 @@ def test_a_crash_hides_no_name_and_shows_its_line():
     assert names(result) == ['no root d'], report(result)
     assert f'(embedding.py, line {line})' in report(result), report(result)
     text = changed('embedding.py', [('x @ self.weight.t()', 'x @ self.weight')])
-    assert 'none of the' not in report(graded(STAGES[3], text))
+    assert 'Embedding: Read chapter 04' in report(graded(STAGES[3], text))

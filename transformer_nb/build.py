@@ -3439,9 +3439,9 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
         if not error.startswith(_PLAIN_LIST): continue
         yield f'{error}. {_MODULE_LIST} See {_where(part)}.'
         return
-    if not wrong or all(outcomes[p].error for p in wrong): return
-    known = explanations(part, outcomes, kit)
+    if all(outcomes[p].error == NOT_WRITTEN for p in wrong): return
     crashed = any(outcomes[p].error for p in wrong)
+    known = explanations(part, outcomes, kit)
     if crashed and not known:
         whole = {p: outcome for p, outcome in outcomes.items() if not outcome.error}
         known = explanations(part, whole, kit)
@@ -3452,13 +3452,15 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     if others:
         names = ' or '.join(sorted(mistake_name(m) for m in others))
         yield f'One of these, and we cannot tell which: {names}.'
-    if known or crashed: return
+    if known: return
     unlike = any(len(outcomes[p].values.get(_TOLD, ())) for p in wrong)
-    why = _FIRST_SET_RIGHT if unlike else f'none of the {len(mistakes(part))}{_UNKNOWN}'
-    yield f'{", ".join(part.names)}: {why} Read {_where(part)}.'
+    why = f'none of the {len(mistakes(part))}{_UNKNOWN} '
+    if unlike: why = _FIRST_SET_RIGHT
+    if crashed: why = ''
+    yield f'{", ".join(part.names)}: {why}Read {_where(part)}.'
 
 _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
-_FIRST_SET_RIGHT = 'begin with the line above that says what is missing or too many.'
+_FIRST_SET_RIGHT = 'begin with the line above that says what is missing or too many. '
 
 # %% ../nbs/15c_build.ipynb #b15remlst
 _MODULE_LIST = ('Layers in a Python list are not registered, so that `parameters()` '
@@ -3482,9 +3484,10 @@ def judged(stage:Stage, outcomes:dict[Probe,Outcome], kit:Kit=Kit())->StageResul
         right = not _differs(probe, outcome, kit)
         message = '' if right else _message(probe, outcome, kit)
         checks.append(Check(probe, probe.points if right else 0, message))
+    same = len({check.message for check in checks}) == 1 # no file, for example
     _shorten(checks)
     remarks = []
-    for part in stage.parts:
+    for part in stage.parts[:1] if same else stage.parts:
         of_part = {p: o for p, o in outcomes.items() if p.part is part}
         remarks += _remarks(part, of_part, kit)
     return StageResult(stage, checks, remarks)
@@ -3506,14 +3509,7 @@ def report(result:StageResult)->str: # a line for each check, then the remarks
         p, right = check.probe, not check.message
         line = f'  {"✔" if right else "✘"} {check.points}/{p.points} {p.title}'
         lines.append(line if right else f'{line}: {check.message}')
-    if not all(check.message in ('', NOT_WRITTEN) for check in result.checks):
-        if not result.remarks: lines.append(f'  → Read {_where(_first_wrong(result))}.')
-        lines += [f'  → {remark}' for remark in result.remarks]
-    return '\n'.join(lines)
-
-# %% ../nbs/15c_build.ipynb #b15reprtb
-def _first_wrong(result:StageResult)->type:
-    return next(c.probe.part for c in result.checks if c.message)
+    return '\n'.join(lines + [f'  → {remark}' for remark in result.remarks])
 
 # %% ../nbs/15c_build.ipynb #b15json01
 def gradescope(results:list[StageResult])->dict: # what Gradescope reads from results.json

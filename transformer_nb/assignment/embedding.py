@@ -15,8 +15,8 @@ with i = 0 … d_model/2 − 1.
 from torch import Tensor, nn
 
 class Embedding(nn.Module):
-    """One matrix: weight (vocab_size, d_model), normal with standard deviation d_model^-0.5
-    at first"""
+    """One matrix and no other parameter: weight (vocab_size, d_model), at first normally
+    distributed with standard deviation d_model^-0.5"""
     def __init__(self, vocab_size: int, d_model: int):
         super().__init__()
         raise NotImplementedError

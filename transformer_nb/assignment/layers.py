@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 class FeedForward(nn.Module):
     """Parameters, in this order: inner.weight (d_ff, d_model), inner.bias, outer.weight
-    (d_model, d_ff), outer.bias"""
+    (d_model, d_ff), outer.bias. No dropout inside."""
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
         raise NotImplementedError
@@ -20,8 +20,9 @@ class FeedForward(nn.Module):
         raise NotImplementedError
 
 class LayerNorm(nn.Module):
-    """weight · (x − mean) / √(variance + eps) + bias, with the mean and the variance of a
-    token's features; the variance divides by d_model. Parameters: weight (d_model), ones at first; bias (d_model), zeros at first."""
+    """weight · (x − mean) / √(variance + eps) + bias, with the mean and the variance of each
+    position's own features; the variance divides by d_model, not by d_model − 1. Parameters,
+    in this order: weight (d_model), ones at first; bias (d_model), zeros at first."""
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
         raise NotImplementedError
@@ -30,7 +31,7 @@ class LayerNorm(nn.Module):
         raise NotImplementedError
 
 class ResidualNorm(nn.Module):
-    "Parameters: norm.weight and norm.bias, those of a LayerNorm"
+    "LayerNorm(x + Dropout(Sublayer(x))). Parameters: norm.weight and norm.bias"
     def __init__(
         self,
         d_model: int,
@@ -42,7 +43,7 @@ class ResidualNorm(nn.Module):
     def forward(
         self,
         x: Tensor,           # (b, t, d_model)
-        sublayer: Callable,  # maps (b, t, d_model), and the arguments below, to its like
-        *args, **kwargs,     # of the sub-layer, such as a mask
+        sublayer: Callable,  # sublayer(x, *args, **kwargs) is (b, t, d_model), too
+        *args, **kwargs,     # handed on to the sub-layer: a mask, for example
     ) -> Tensor:             # (b, t, d_model)
         raise NotImplementedError

@@ -3,6 +3,8 @@
 "… composed of a stack of N = 6 identical layers. … The decoder inserts a third sub-layer,
 which performs multi-head attention over the output of the encoder stack."
 
+Each sub-layer is wrapped in a ResidualNorm, the only place of dropout in a layer.
+
 "This masking, combined with fact that the output embeddings are offset by one position,
 ensures that the predictions for position i can depend only on the known outputs at positions
 less than i."
@@ -26,7 +28,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,     # (b, s, d_model)
-        mask: Tensor,  # (b, 1, 1, s)
+        mask: Tensor,  # which positions of the source are tokens (b, 1, 1, s)
     ) -> Tensor:       # (b, s, d_model)
         raise NotImplementedError
 
@@ -48,20 +50,22 @@ class DecoderLayer(nn.Module):
 
 class Transformer(nn.Module):
     """Parameters, in this order: embedding.weight; the encoder's layers, encoder.0,
-    encoder.1, …; the decoder's layers, decoder.0, decoder.1, …"""
+    encoder.1, …; the decoder's layers, decoder.0, decoder.1, … One embedding serves source,
+    target and output. The stacks have no norm of their own at the end."""
     def __init__(self, config: TransformerConfig):
         super().__init__()
         raise NotImplementedError
 
-    def encode(self, src: Tensor) -> Tensor:  # ids (b, s) to the memory (b, s, d_model)
-        raise NotImplementedError
+    def encode(self, src: Tensor) -> Tensor:  # ids (b, s), to the last layer's output, which
+        raise NotImplementedError             # is called the memory (b, s, d_model)
 
     def decode(
         self,
         tgt: Tensor,          # ids that begin with <s> (b, t)
         memory: Tensor,       # (b, s, d_model)
-        memory_mask: Tensor,  # (b, 1, 1, s)
-    ) -> Tensor:              # logits of each next token (b, t, vocab_size)
+        memory_mask: Tensor,  # padding_mask of the source (b, 1, 1, s)
+    ) -> Tensor:              # at each position, the scores of the
+                              # next token, before a softmax (b, t, vocab_size)
         raise NotImplementedError
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:  # logits (b, t, vocab_size)

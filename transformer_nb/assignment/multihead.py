@@ -12,15 +12,17 @@ from attention import scaled_dot_product_attention # queries (b, h, t, d_k) and 
 class MultiHeadAttention(nn.Module):
     """Parameters, without biases, in this order:
     query.weight (h·d_k, d_model), key.weight (h·d_k, d_model), value.weight (h·d_v, d_model),
-    output.weight (d_model, h·d_v). Rows 0 to d_k of query.weight belong to the first head."""
+    output.weight (d_model, h·d_v). The first d_k rows of query.weight are the first head's,
+    the next d_k rows the second's. d_model need not be h·d_k. No dropout inside."""
     def __init__(self, d_model: int, n_heads: int, d_k: int, d_v: int):
         super().__init__()
         raise NotImplementedError
 
     def forward(
         self,
-        x: Tensor,                     # makes the queries (b, t, d_model)
-        memory: Tensor | None = None,  # makes keys and values (b, s, d_model); by default x
+        x: Tensor,                     # queries are made from it (b, t, d_model)
+        memory: Tensor | None = None,  # keys and values are made from it (b, s, d_model);
+                                       # None: from x, which is self-attention
         mask: Tensor | None = None,    # broadcastable to (b, h, t, s)
     ) -> Tensor:                       # (b, t, d_model)
         raise NotImplementedError

@@ -13,20 +13,21 @@ PAD, BOS, EOS = 0, 1, 2
 def shifted(
     seqs: Tensor,                     # ids, padded at the end (b, t)
 ) -> tuple[Tensor, Tensor, Tensor]:   # source, target and labels (b, t + 1)
-    """Source and labels: the sequence, then </s>, then padding.
-    Target: <s>, then the sequence, then padding."""
+    """Source and labels: the tokens of the sequence, then </s>, then its padding.
+    Target: <s>, then the tokens, then padding."""
     raise NotImplementedError
 
 def copy_loss(
     model: nn.Module,  # called with source and target; returns logits
     seqs: Tensor,      # ids, padded at the end (b, t)
-) -> Tensor:           # cross-entropy without smoothing, the mean over all tokens
+) -> Tensor:           # cross-entropy without smoothing, the mean over all labels that are
+                      # not padding; </s> counts
     raise NotImplementedError
 
 def train(
-    model: nn.Module,                       # to be trained in place
+    model: nn.Module,                       # trained in place; its dropout acts
     optimizer: torch.optim.Optimizer,
     batches: Iterable[Tensor],              # of sequences, one for each step
     lr_of: Callable[[int], float],          # the learning rate of step 1, 2, 3, …
-) -> list[float]:                           # the loss of every step
+) -> list[float]:                           # the loss of every step, before it
     raise NotImplementedError

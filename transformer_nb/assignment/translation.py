@@ -18,7 +18,7 @@ from model import Transformer
 
 PAD, BOS, EOS = 0, 1, 2
 
-def load_model(folder: str | Path) -> Transformer:  # in evaluation mode
+def load_model(folder: str | Path) -> Transformer:  # in evaluation mode, on the CPU
     raise NotImplementedError
 
 def translate(
@@ -26,6 +26,6 @@ def translate(
     tokenizer,  # tokenizer.encode(text) gives ids without </s>, tokenizer.decode(ids) a text
     text: str,  # one sentence
 ) -> str:
-    """By a beam of 4 with α = 0.6. The source ends with </s>; the output has at most 50
-    tokens more than the source without </s>."""
+    """By a beam of 4 with α = 0.6. The source ends with </s>; `max_steps` is the number of its
+    tokens without </s>, plus 50."""
     raise NotImplementedError
