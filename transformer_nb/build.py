@@ -1904,7 +1904,7 @@ class _FallsLinearly(_Schedule):
 # %% ../nbs/15c_build.ipynb #b15sched2
 class _Adam:
     "Adam with the paper's constants"
-    section = '06_optimizer', 'Adam makes all steps equally long'
+    section = '06_optimizer', 'Adam makes steps about equally long'
     names, kit = ['make_adam'], Kit()
     betas, eps, weight_decay, optimizer = (0.9, 0.98), 1e-9, 0., torch.optim.Adam
 
@@ -1978,7 +1978,7 @@ class _PaddingInLoss(_Smoothing):
 class _LossIsMean(_Smoothing):
     """The loss is the mean over the tokens. The kit asks for the sum, so that batches can
     be added."""
-    section = '06_optimizer', 'Adam makes all steps equally long'
+    section = '06_optimizer', 'Adam makes steps about equally long'
     def total(self, losses, real): return (losses * real).sum() / real.sum()
 
 # %% ../nbs/15c_build.ipynb #b15smot2b
@@ -1986,7 +1986,7 @@ class _LossIsMean(_Smoothing):
 class _LossIsMeanOverAll(_Smoothing):
     """The loss is divided by the number of positions, padding included. The kit asks for
     the sum over the tokens."""
-    section = '06_optimizer', 'Adam makes all steps equally long'
+    section = '06_optimizer', 'Adam makes steps about equally long'
     def total(self, losses, real): return (losses * real).mean()
 
 class _NotSmoothed(_Smoothing):
