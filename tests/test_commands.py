@@ -12,8 +12,8 @@ from transformer_nb import __version__, translation
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
-    _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate, tnb_train,
-    tnb_translate)
+    _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate,
+    tnb_train, tnb_translate)
 from transformer_nb.core import BOS, EOS, InputError
 from transformer_nb.export import _languages, tnb_export
 from transformer_nb.grammar import mini_corpus
@@ -283,7 +283,7 @@ def test_the_most_minutes_there_are(texts, tmp_path):
 def test_a_training_of_another_validation_set_is_not_continued(texts, model, tmp_path):
     out = shutil.copytree(model, tmp_path/'m')
     swapped = ['--valid_src', texts/'valid.en', '--valid_tgt', texts/'valid.de']
-    refuses(train(texts, out, *swapped, '--resume'), 'another training', 'corpus was')
+    refuses(train(texts, out, *swapped, '--resume'), 'another training', 'valid_src was')
     assert train(texts, out, '--resume', '--max_steps', 7).returncode == 0
 
 def small_run(**options):

@@ -3,9 +3,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb import data
-from transformer_nb.core import EOS, PAD
-from transformer_nb.data import (TokenBatches, encode_pairs, encode_to_disk, open_encoded,
-                                 order_by_length, split_by_budget)
+from transformer_nb.core import EOS, PAD, InputError
+from transformer_nb.data import (TokenBatches, encode_pairs, encode_to_disk,
+                                 open_encoded, order_by_length, read_info,
+                                 split_by_budget)
 from transformer_nb.text import BPETokenizer
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 80))
@@ -15,6 +16,15 @@ def test_a_split_is_complete_and_keeps_the_budget(sizes, budget):
     for piece in pieces:
         longest = max(sizes[i] for i in piece)
         assert len(piece) == 1 or len(piece) * longest <= budget
+    assert pieces == split_one_by_one(sizes, budget)
+
+def split_one_by_one(sizes, budget):
+    pieces, start = [], 0
+    for i in range(1, len(sizes) + 1):
+        if i < len(sizes) and max(sizes[start:i+1]) * (i + 1 - start) <= budget: continue
+        pieces.append(range(start, i))
+        start = i
+    return pieces
 
 def pairs_of(sizes): return [([5]*s, [6]*t) for s, t in sizes]
 
@@ -43,6 +53,37 @@ def test_by_length_is_an_order(sizes):
     assert sorted(order) == list(range(len(sizes)))
     assert [max(sizes[i]) for i in order] == sorted(map(max, sizes))
 
+@given(st.lists(st.tuples(st.integers(1, 70_000), st.integers(1, 70_000)), min_size=1))
+def test_the_order_is_one_sort_by_three_keys(sizes):
+    "Also where lengths do not fit into 16 bits"
+    lengths = np.array(sizes, dtype=np.int32)
+    longer, difference = lengths.max(axis=1), lengths[:, 0] - lengths[:, 1]
+    in_turn = np.where(longer % 2 == 0, difference, -difference)
+    chance = np.random.default_rng(3).random(len(lengths))
+    expected = np.lexsort((chance, in_turn, longer))
+    assert (order_by_length(lengths, np.random.default_rng(3)) == expected).all()
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from([0.25, 0.5, 1, 1.5, 3])),
+                min_size=1, max_size=4))
+def test_parts_are_seen_as_often_as_asked(mix):
+    sizes = [(3, 3 + i % 4) for i in range(sum(n for n, _ in mix))]
+    batches = TokenBatches(pairs_of(sizes), 60, mix=mix)
+    for epoch in range(2):
+        counts = np.bincount(np.concatenate(batches.plan(epoch)), minlength=len(sizes))
+        start = 0
+        for n, times in mix:
+            part = counts[start:start + n]
+            more = max(1, round(times % 1 * n)) if times % 1 else 0
+            assert part.sum() == int(times) * n + more
+            assert part.max() - part.min() <= 1
+            start += n
+
+def test_every_epoch_draws_other_pairs():
+    batches = TokenBatches(pairs_of([(3, 3)] * 100), 60, mix=[(100, 0.1)])
+    first, second = [set(np.concatenate(batches.plan(n)).tolist()) for n in (0, 1)]
+    assert len(first) == len(second) == 10 and first != second
+
 def test_pairs_of_equal_lengths_are_shuffled():
     batches = TokenBatches(pairs_of([(3, 3)] * 50), 60)
     first, second = [np.concatenate(batches.plan(n)).tolist() for n in (0, 1)]
@@ -61,8 +102,8 @@ def encoded(tmp_path):
     "A small corpus on disk: a function that encodes it, and what it was encoded from"
     bpe = BPETokenizer.train(['ab ba', 'abba'], 262)
     pairs = [('ab', 'ba'), ('', 'b'), ('abba', 'a b'), ('a'*40, 'b'*40)]
-    def encode(pairs=pairs, bpe=bpe, max_len=30):
-        return encode_to_disk(tmp_path/'data'/'train', pairs, bpe, max_len)
+    def encode(*corpora, max_len=30):
+        return encode_to_disk(tmp_path/'data'/'train', corpora or [pairs], bpe, max_len)
     return encode, pairs, bpe, tmp_path/'data'
 
 @pytest.mark.smoke
@@ -72,30 +113,22 @@ def test_what_is_on_disk_is_what_is_in_memory(encoded):
     kept, dropped = encode_pairs(pairs, bpe, 30)
     assert list(open_encoded(folder/'train')) == kept
     assert info['pairs'] == len(kept) == 2 and info['dropped'] == dropped
+    assert read_info(folder/'train') == info
     names = sorted(path.name for path in folder.iterdir())
     assert names == ['train.ids', 'train.json', 'train.lengths']
 
-def count_encodings(monkeypatch):
-    calls = []
-    def counted(*args, **options):
-        calls.append(args)
-        return encode_pairs(*args, **options)
-    monkeypatch.setattr(data, 'encode_pairs', counted)
-    return calls
-
-def test_a_corpus_is_encoded_once(encoded, monkeypatch):
+def test_corpora_are_counted_one_by_one(encoded):
     encode, pairs, bpe, folder = encoded
-    calls = count_encodings(monkeypatch)
-    first = encode()
-    assert encode() == first and len(calls) == 1
-    assert encode(max_len=50)['pairs'] == 3 # other limits, other pairs
-    assert encode(pairs=pairs[:1])['fingerprint'] != first['fingerprint']
-    other = BPETokenizer.train(['ab ba', 'abba'], 261)
-    assert encode(bpe=other)['tokenizer'] != first['tokenizer']
-    assert len(calls) == 4
+    whole, info = encode(), encode(pairs[:1], pairs[1:])
+    assert list(open_encoded(folder/'train')) == encode_pairs(pairs, bpe, 30)[0]
+    assert [part['pairs'] for part in info['corpora']] == [1, 1]
+    assert info['corpora'][0]['dropped'] == {
+        'empty': 0, 'too long': 0, 'out of proportion': 0}
+    for name in ('pairs', 'dropped', 'fingerprint', 'sha256'):
+        assert info[name] == whole[name]
 
 @pytest.mark.parametrize('name', ['ids', 'lengths', 'json'])
-def test_damaged_files_are_written_again(encoded, name):
+def test_damaged_files_are_refused(encoded, name):
     encode, _, _, folder = encoded
     encode()
     path = folder/f'train.{name}'
@@ -104,27 +137,23 @@ def test_damaged_files_are_written_again(encoded, name):
     for damaged in (whole[:-3], altered, b'', None):
         path.unlink()
         if damaged is not None: path.write_bytes(damaged)
-        encode()
-        assert path.read_bytes() == whole
+        with pytest.raises(InputError, match='damaged|missing'): read_info(folder/'train')
 
 def test_a_failure_leaves_no_half_written_arrays(encoded):
     encode, pairs, bpe, folder = encoded
     encode()
-    class Failing(list):
-        def __iter__(self):
-            yield from pairs
-            self.n_read = getattr(self, 'n_read', 0) + 1
-            if self.n_read == 2: raise KeyboardInterrupt # while it is encoded
-            yield 'one', 'more'
-    with pytest.raises(KeyboardInterrupt): encode(pairs=Failing())
+    def failing():
+        yield from pairs
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): encode(failing())
     assert list(folder.iterdir()) == []
 
 def test_two_texts_that_differ_at_the_end(encoded):
     encode = encoded[0]
     texts = [[('a'*3000, 'b'), ('c', end)] for end in ('d', 'e')]
-    found = [encode(pairs=text)['fingerprint'] for text in texts]
+    found = [encode(text)['fingerprint'] for text in texts]
     assert found[0] != found[1]
-    assert encode(pairs=[('ab', 'c')]) != encode(pairs=[('a', 'bc')])
+    assert encode([('ab', 'c')]) != encode([('a', 'bc')])
 
 def test_a_full_disk_is_named(encoded, monkeypatch):
     def full(*args, **options): raise OSError(28, 'No space left on device')

@@ -578,7 +578,7 @@ def test_resume_refuses_another_corpus_or_vocabulary(texts, tmp_path):
     other_way = {'--src': '--tgt', '--tgt': '--src'}
     arguments = options(texts, tmp_path/'m', '--max_steps', 2, '--resume')
     swapped = [other_way.get(x, x) for x in arguments]
-    refuses(train(*swapped), 'another training', 'corpus was')
+    refuses(train(*swapped), 'another training', 'src was')
     smaller = options(texts, tmp_path/'m', '--resume', '--vocab_size', 350)
     refuses(train(*smaller), 'vocab_size_asked was 400 and is 350')
 

@@ -26,7 +26,7 @@ from . import __version__
 from .core import (
     FieldError, InputError, remove_half_written, write_atomically)
 from .model import Transformer, TransformerConfig
-from .text import BPETokenizer
+from .text import BPETokenizer, ForeignTokenizer, Tokenizer
 
 # %% ../nbs/11_checkpoint.ipynb #fa666281
 def _to_cpu(x:Tensor)->Tensor: return x.detach().cpu().contiguous()
@@ -37,7 +37,7 @@ def cpu_state_dict(model:nn.Module)->dict[str,Tensor]: # weights by name, on the
 # %% ../nbs/11_checkpoint.ipynb #0138f68f
 def save_model(folder:str|Path, # created if it is missing
                model:Transformer,
-               tokenizer:BPETokenizer,
+               tokenizer:Tokenizer,
                training:dict|None=None, # facts about the training, for the record
                search:dict|None=None):  # how it is to be searched with (chapter 13)
     "Write `model.safetensors`, `tokenizer.json` and, last, `config.json`"
@@ -68,7 +68,7 @@ def _versions()->dict[str,str]: # of the programs that wrote a model
 def load_model(folder:str|Path,                  # what `save_model` wrote
                device:torch.device|None=None,    # by default the CPU
                family:type[nn.Module]=Transformer # or another class made of a configuration
-              )->tuple[nn.Module,BPETokenizer]:  # the model in evaluation mode
+              )->tuple[nn.Module,Tokenizer]:     # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
     folder = Path(folder)
     _check_is_model(folder)
@@ -77,7 +77,9 @@ def load_model(folder:str|Path,                  # what `save_model` wrote
     _load_part(weights_path, partial(_check_header, config, family=family))
     for name, sha256 in checksums.items():
         _load_part(folder/name, partial(_verify_sha256, sha256=sha256))
-    tokenizer = BPETokenizer.load(folder/'tokenizer.json')
+    is_foreign = load_record(folder).get('tokenizer') == 'ForeignTokenizer'
+    kind = ForeignTokenizer if is_foreign else BPETokenizer
+    tokenizer = kind.load(folder/'tokenizer.json')
     if tokenizer.vocab_size != config.vocab_size:
         raise InputError(f'{folder}: tokenizer.json has {tokenizer.vocab_size} tokens; '
                          f'vocab_size in config.json is {config.vocab_size}')

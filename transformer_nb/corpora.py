@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'PairFiles', 'read_pairs', 'corpus_folder', 'multi30k', 'tatoeba',
            'everyday_sentences', 'without_everyday_sentences', 'rename_tom', 'with_other_names', 'everyday',
-           'load_corpus']
+           'JoinedPairs', 'load_corpus']
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
 import gzip, hashlib, json, os, random, re, stat, urllib.request, zipfile, zlib
@@ -13,11 +13,11 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from http.client import HTTPException
 from importlib import resources
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
-from .core import InputError, write_atomically
+from .core import FieldError, InputError, write_atomically
 from .grammar import mini_corpus
 
 # %% ../nbs/10a_corpora.ipynb #c87ea7a3
@@ -274,15 +274,29 @@ def _check_can_be_reread(path:str|Path):
     if stat.S_ISREG(os.stat(path).st_mode): return
     raise InputError(f'{path} is not a file, and is needed more than once')
 
+class JoinedPairs:
+    "Corpora one after the other, read anew at every pass"
+    def __init__(self, corpora:list[Iterable[tuple[str,str]]]): self.corpora = corpora
+    def __iter__(self)->Iterator[tuple[str,str]]: return chain.from_iterable(self.corpora)
+
+def _join_files(src_name:str, src, tgt_name:str, tgt)->JoinedPairs: # each a path, or a list
+    sources, targets = (x if isinstance(x, list) else [x] for x in (src, tgt))
+    if len(sources) != len(targets):
+        raise FieldError(src_name, f'has {len(sources)} files, and {tgt_name} '
+                         f'{len(targets)}; they belong together in pairs')
+    return JoinedPairs([PairFiles(*pair) for pair in zip(sources, targets)])
+
 def _own_corpus(src=None, tgt=None, valid_src=None, valid_tgt=None
-               )->dict[str,PairFiles]:
+               )->dict[str,JoinedPairs]:
     files = dict(src=src, tgt=tgt, valid_src=valid_src, valid_tgt=valid_tgt)
-    for name, path in files.items():
-        if path is None:
+    for name, paths in files.items():
+        if paths is None:
             raise InputError(f'`{name}` is needed, or `corpus`; '
                              'training needs `src`, `tgt`, `valid_src` and `valid_tgt`')
-        _check_can_be_reread(path)
-    return dict(train=PairFiles(src, tgt), valid=PairFiles(valid_src, valid_tgt))
+        for path in paths if isinstance(paths, list) else [paths]:
+            _check_can_be_reread(path)
+    return dict(train=_join_files('src', src, 'tgt', tgt),
+                valid=_join_files('valid_src', valid_src, 'valid_tgt', valid_tgt))
 
 # %% ../nbs/10a_corpora.ipynb #f3b94b1e
 _LANGUAGES = {

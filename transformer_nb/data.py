@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Ids', 'encode_pairs', 'Batch', 'pad', 'make_batch', 'split_by_budget', 'order_by_length', 'TokenBatches',
-           'open_encoded', 'encode_to_disk']
+           'EncodedPairs', 'open_encoded', 'fingerprint_text', 'read_info', 'encode_to_disk']
 
 # %% ../nbs/10_data.ipynb #2e552f52
 import hashlib, json
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from .core import BOS, EOS, PAD, write_atomically
+from .core import BOS, EOS, PAD, InputError, write_atomically
 from .text import Tokenizer
 
 # %% ../nbs/10_data.ipynb #8ca3895d
@@ -73,37 +73,56 @@ def make_batch(pairs:list[Ids])->Batch:
     return Batch(pad(sources), pad(targets), pad(labels), n_tokens)
 
 # %% ../nbs/10_data.ipynb #93d91ae3
-def split_by_budget(sizes:list[int], # lengths of sentences, in their order
-                    budget:int,      # maximum of longest × number, in tokens
-                   )->list[range]:   # consecutive pieces, by index
+def split_by_budget(sizes:Sequence[int], # lengths of sentences, in their order
+                    budget:int,          # maximum of longest × number, in tokens
+                   )->list[range]:       # consecutive pieces, by index
     "Split a list into batches by a token budget; a sentence over budget stands alone"
-    if not sizes: return []
-    pieces = []
-    start = longest = 0
-    for i, size in enumerate(sizes):
-        longest = max(longest, size)
-        n_rows = i + 1 - start
-        if n_rows > 1 and longest * n_rows > budget:
-            pieces.append(range(start, i))
-            start, longest = i, size
-    pieces.append(range(start, len(sizes)))
+    sizes = np.asarray(sizes)
+    pieces, start = [], 0
+    while start < len(sizes):
+        n_at_most = budget // int(sizes[start]) + 1 # the longest is at least this one
+        longest = np.maximum.accumulate(sizes[start:start + n_at_most])
+        width_times_rows = longest * np.arange(1, len(longest) + 1)
+        n_rows = max(1, np.count_nonzero(width_times_rows <= budget))
+        pieces.append(range(start, start + n_rows))
+        start += n_rows
     return pieces
 
 # %% ../nbs/10_data.ipynb #da0a65b2
+def _longer(lengths:np.ndarray)->np.ndarray: # tokens of the longer side (n,)
+    return np.maximum(lengths[:, 0], lengths[:, 1])
+
 def order_by_length(lengths:np.ndarray,      # tokens of source and target (n, 2)
-              rng:np.random.Generator, # orders pairs of equal lengths
-             )->np.ndarray: # indices of the pairs (n,); neighbors have similar lengths
+                    rng:np.random.Generator, # orders pairs of equal lengths
+                   )->np.ndarray: # indices of the pairs (n,); neighbors have similar lengths
     "Sort by the longer side, then by the difference of the sides, up and down in turn"
-    longer = lengths.max(axis=1)
+    longer = _longer(lengths)
     difference = lengths[:, 0] - lengths[:, 1]
     in_turn = np.where(longer % 2 == 0, difference, -difference)
-    chance = rng.random(len(lengths))
-    return np.lexsort((chance, in_turn, longer)) # the last key decides first
+    order = rng.random(len(lengths)).argsort(kind='stable')
+    number = np.int16 if longer.max(initial=0) < 2**15 else np.int32
+    for key in (in_turn, longer): # the last one decides first
+        order = order[key.astype(number)[order].argsort(kind='stable')]
+    return order
 
 # %% ../nbs/10_data.ipynb #09956f4e
 def _pair_lengths(pairs:Sequence[Ids])->np.ndarray: # tokens of both sides (n, 2)
     if hasattr(pairs, 'lengths'): return pairs.lengths # pairs on disk, see the aside below
     return np.array([(len(s), len(t)) for s, t in pairs])
+
+# %% ../nbs/10_data.ipynb #d10mix
+def _draw(mix:list[Sequence], # of each part: number of pairs, times per epoch
+          rng:np.random.Generator
+         )->np.ndarray:       # the pairs of an epoch, by index
+    parts, start = [], 0
+    for n, times in mix:
+        part = np.arange(start, start + n)
+        start += n
+        parts += [part] * int(times)
+        if times % 1: # at least one, or an epoch might have no pair
+            n_more = min(n, max(1, round(times % 1 * n)))
+            parts.append(rng.choice(part, n_more, replace=False))
+    return np.concatenate(parts)
 
 # %% ../nbs/10_data.ipynb #841cff20
 class TokenBatches:
@@ -111,18 +130,22 @@ class TokenBatches:
     def __init__(self,
                  pairs:Sequence[Ids],
                  batch_tokens:int, # maximum tokens per batch, each side, padding included
-                 seed:int=0):
+                 seed:int=0,
+                 mix:list[Sequence]|None=None): # see `_draw`; by default all once
         self.pairs, self.lengths = pairs, _pair_lengths(pairs)
         self.batch_tokens = batch_tokens
         self.seed = seed
+        self.mix = mix
 
     def plan(self, n:int           # number of the epoch, counted from 0
             )->list[np.ndarray]:   # the pairs of each batch, by index
         "Depends on the seed and `n` alone"
         rng = np.random.default_rng([self.seed % 2**64, n])
-        order = order_by_length(self.lengths, rng)
-        sizes = self.lengths[order].max(axis=1) + 1 # with `</s>` or `<s>`
-        pieces = split_by_budget(sizes.tolist(), self.batch_tokens)
+        rows = _draw(self.mix, rng) if self.mix else slice(None)
+        order = order_by_length(self.lengths[rows], rng)
+        if self.mix: order = rows[order]
+        sizes = _longer(self.lengths)[order] + 1 # with `</s>` or `<s>`
+        pieces = split_by_budget(sizes, self.batch_tokens)
         rng.shuffle(pieces)
         return [order[piece.start:piece.stop] for piece in pieces]
 
@@ -160,26 +183,35 @@ def open_encoded(stem:Path # path of the files, without what follows the dot
     return EncodedPairs(ids, lengths.reshape(-1, 2))
 
 # %% ../nbs/10_data.ipynb #ce4a3036
-def _write_encoded(stem:Path, pairs:Iterable[tuple[str,str]], **options # of `encode_pairs`
-                  )->tuple[int,dict[str,int]]: # pairs kept; dropped ones by reason
-    n_kept, dropped = 0, Counter()
-    pairs = iter(pairs)
+def _write_encoded(stem:Path, corpora:list[Iterable[tuple[str,str]]],
+                   tokenizer:Tokenizer, max_len:int, max_ratio:float,
+                  )->list[dict]: # of each corpus, `pairs` kept and those `dropped`
+    kept = []
     with open(f'{stem}.ids', 'wb') as all_ids, open(f'{stem}.lengths', 'wb') as all_lengths:
-        while chunk := list(islice(pairs, 10_000)):
-            kept, left_out = encode_pairs(chunk, **options)
-            ids = [i for pair in kept for side in pair for i in side]
-            lengths = [len(side) for pair in kept for side in pair]
-            all_ids.write(np.array(ids, dtype=np.int32))
-            all_lengths.write(np.array(lengths, dtype=np.int32))
-            n_kept += len(kept)
-            dropped.update(left_out)
-    return n_kept, dict(dropped)
+        for pairs in map(iter, corpora):
+            n_kept, dropped = 0, Counter()
+            while chunk := list(islice(pairs, 10_000)):
+                encoded, left_out = encode_pairs(chunk, tokenizer, max_len, max_ratio)
+                ids = [i for pair in encoded for side in pair for i in side]
+                lengths = [len(side) for pair in encoded for side in pair]
+                all_ids.write(np.array(ids, dtype=np.int32))
+                all_lengths.write(np.array(lengths, dtype=np.int32))
+                n_kept += len(encoded)
+                dropped.update(left_out)
+            kept.append(dict(pairs=n_kept, dropped=dict(dropped)))
+    return kept
 
 # %% ../nbs/10_data.ipynb #89032f6b
-def _fingerprint_text(pairs:Iterable[tuple[str,str]])->str:
+def fingerprint_text(pairs:Iterable[tuple[str,str]])->str:
     digest = hashlib.sha256()
-    for src, tgt in pairs: digest.update(f'{len(src)} {len(tgt)} {src}{tgt}'.encode())
+    for _ in _digested(pairs, digest): pass
     return digest.hexdigest()[:16]
+
+def _digested(pairs:Iterable[tuple[str,str]], digest)->Iterator[tuple[str,str]]:
+    "The pairs as they are, while `digest` takes note of them"
+    for src, tgt in pairs:
+        digest.update(f'{len(src)} {len(tgt)} {src}{tgt}'.encode())
+        yield src, tgt
 
 # %% ../nbs/10_data.ipynb #37b065d8
 def _checksums(stem:Path)->dict[str,str]: # of the arrays
@@ -190,36 +222,37 @@ def _checksums(stem:Path)->dict[str,str]: # of the arrays
     return checksums
 
 # %% ../nbs/10_data.ipynb #0e47ea74
-def _read_info(stem:Path)->dict: # empty where there is none, or the arrays are not whole
+def read_info(stem:Path)->dict: # what `encode_to_disk` returned
+    "Raises `InputError` if it is not there, or the arrays are not whole"
     try:
         info = json.loads(Path(f'{stem}.json').read_text(encoding='utf8'))
         is_whole = info['sha256'] == _checksums(stem)
-        is_complete = {'pairs', 'dropped'} <= info.keys()
-        return info if is_whole and is_complete else {}
-    except (OSError, ValueError, KeyError, TypeError): return {}
+        is_complete = {'pairs', 'dropped', 'corpora', 'fingerprint'} <= info.keys()
+    except FileNotFoundError as e: raise InputError(f'{e.filename} is missing') from None
+    except (ValueError, KeyError, TypeError): is_whole = is_complete = False
+    if is_whole and is_complete: return info
+    raise InputError(f'{stem}.json or the arrays beside it are damaged')
 
 # %% ../nbs/10_data.ipynb #a1087392
 def encode_to_disk(stem:Path,    # where to write `stem.ids`, `stem.lengths`, `stem.json`
-                   pairs:Iterable[tuple[str,str]], # can be read several times
+                   corpora:list[Iterable[tuple[str,str]]], # one after the other
                    tokenizer:Tokenizer,
                    max_len:int, max_ratio:float=9., # as in `encode_pairs`
-                  )->dict: # number of `pairs`; `dropped` by reason; `fingerprint` of text
-    "Encode a corpus once; what an earlier run wrote from the same text is used again"
-    now = dict(
-        fingerprint=_fingerprint_text(pairs),
-        tokenizer=hashlib.sha256(tokenizer.to_json().encode()).hexdigest(),
-        max_len=max_len, max_ratio=max_ratio)
-    info = _read_info(stem)
-    if now.items() <= info.items(): return info
+                  )->dict: # number of `pairs`; `dropped` by reason; both for each corpus
+    "Encode corpora, read once, and write two arrays"
     info_file = Path(f'{stem}.json')
     info_file.parent.mkdir(parents=True, exist_ok=True)
     info_file.unlink(missing_ok=True)
-    try: n_kept, dropped = _write_encoded(
-        stem, pairs, tokenizer=tokenizer, max_len=max_len, max_ratio=max_ratio)
+    digest = hashlib.sha256()
+    read = [_digested(pairs, digest) for pairs in corpora]
+    try: kept = _write_encoded(stem, read, tokenizer, max_len, max_ratio)
     except BaseException as e: # a full disk, a line that is not UTF-8, Ctrl-C
         for name in ('ids', 'lengths'): Path(f'{stem}.{name}').unlink(missing_ok=True)
         if isinstance(e, OSError) and not e.filename: e.filename = f'{stem}.ids'
         raise
-    info = now | dict(pairs=n_kept, dropped=dropped, sha256=_checksums(stem))
+    dropped = Counter()
+    for corpus in kept: dropped.update(corpus['dropped'])
+    info = dict(pairs=sum(corpus['pairs'] for corpus in kept), dropped=dict(dropped),
+                corpora=kept, fingerprint=digest.hexdigest()[:16], sha256=_checksums(stem))
     write_atomically(info_file, json.dumps(info, indent=1).encode())
     return info

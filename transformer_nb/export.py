@@ -24,7 +24,7 @@ from .embedding import Embedding
 from .layers import ResidualNorm
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
-from .text import BPETokenizer
+from .text import BPETokenizer, Tokenizer
 from .translation import load_search
 
 # %% ../nbs/15b_export.ipynb #43ff0d17
@@ -97,6 +97,7 @@ def _export_ctranslate2(model_folder:str|Path,
     c = model.config
     _check_heads(c)
     _check_positions(c, 'our export to CTranslate2')
+    _check_tokenizer(tokenizer, 'our export to CTranslate2', can_tag=True)
     check_output_folder(out, can_resume=False)
     depth = c.n_encoder_layers, c.n_decoder_layers
     spec = TransformerSpec.from_config(depth, c.n_heads, pre_norm=c.norm == 'pre')
@@ -138,6 +139,14 @@ def _check_heads(c:TransformerConfig):
     if not c.d_k == c.d_v == d_head:
         raise InputError(f'CTranslate2 wants d_k = d_v = d_model / n_heads; here they are '
                          f'{c.d_k}, {c.d_v} and {d_head:g}')
+
+def _check_tokenizer(tokenizer:Tokenizer, engine:str, can_tag:bool=False):
+    if not isinstance(tokenizer, BPETokenizer):
+        raise InputError(f'the tokenizer was made by others, which {engine} cannot read; '
+                         'tnb_translate can')
+    if tokenizer.tags and not can_tag:
+        raise InputError(f'{engine} does not know tags, such as {tokenizer.tags[0]}; '
+                         'tnb_translate does')
 
 def _check_positions(c:TransformerConfig, engine:str): # that would have to turn them
     if c.positions == 'rotary':
@@ -265,6 +274,7 @@ def _join(*names:str)->str: # modules -> one script, with all that they import
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = load_model(folder)
     _check_positions(model.config, 'the page')
+    _check_tokenizer(tokenizer, 'the page')
     shapes, weights = _half_precision(model)
     checksum = hashlib.sha256(weights).hexdigest()[:16]
     notes = _notes(checksum)

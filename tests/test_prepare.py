@@ -1,0 +1,368 @@
+"Data prepared once: filters, tags, mixtures, and trainings from the folder."
+import gzip, json
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given, strategies as st
+from transformer_nb import prepare
+from transformer_nb.checkpoint import load_model
+from transformer_nb.commands import tnb_evaluate, tnb_prepare, tnb_train, tnb_translate
+from transformer_nb.core import FieldError, InputError
+from transformer_nb.corpora import JoinedPairs, load_corpus
+from transformer_nb.export import tnb_export
+from transformer_nb.prepare import (
+    CleanPairs, DataConfig, clean_corpora, learn_tokenizer, letter_share, open_prepared,
+    settle)
+from transformer_nb.text import BPETokenizer, ForeignTokenizer, load_any_tokenizer
+from transformer_nb.translation import Translator, preset, train_translator
+from running import call, read_lines, refuses, write
+
+SMALL = dict(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,
+             max_steps=4, valid_every=2, save_every=2)
+AS_OPTIONS = [f'--{name}={value}' for name, value in SMALL.items()]
+
+def prepared(*arguments): return call(tnb_prepare, [str(x) for x in arguments])
+def train(*arguments): return call(tnb_train, [str(x) for x in [*AS_OPTIONS, *arguments]])
+
+@pytest.fixture(scope='module')
+def texts(tmp_path_factory):
+    "Two corpora, the second with a third of the first, and sentences to validate on"
+    folder, corpus = tmp_path_factory.mktemp('texts'), load_corpus('mini')
+    parts = dict(own=corpus['train'][:150], web=corpus['train'][100:300],
+                 valid=corpus['valid'][:20])
+    for name, pairs in parts.items():
+        for lang, lines in zip(('de', 'en'), zip(*pairs)):
+            write(folder/f'{name}.{lang}', lines)
+    return folder
+
+def sources(texts):
+    return ['--src', texts/'own.de', texts/'web.de', '--tgt', texts/'own.en',
+            texts/'web.en', '--valid_src', texts/'valid.de', '--valid_tgt',
+            texts/'valid.en', '--vocab_size', 400]
+
+@pytest.fixture(scope='module')
+def data(texts, tmp_path_factory):
+    "A folder from the two, mixed and tagged"
+    folder = tmp_path_factory.mktemp('prepared')/'data'
+    done = prepared(folder, *sources(texts), '--tag', 'none', '<web>', '--mix', 2, 0.5,
+                    '--drop_duplicates')
+    assert done.returncode == 0, done.stderr.decode()
+    return folder, done.stdout.decode()
+
+# Filters
+
+def faults(pairs, **filters):
+    [clean] = clean_corpora(pairs, DataConfig(**filters))
+    return list(clean), clean.dropped
+
+def test_no_filter_is_on_unless_asked():
+    pairs = [('Ja.', 'Ja.'), ('Ja.', 'Ja.'), ('12', '34')]
+    assert faults(pairs) == (pairs, {})
+
+def test_only_pairs_equal_on_both_sides_are_duplicates():
+    pairs = [('a', 'b'), ('a', 'c'), ('c', 'b'), ('a', 'b'), ('ab', ''), ('a', 'b')]
+    kept, dropped = faults(pairs, drop_duplicates=True)
+    assert kept == [('a', 'b'), ('a', 'c'), ('c', 'b'), ('ab', '')]
+    assert dropped == {'duplicate': 2}
+
+def test_duplicates_are_found_in_other_corpora():
+    parts = clean_corpora(JoinedPairs([[('a', 'b')], [('a', 'b'), ('c', 'd')]]),
+                          DataConfig(drop_duplicates=True))
+    assert [list(part) for part in parts] == [[('a', 'b')], [('c', 'd')]]
+    assert [list(part) for part in parts] == [[('a', 'b')], [('c', 'd')]] # read again
+
+@given(st.lists(st.tuples(st.sampled_from('abc'), st.sampled_from('abc')), max_size=30))
+def test_the_first_of_equal_pairs_stays(pairs):
+    kept, _ = faults(pairs, drop_duplicates=True)
+    assert kept == list(dict.fromkeys(pairs))
+
+def test_the_same_on_both_sides():
+    kept, dropped = faults([('Berlin', 'Berlin '), ('Bonn', 'Bonn!')], drop_same=True)
+    assert kept == [('Bonn', 'Bonn!')] and dropped == {'same on both sides': 1}
+
+@pytest.mark.parametrize('text, share', [
+    ('abcd', 1), ('ab 12', 0.5), ('....', 0), ('', 1), ('  \t', 1), ('Ä ö', 1),
+    ('e\u0301!', 2/3), ('नमस्ते', 1), ('１２', 0), ('你好', 1), ('a_', 0.5)])
+def test_share_of_letters(text, share): assert letter_share(text) == pytest.approx(share)
+
+def test_the_worse_side_decides():
+    pairs = [('Haus', '12 34'), ('12 34', 'house'), ('Haus 12', 'house 12')]
+    kept, dropped = faults(pairs, min_letters=0.6)
+    assert kept == pairs[2:] and dropped == {'few letters': 2}
+
+def test_validation_is_left_as_it_is():
+    [part] = clean_corpora([('a', 'a')] * 3, DataConfig(
+        drop_duplicates=True, drop_same=True, min_letters=1.), 'valid')
+    assert len(list(part)) == 3
+
+@pytest.mark.parametrize('options, message', [
+    (dict(min_letters=1.5), 'min_letters is 1.5; it must be from 0 to 1'),
+    (dict(mix=[1., 0.]), 'mix is 0.0; it must be above 0'),
+    (dict(mix=[1., 2.], src=['a'] * 3), 'mix has 2 values; there are 3 corpora'),
+    (dict(tag=['x'] * 2, src='a'), 'tag has 2 values; there are 1 corpora'),
+    (dict(tag='a b'), "tag is 'a b'; it must be text without spaces"),
+    (dict(valid_tag=''), "valid_tag is ''"),
+    (dict(tag='</s>'), "tag is '</s>'"),
+    (dict(tokenizer_pairs=0), 'tokenizer_pairs is 0')])
+def test_settings_of_no_use_are_refused(options, message):
+    with pytest.raises(FieldError, match=message): DataConfig(**options)
+
+# The tokenizer
+
+def test_a_sample_is_drawn_from_all_of_the_text():
+    pairs = [(f'wort{i:04}', '-') for i in range(5000)]
+    sample = prepare._draw_sample(iter(pairs), 400)
+    assert len(set(sample)) == 400 and sample == prepare._draw_sample(iter(pairs), 400)
+    places = [int(src[4:]) for src, _ in sample]
+    assert 2200 < np.mean(places) < 2800 and max(places) > 4800
+
+def test_the_tokenizer_sees_the_sample_only(monkeypatch):
+    seen = []
+    monkeypatch.setattr(BPETokenizer, 'train', lambda texts, *rest: seen.extend(texts))
+    config = DataConfig(tokenizer_pairs=3)
+    learn_tokenizer([CleanPairs([('a', 'b')] * 10, config)], config)
+    assert seen == ['a', 'b'] * 3
+
+def test_a_tag_is_one_token_and_is_not_learned_as_text(data):
+    tokenizer = open_prepared(data[0]).tokenizer
+    assert tokenizer.tags == ['<web>']
+    assert len(tokenizer.encode('<web>')) == 1
+    assert tokenizer.encode('<web>') == [tokenizer.vocab_size - 1]
+
+@pytest.fixture(scope='module')
+def foreign(tmp_path_factory):
+    "A tokenizer of another kind, as a file"
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    tokenizer.decoder = tokenizers.decoders.Metaspace()
+    trainer = tokenizers.trainers.UnigramTrainer(
+        vocab_size=200, show_progress=False, unk_token='<unk>', special_tokens=['<unk>'])
+    texts = [text for pair in load_corpus('mini')['train'][:300] for text in pair]
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.enable_padding(length=500)
+    path = tmp_path_factory.mktemp('foreign')/'tokenizer.json'
+    tokenizer.save(str(path))
+    return path
+
+def test_a_model_with_a_tokenizer_of_others(texts, foreign, tmp_path):
+    out = tmp_path/'m'
+    done = prepared(tmp_path/'data', *sources(texts)[:-2], '--tokenizer', foreign)
+    assert done.returncode == 0, done.stderr.decode()
+    assert train('--data', tmp_path/'data', '--out', out).returncode == 0
+    model, tokenizer = load_model(out)
+    assert isinstance(tokenizer, ForeignTokenizer)
+    assert model.config.vocab_size == tokenizer.vocab_size == 204
+    ids = tokenizer.encode('Anna schläft.')
+    assert len(ids) < 50 and min(ids) >= 4 # neither padded nor special
+    assert tokenizer.decode(ids) == 'Anna schläft.'
+    done = call(tnb_translate, out, stdin=b'Anna.\n')
+    assert done.returncode == 0 and done.stdout.count(b'\n') == 1
+    for target in ('page.html', 'folder'):
+        refuses(call(tnb_export, out, tmp_path/target), 'made by others', 'tnb_translate')
+
+def test_files_that_are_no_tokenizers(tmp_path, texts):
+    (tmp_path/'x.json').write_text('{"model": {}}')
+    (tmp_path/'spm.model').write_bytes(b'\n\x0e\n\x05<unk>\x15')
+    for name, words in {'x.json': ['x.json: not a tokenizer'],
+                        'spm.model': ['SentencePiece', 'AutoTokenizer']}.items():
+        refuses(prepared(tmp_path/'d', *sources(texts)[:-2], '--tokenizer', tmp_path/name),
+                *words)
+    assert not (tmp_path/'d').exists()
+
+# The folder
+
+def test_the_report_counts_each_corpus(data, texts):
+    lines = data[1].splitlines()
+    assert lines[0].startswith(f'{texts}/own.de: 150 pairs, left out: 0 duplicate')
+    assert lines[1].startswith(f'{texts}/web.de: 150 pairs, left out: 50 duplicate')
+    assert lines[2].startswith('validation: 20 pairs, left out: 0 empty')
+    assert f'tnb_train --data {data[0]}' in lines[3]
+    record = json.loads((data[0]/'prepared.json').read_text())
+    parts = record['splits']['train']['corpora']
+    assert [part['dropped']['duplicate'] for part in parts] == [0, 50]
+
+def test_sources_stand_behind_their_tag(data, texts):
+    folder = open_prepared(data[0])
+    decode = folder.tokenizer.decode
+    pairs = folder.pairs('train')
+    assert decode(pairs[0][0]) == read_lines(texts/'own.de')[0]
+    assert decode(pairs[150][0]) == '<web> ' + read_lines(texts/'web.de')[50]
+    assert decode(pairs[150][1]) == read_lines(texts/'web.en')[50]
+    assert decode(folder.pairs('valid')[0][0]) == read_lines(texts/'valid.de')[0]
+
+def test_validation_has_a_tag_of_its_own(texts, tmp_path):
+    assert prepared(tmp_path/'d', *sources(texts), '--valid_tag', '>>en<<').returncode == 0
+    folder = open_prepared(tmp_path/'d')
+    for split, start in dict(train='', valid='>>en<< ').items():
+        source = folder.tokenizer.decode(folder.pairs(split)[0][0])
+        assert source.startswith('>>en<< ') == bool(start)
+
+def test_compressed_files_and_the_same_again(texts, tmp_path):
+    packed = [tmp_path/f'own.{lang}.gz' for lang in ('de', 'en')]
+    for path in packed: path.write_bytes(gzip.compress((texts/path.stem).read_bytes()))
+    for name, (src, tgt) in dict(a=packed, b=(texts/'own.de', texts/'own.en')).items():
+        rest = sources(texts)[6:]
+        assert prepared(tmp_path/name, '--src', src, '--tgt', tgt, *rest).returncode == 0
+    for name in ('train.ids', 'train.lengths', 'tokenizer.json', 'valid.ids'):
+        assert (tmp_path/'a'/name).read_bytes() == (tmp_path/'b'/name).read_bytes()
+
+def test_files_that_do_not_pair(texts, tmp_path):
+    options = sources(texts)
+    del options[5] # the second of --tgt
+    refuses(prepared(tmp_path/'d', *options), '--src has 2 files, and tgt 1')
+    options = sources(texts)
+    options[2] = texts/'none.de'
+    refuses(prepared(tmp_path/'d', *options), 'none.de: No such file')
+    assert not (tmp_path/'d').exists()
+
+def test_a_folder_with_other_files_is_left_alone(texts, data, tmp_path):
+    write(tmp_path/'tokenizer.json', ['mine'])
+    refuses(prepared(tmp_path, *sources(texts)), 'not empty')
+    refuses(prepared(data[0], *sources(texts)), 'holds prepared data')
+    assert read_lines(tmp_path/'tokenizer.json') == ['mine']
+
+def test_what_a_killed_preparation_left_is_written_anew(texts, tmp_path):
+    for name in ('train.ids', 'train.lengths'): (tmp_path/name).write_bytes(b'half')
+    with pytest.raises(InputError, match='not prepared data'): open_prepared(tmp_path)
+    assert prepared(tmp_path, *sources(texts)).returncode == 0
+    open_prepared(tmp_path)
+
+def test_nothing_is_left_of_a_failure(texts, tmp_path):
+    write(tmp_path/'empty', [''] * 20)
+    options = sources(texts)
+    options[7] = tmp_path/'empty' # --valid_src
+    refuses(prepared(tmp_path/'d', *options), 'no sentence pair is left to validate on')
+    assert not (tmp_path/'d').exists()
+
+@pytest.mark.parametrize('harm', [
+    lambda d: (d/'train.ids').write_bytes((d/'train.ids').read_bytes()[:-4]),
+    lambda d: (d/'valid.lengths').unlink(),
+    lambda d: (d/'tokenizer.json').write_text('{}'),
+    lambda d: (d/'prepared.json').write_text('{"format": 1'),
+    lambda d: (d/'prepared.json').write_text('[]'),
+    lambda d: (d/'prepared.json').write_text('{"data": {"colour": 1}}')])
+def test_a_damaged_folder_is_refused(harm, texts, tmp_path):
+    folder, out = tmp_path/'d', tmp_path/'m'
+    assert prepared(folder, *sources(texts)).returncode == 0
+    harm(folder)
+    refuses(train('--data', folder, '--out', out), str(folder))
+    assert not out.exists()
+
+# Trainings from it
+
+def test_three_seeds_from_one_folder(data, tmp_path, monkeypatch):
+    "None of them reads text"
+    def no_text(*args, **kwargs): raise AssertionError('text was read')
+    monkeypatch.setattr(prepare, 'load_corpus', no_text)
+    before = {path: path.read_bytes() for path in data[0].iterdir()}
+    weights = set()
+    for seed in range(3):
+        out = tmp_path/f'm{seed}'
+        done = train('--data', data[0], '--out', out, '--seed', seed)
+        assert done.returncode == 0, done.stderr.decode()
+        assert not (out/'data').exists()
+        weights.add((out/'model.safetensors').read_bytes())
+    assert len(weights) == 3
+    assert before == {path: path.read_bytes() for path in data[0].iterdir()}
+
+def test_a_folder_gives_the_model_that_text_gives(data, texts, tmp_path):
+    "And a run interrupted, whose text is gone, the model of one that was not"
+    own = [*sources(texts), '--tag', 'none', '<web>', '--mix', 2, 0.5, '--drop_duplicates']
+    copy = tmp_path/'texts'
+    copy.mkdir()
+    for path in texts.iterdir(): (copy/path.name).write_bytes(path.read_bytes())
+    moved = [copy/x.name if x in list(texts.iterdir()) else x for x in own]
+    for name, options in dict(folder=['--data', data[0]], text=own, cut=moved).items():
+        steps = 2 if name == 'cut' else 4
+        done = train('--out', tmp_path/name, *options, '--max_steps', steps)
+        assert done.returncode == 0, done.stderr.decode()
+    for path in copy.glob('own.*'): path.unlink()
+    done = train('--out', tmp_path/'cut', *moved, '--resume')
+    assert done.returncode == 0, done.stderr.decode()
+    for name in ('model.safetensors', 'tokenizer.json'):
+        found = {(tmp_path/run/name).read_bytes() for run in ('folder', 'text', 'cut')}
+        assert len(found) == 1, name
+
+def test_a_resumed_run_takes_no_other_data(data, texts, tmp_path):
+    out = tmp_path/'m'
+    assert train('--data', data[0], '--out', out, '--max_steps', 2).returncode == 0
+    other = tmp_path/'other'
+    assert prepared(other, *sources(texts)).returncode == 0
+    refuses(train('--data', other, '--out', out, '--resume'), 'another training', 'corpus')
+    refuses(train('--data', data[0], '--out', out, '--resume', '--mix', 1, 1),
+            'another training', 'mix was')
+    assert train('--data', data[0], '--out', out, '--resume').returncode == 0
+
+def test_a_corpus_in_memory_is_recognized(tmp_path):
+    pairs = load_corpus('mini')['train']
+    corpus, other = (dict(train=pairs[i:50 + i], valid=pairs[60:70]) for i in (0, 1))
+    run = preset('tiny').override(vocab_size=300, **SMALL)
+    train_translator(tmp_path/'m', run, corpus=corpus)
+    longer = run.override(max_steps=6)
+    with pytest.raises(InputError, match='another training'):
+        train_translator(tmp_path/'m', longer, resume=True, corpus=other)
+    train_translator(tmp_path/'m', longer, resume=True, corpus=corpus)
+
+def test_lost_data_are_prepared_again(texts, tmp_path):
+    out, options = tmp_path/'m', sources(texts)
+    assert train('--out', out, *options, '--max_steps', 2).returncode == 0
+    (out/'data'/'prepared.json').unlink() # as in a folder of an older version
+    assert train('--out', out, *options, '--resume').returncode == 0
+    open_prepared(out/'data')
+
+def test_the_run_file_names_the_folder_and_repeats_the_run(data, tmp_path):
+    assert train('--data', data[0], '--out', tmp_path/'a').returncode == 0
+    config = tmp_path/'a'/'run.yaml'
+    assert f'data: {data[0]}' in config.read_text()
+    done = call(tnb_train, ['--config', str(config), '--out', str(tmp_path/'b')])
+    assert done.returncode == 0, done.stderr.decode()
+    a, b = [(tmp_path/name/'model.safetensors').read_bytes() for name in 'ab']
+    assert a == b
+
+@pytest.mark.parametrize('options, words', [
+    (['--max_len', 5], ['--max_len is 5', 'sentences of']),
+    (['--vocab_size', 300], ['--vocab_size and --data exclude']),
+    (['--tokenizer_pairs', 3], ['--tokenizer_pairs and --data exclude']),
+    (['--tokenizer', 'x.json'], ['--data and tokenizer exclude']),
+    (['--min_letters', 0.5], ['--min_letters is 0.5', 'was prepared with 0.0']),
+    (['--src', 'other.de'], ["--src is 'other.de'", 'was prepared with']),
+    (['--mix', 1, 2, 3], ['--mix has 3 values; there are 2 corpora'])])
+def test_what_contradicts_the_folder_is_refused(options, words, data, tmp_path):
+    refuses(train('--data', data[0], '--out', tmp_path/'m', *options), *words)
+    assert not (tmp_path/'m').exists()
+
+def test_the_vocabulary_of_a_preset_is_not_in_the_way(data):
+    config = DataConfig(data='x', vocab_size=37_000)
+    assert settle(config, open_prepared(data[0])).vocab_size == 400
+
+def test_fine_tuning_from_a_folder(data, texts, tmp_path):
+    "Which has to be prepared with the tokenizer of the model"
+    model = tmp_path/'m'
+    assert train('--data', data[0], '--out', model).returncode == 0
+    options = ['--init', model, '--max_steps', 2]
+    other = tmp_path/'other'
+    assert prepared(other, *sources(texts)).returncode == 0
+    def tune(folder, out):
+        return call(tnb_train, [str(x) for x in [*options, '--data', folder, '--out', out]])
+    refuses(tune(other, tmp_path/'x'), 'tokenizer of the model', '--tokenizer')
+    fitting = tmp_path/'fitting'
+    given = ['--tokenizer', model/'tokenizer.json']
+    assert prepared(fitting, *sources(texts)[:-2], *given).returncode == 0
+    done = tune(fitting, tmp_path/'y')
+    assert done.returncode == 0, done.stderr.decode()
+
+def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
+    "Tags reach CTranslate2 as tokens; the page, which does not know them, says so"
+    pytest.importorskip('ctranslate2')
+    out = tmp_path/'m'
+    assert train('--data', data[0], '--out', out).returncode == 0
+    assert Translator(out).tokenizer.tags == ['<web>']
+    hyp = tmp_path/'hyp'
+    files = dict(src=texts/'valid.de', ref=texts/'valid.en')
+    assert call(tnb_evaluate, out, out=hyp, **files).returncode == 0
+    done = call(tnb_evaluate, out, baseline=hyp, **files)
+    assert 'comparison' in json.loads(done.stdout)
+    assert call(tnb_export, out, tmp_path/'ct2').returncode == 0
+    again = load_any_tokenizer(tmp_path/'ct2'/'tokenizer.json')
+    assert again.tags == ['<web>']
+    refuses(call(tnb_export, out, tmp_path/'page.html'), 'does not know tags', '<web>')
