@@ -94,7 +94,7 @@ def _longer(lengths:np.ndarray)->np.ndarray: # tokens of the longer side (n,)
 
 def order_by_length(lengths:np.ndarray,      # tokens of source and target (n, 2)
                     rng:np.random.Generator, # orders pairs of equal lengths
-                   )->np.ndarray: # indices of the pairs (n,); neighbors have similar lengths
+                   )->np.ndarray: # indices (n,); neighbors have similar lengths
     "Sort by the longer side, then by the difference of the sides, up and down in turn"
     longer = _longer(lengths)
     difference = lengths[:, 0] - lengths[:, 1]
