@@ -29,9 +29,10 @@ def scripts(folder, model): # -> text of each file, by name
     header, weights = _header_and_weights(folder/model)
     engine = json.dumps(_join('worker'), ensure_ascii=False)
     encoded = base64.b64encode(weights).decode()
+    known = f'globalThis.tnb = {{megabytes: {len(encoded) / 1e6:.0f}, engine: {engine}}}\n'
     return {'live_load.js': _read('live_load.js'),
             'live.css': _read('live.css'),
-            'live.js': f'globalThis.tnb = {{engine: {engine}}}\n{_join("live")}',
+            'live.js': known + _join('live'),
             'header.js': f'tnb.header = {json.dumps(header, ensure_ascii=False)}\n',
             'weights.js': f'tnb.weights = "{encoded}"\n'}
 

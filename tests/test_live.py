@@ -11,7 +11,7 @@ import pytest
 import torch
 import live
 from book import cells, chapters
-from test_site import ALL_RULES, prepare_axe, violations
+from test_site import ALL_RULES, HTML, prepare_axe, violations
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import BOS, EOS
 from transformer_nb.decoding import search
@@ -160,6 +160,30 @@ def test_figure_fits_a_phone_and_axe_finds_nothing(open_figure, name):
         assert violations(page, theme, ['body'], ALL_RULES) == [], theme
 
 @pytest.mark.parametrize('name', NAMES)
+def test_figure_on_its_page(chromium, name):
+    "In the chapter that `make docs` built, among the styles of the site"
+    path = HTML/f'{CHAPTERS[name]}.html'
+    if not path.exists(): pytest.skip('no site here; `make docs` builds it')
+    page = chromium.new_page(viewport=dict(width=390, height=800))
+    page.goto(path.as_uri())
+    box = page.locator(f'.live[data-live={name}]')
+    box.evaluate('node => node.closest("details")?.setAttribute("open", "")')
+    box.scroll_into_view_if_needed()
+    told = box.locator('.live-says')
+    told.wait_for(timeout=60000)
+    page.wait_for_function('''name => {
+        const box = document.querySelector(`.live[data-live=${name}]`)
+        const isBusy = box.querySelector('.live-busy')
+        return box.querySelector('.live-says').textContent && !isBusy
+    }''', arg=name)
+    assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    prepare_axe(page)
+    for theme in ('light', 'dark'):
+        here = dict(include=[f'.live[data-live={name}]'])
+        assert violations(page, theme, here, ALL_RULES) == [], theme
+    page.close()
+
+@pytest.mark.parametrize('name', NAMES)
 def test_every_control_is_reached_by_keyboard(open_figure, name):
     page = open_figure(name)
     wanted = page.locator('.live-stage :is(button, input, select):visible').count()
@@ -203,6 +227,12 @@ def test_query_equals_attention(open_figure, query):
         if allowed[0]: assert numbers(row[3]) == [pytest.approx(score, abs=0.0051)]
         else: assert row[3] == '−∞'
 
+@pytest.mark.parametrize('name', ['query', 'shuffle'])
+def test_table_fits_a_phone(open_figure, name):
+    page = open_figure(name, viewport=dict(width=390, height=800))
+    box = page.locator('.live-scroll')
+    assert box.evaluate('node => node.scrollWidth <= node.clientWidth')
+
 def test_query_can_be_dragged(open_figure):
     page = open_figure('query')
     assert says(page).endswith('(4.00, 5.00).') # as in the chapter
@@ -219,6 +249,29 @@ def test_query_can_be_dragged(open_figure):
     page.mouse.move(box['x'] + 5, box['y'] + 5) # it has been let go
     assert page.locator('.handle .dot').bounding_box() == moved
     assert float(page.get_by_label('query, component 2').input_value()) > 1
+
+def test_a_finger_drags_the_query_and_scrolls_beside_it(open_figure):
+    page = open_figure('query', viewport=dict(width=390, height=700), has_touch=True,
+                       is_mobile=True)
+    device = page.context.new_cdp_session(page)
+    def touch(kind, *points):
+        points = [dict(x=x, y=y) for x, y in points]
+        device.send('Input.dispatchTouchEvent', dict(type=kind, touchPoints=points))
+    def swipe(x, y, dx, dy):
+        touch('touchStart', (x, y))
+        for i in range(1, 11): touch('touchMove', (x + dx*i/10, y + dy*i/10))
+        touch('touchEnd')
+        page.wait_for_timeout(200)
+    box, before = page.locator('.handle .dot').bounding_box(), says(page)
+    x, y = box['x'] + box['width']/2, box['y'] + box['height']/2
+    swipe(x, y, -40, -60)
+    moved = page.locator('.handle .dot').bounding_box()
+    assert moved['x'] == pytest.approx(box['x'] - 40, abs=3)
+    assert moved['y'] == pytest.approx(box['y'] - 60, abs=3)
+    assert page.evaluate('scrollY') == 0 and says(page) != before
+    before = says(page)
+    swipe(60, y + 100, 0, -120)
+    assert page.evaluate('scrollY') > 50 and says(page) == before
 
 # 06: the schedule
 

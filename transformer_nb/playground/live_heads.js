@@ -4,7 +4,7 @@ import {range, label, percent, likelier} from './words.js'
 import {paint} from './colors.js'
 import {choice, presets, textField, caption} from './live_parts.js'
 import {tokenRow, readBy} from './live_tokens.js'
-import {asker, LOADING} from './live_model.js'
+import {modelHeader, asker, LOADING} from './live_model.js'
 
 const EXAMPLES = ['A girl is riding a bike.', 'A soccer player is kicking the ball.',
                   'The dog is chasing the cat.']
@@ -83,8 +83,9 @@ function drawAll(state, {tokens, box, says}, toggle) {
 }
 
 async function heads(stage) {
-  const state = {text: EXAMPLES[0], kind: 'cross', layer: 4, token: 2, off: []}
-  const says = caption()
+  const {config} = await modelHeader(), says = caption()
+  const n_layers = Math.min(config.n_encoder_layers, config.n_decoder_layers)
+  const state = {text: EXAMPLES[0], kind: 'cross', layer: n_layers, token: 2, off: []}
   const ask = asker(stage, message => says.tell(`No maps: ${message}.`))
   const box = el('div', {className: 'live-heads', role: 'group', ariaLabel: 'Heads'})
   const tokens = tokenRow('Tokens that look', '', token => {
@@ -106,7 +107,7 @@ async function heads(stage) {
   const field = textField('English', {value: state.text, lang: 'en'}, text => look({text}))
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
   const kinds = choice('Attention', KINDS, state.kind, kind => look({kind, off: []}))
-  const numbers = [1, 2, 3, 4].map(n => [n, String(n)])
+  const numbers = range(n_layers).map(i => [i + 1, String(i + 1)])
   const layers = choice('Layer', numbers, state.layer, layer => look({layer, off: []}))
   says.tell(LOADING)
   stage.append(field.node, examples, el('div', {className: 'live-row'}, kinds, layers),

@@ -52,6 +52,6 @@ function asker(box, onTrouble) {
   }
 }
 
-const LOADING = 'The model is on its way: 6 MB, once for this page.'
+const LOADING = `The model is on its way: ${tnb.megabytes} MB, once for this page.`
 
 export {modelHeader, asker, LOADING}

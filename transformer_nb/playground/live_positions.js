@@ -57,7 +57,8 @@ function paintProduct(svg, width, {d, first, second}) {
 
 function inWords({d, first, second}) {
   const dot = product(d, first, second), offset = second - first
-  return `Positions ${first} and ${second}, offset ${String(offset).replace('-', '−')}: `
+  const signed = String(offset).replace('-', '−')
+  return `Positions ${first} (blue) and ${second} (orange), offset ${signed}: `
     + `the product is ${fixed(dot)} of at most ${d / 2}.`
 }
 

@@ -21,7 +21,7 @@ function attend(query, keys, values, {d_k, allowed}) {
 }
 
 // A square plane in the middle of its drawing: scales for x and y
-function plane(svg, width, [low, high], names) {
+function plane(svg, width, [low, high], names, tick = '') {
   const side = Math.min(width - 20, HEIGHT - 40), left = (width - side) / 2
   const toX = scale([low, high], [left, left + side])
   const toY = scale([low, high], [side + 12, 12])
@@ -29,7 +29,7 @@ function plane(svg, width, [low, high], names) {
   const above = {x: toX(0) + 5, y: toY(high) + 10, class: 'name'}
   svg.append(shape('path', {d: `M${toX(low)},${toY(0)}H${toX(high)}`, class: 'axis'}),
              shape('path', {d: `M${toX(0)},${toY(low)}V${toY(high)}`, class: 'axis'}),
-             shape('text', right, String(high)), shape('text', above, String(high)),
+             shape('text', right, tick), shape('text', above, tick),
              shape('text', {x: width / 2, y: HEIGHT - 8, class: 'middle name'}, names))
   return {toX, toY}
 }
@@ -40,7 +40,8 @@ function arrow({toX, toY}, [x, y], values) { // from the origin
 }
 
 function paintKeys(svg, width, state, handle) {
-  const at = plane(svg, width, [-REACH, REACH], 'the query, and the keys 1, 2, 3')
+  const names = 'the query, and the keys 1, 2, 3'
+  const at = plane(svg, width, [-REACH, REACH], names, String(REACH))
   const [x, y] = state.query, {toX, toY} = at
   KEYS.forEach(([x, y], j) => {
     const look = state.allowed[j] ? 'key' : 'key away'
@@ -109,6 +110,8 @@ function newTable(onMask) {
 }
 
 function listenToDrag(svg, handle, state, set) {
+  const noScroll = event => event.preventDefault()
+  handle.addEventListener('touchstart', noScroll, {passive: false})
   const move = ({clientX, clientY}) => {
     const {left, top} = svg.getBoundingClientRect()
     const within = x => Math.max(-REACH, Math.min(REACH, x))

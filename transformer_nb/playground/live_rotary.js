@@ -27,6 +27,11 @@ function turned(x, pos) { // each pair of numbers by the angle of its clock
 
 const rotated = (m, n) => dot(turned(QUERY, m), turned(KEY, n))
 
+function beside(x, width) { // where a label has room
+  const isLeft = x > width - 110
+  return {x: isLeft ? x - 9 : x + 9, class: isLeft ? 'beside end' : 'beside'}
+}
+
 function paintScores(svg, width, {m, distance}) {
   const x = {domain: [0, LAST], ticks: [0, 20, 40, 60, 80], says: String,
              name: 'position of the query'}
@@ -39,7 +44,8 @@ function paintScores(svg, width, {m, distance}) {
     const at = m => score(m, m - distance), value = at(m)
     svg.append(line(starts.map(m => [m, at(m)]), scales, {class: look}),
                shape('circle', {cx: toX(m), cy: toY(value), r: 5, class: 'dot'}),
-               shape('text', {x: toX(m) + 9, y: toY(value) - 7}, `${name} ${fixed(value)}`))
+               shape('text', {...beside(toX(m), width), y: toY(value) - 9},
+                     `${name} ${fixed(value)}`))
   }
   svg.setAttribute('aria-label', 'The score of a query and a key at a fixed distance along '
     + 'a text: with positions added it swings, with vectors turned it is a flat line')
@@ -65,7 +71,7 @@ function paintClocks(svg, width, {m, distance}) {
 
 function inWords({m, distance}) {
   const n = m - distance
-  return `Query at ${m}, key at ${n}, ${distance} apart: the score is `
+  return `Query (blue) at ${m}, key (orange) at ${n}, ${distance} apart: the score is `
     + `${fixed(added(m, n))} with encodings added, ${fixed(rotated(m, n))} turned.`
 }
 

@@ -9,6 +9,9 @@ const EXAMPLES = ['A girl is riding a bike.', 'Two dogs are playing in the snow.
 const STACKS = [['encoder', 'encoder'], ['decoder', 'decoder']]
 const START = {encoder: 3, decoder: 1} // the token that is shown first
 
+// Of a token by itself; in small letters and without a space, it goes on with a word
+const nameOf = text => /^\p{Ll}/u.test(text) ? `-${text}` : text.trim() || '␣'
+
 // A row for each step: where, what, its shape, and the nearest tokens
 function fillRow(row, {name, layer, shape, near}, i, steps) {
   const [where, what, size, ...tokens] = row.children
@@ -20,7 +23,7 @@ function fillRow(row, {name, layer, shape, near}, i, steps) {
   tokens.forEach((cell, k) => {
     const [bar, text, number] = cell.children, {cosine} = near[k]
     style(bar, {'--p': Math.max(0, cosine)})
-    write(text, label(near[k], 1))
+    write(text, nameOf(near[k].text))
     write(number, fixed(cosine))
   })
 }
