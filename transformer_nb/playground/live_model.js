@@ -32,21 +32,26 @@ async function loadModel() {
     throw new Error('this browser computes other numbers than PyTorch')
 }
 
-// A figure's questions, one at a time: `job` may make several requests. A question that a
-// newer one of the same figure has overtaken is not answered. `box` looks busy meanwhile.
+function countWaiting(box, change) { // for its answers; as long as it does, it looks busy
+  box.n_waiting = (box.n_waiting ?? 0) + change
+  box.classList.toggle('live-busy', box.n_waiting > 0)
+}
+
+// Questions of a figure, one at a time: `job` may make several requests. A question that a
+// newer one of the same asker has overtaken is not answered.
 let line = Promise.resolve() // of all figures
 function asker(box, onTrouble) {
   let newest = 0
   return job => {
     const mine = ++newest
-    box.classList.add('live-busy')
+    countWaiting(box, 1)
     const turn = line.then(async () => {
       if (mine !== newest) return undefined
       model ??= loadModel()
       await model
       return job(request)
     })
-    const settle = () => { if (mine === newest) box.classList.remove('live-busy') }
+    const settle = () => countWaiting(box, -1)
     line = turn.catch(({message}) => onTrouble(message)).finally(settle)
     return line.then(() => mine === newest ? turn : undefined).catch(() => undefined)
   }

@@ -10,6 +10,7 @@ import {asker, LOADING} from './live_model.js'
 const EXAMPLES = ['A boy is picking up a ball.', 'A soccer player is kicking the ball.',
                   'The dog is chasing the cat.']
 const KINDS = ['encoder', 'decoder', 'cross']
+const FIRST = {kind: 'cross', layer: 1, head: 1} // until all costs are known
 
 const nameOf = ({kind, layer, head}) => `${kind}.${layer}.${head}`
 const inFull = ({kind, layer, head}) => `${kind}, layer ${layer}, head ${head}`
@@ -25,10 +26,11 @@ function fillHead(node, head, {found, pick}, onPick) {
   const cost = found.costs[nameOf(head)]
   const most = Math.max(0.5, ...Object.values(found.costs).map(Math.abs))
   paint(canvas, found.maps[kind][layer - 1][head.head - 1])
-  style(bar, {'--p': Math.abs(cost) / most})
+  style(bar, {'--p': Math.abs(cost ?? 0) / most})
   bar.className = cost > 0 ? 'gain' : ''
   const isChosen = nameOf(head) === nameOf(pick)
-  const words = `${inFull(head)}: ${likelier(cost)} without it`
+  const price = cost === undefined ? '' : `: ${likelier(cost)} without it`
+  const words = inFull(head) + price
   attributes(node, {'aria-pressed': isChosen, 'aria-label': words, title: words,
                     tabindex: isChosen ? 0 : -1})
   node.onclick = () => onPick(head)
@@ -82,6 +84,7 @@ function paintMap(svg, width, {found, pick: {kind, layer, head}}) {
 
 function inWords({found, pick, without}) {
   const cost = found.costs[nameOf(pick)], name = inFull(pick)
+  if (cost === undefined) return 'Each head is now removed once, to see what it costs.'
   const price = `Without ${name}, “${found.german}” is ${likelier(cost)}.`
   if (!without) return price
   const now = without === found.german ? 'still writes the same.' : `writes “${without}”`
@@ -90,11 +93,11 @@ function inWords({found, pick, without}) {
 
 // ---- The figure ------------------------------------------------------------------------
 
-async function everything(request, text) { // maps of all heads, and their costs
+async function mapsOf(request, text) { // of all heads; their costs come later
   const {ids, text: german} = await request('translate', {text})
   if (!ids.length) return null
   const {src, tgt, maps} = await request('inspect', {text, ids})
-  return {text, german, src, tgt, maps, costs: await request('worth', {text, ids})}
+  return {text, ids, german, src, tgt, maps, costs: {}}
 }
 
 const dearest = found => headsOf(found).reduce((dear, head) =>
@@ -102,7 +105,8 @@ const dearest = found => headsOf(found).reduce((dear, head) =>
 
 async function removal(stage) {
   const state = {found: null, pick: null, without: ''}, says = caption()
-  const ask = asker(stage, message => says.tell(`No maps: ${message}.`))
+  const trouble = message => says.tell(`No maps: ${message}.`)
+  const ask = asker(stage, trouble), askCosts = asker(stage, trouble)
   const box = el('div', {className: 'live-kinds', role: 'group', ariaLabel: 'All heads'})
   const {svg, draw: drawMap} = drawing(SIDE, (svg, width) => {
     if (state.found) paintMap(svg, width, state)
@@ -117,16 +121,19 @@ async function removal(stage) {
     draw()
     const {text} = state.found, broken = {heads: [nameOf(pick)]}
     const found = await ask(request => request('translate', {text, broken}))
-    if (!found) return
-    state.without = found.text
+    state.without = found?.text ?? ''
     draw()
   }
   roving(box, i => choose(headsOf(state.found)[i]))
   const look = async text => {
-    const found = await ask(request => everything(request, text))
+    const found = await ask(request => mapsOf(request, text))
     if (found === null) says.tell('Type a sentence.')
     if (!found) return
-    state.found = found
+    Object.assign(state, {found, pick: FIRST, without: ''})
+    draw()
+    const {ids} = found, costs = await askCosts(request => request('worth', {text, ids}))
+    if (!costs) return
+    found.costs = costs
     await choose(dearest(found))
   }
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
