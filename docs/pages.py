@@ -24,6 +24,7 @@ import doors, live, teaching
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
+CAPTION = re.compile(r'^\*(Figure(?: \w+\.\d+)?: .*)\*$', re.M) # with a number or without
 # what is not prose: code, formulas, names, addresses, headings
 NOT_PROSE = [r'^```.*?^```', r'\$\$.*?\$\$', r'\$[^$\n]+\$', r'`[^`\n]+`', r'\]\([^)\n]*\)',
              r'^#.*?$']
@@ -216,7 +217,7 @@ def prose(book, chapter, cell, quoted):
         entry = f'```{{index}} ! §{m[1]}\n```\n\n'
         return f'(quote-{m[1]}-{module_of(chapter)})=\n\n{entry}'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
-    text = re.sub(r'^\*(Figure: .*)\*$', caption, text, flags=re.M)
+    text = CAPTION.sub(caption, text)
     text = live.boxes(text)
     if cell.number == 0 and chapter != 'index':
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
@@ -280,8 +281,9 @@ def look(cell, below):
     elif 'export' in cell.flags or is_preparation(cell.text):
         tags.append('hide-input')
         more = folded(prompt_of(cell))['mystnb']
-    if caption := re.match(r'\*Figure: (.*)\*$', below, re.M):
-        more['image'] = dict(alt=re.sub(r'[*`$\\]', '', caption[1]))
+    if caption := CAPTION.match(below):
+        words = caption[1].partition(': ')[2] # after the figure's number
+        more['image'] = dict(alt=re.sub(r'[*`$\\]', '', words))
     return dict(tags=tags, mystnb=more)
 
 def is_import(node): return isinstance(node, (ast.Import, ast.ImportFrom))
@@ -502,7 +504,7 @@ def slide(book):
         is_figure = any('image' in str(o.get('data', '')) for o in cell.outputs)
         if is_figure: metadata = metadata | dict(tags=['remove-input'])
         yield code(cell.text, metadata, cell.outputs)
-        if found := re.match(r'\*(Figure: .*)\*$', below, re.M):
+        if found := CAPTION.match(below):
             yield markdown(book.linked(caption(found), chapter))
     return show
 

@@ -89,8 +89,11 @@ def test_a_detectable_effect_is_found_in_80_of_100():
         assert abs(stats.nct.sf(critical, free, effect) - 0.8) < 1e-9
 
 def test_verdicts():
-    assert Difference(0., -.05, .05, .1).verdict() == 'equal'
-    assert Difference(0., -.051, .05, .1).verdict() == 'not resolved'
+    assert Difference(0., -.01, .01, .1).verdict() == 'equal'
+    wide = Difference(0., -.011, .01, .1)
+    assert wide.verdict() == 'no difference found' and wide.at_most() == .011
+    assert Difference(.02, -.01, .05, .1).at_most() == .05
+    assert wide.verdict(.011) == 'equal'
     assert Difference(.01, .005, .02, .1).verdict() == 'worse' # small, but above 0
     assert Difference(-.01, -.02, -.005, .1).verdict(1.) == 'better'
 
