@@ -646,7 +646,7 @@ def read_chapter(tmp_path, monkeypatch, capsys):
 
 def test_reading_all_seeds(read_chapter):
     text = read_chapter(a_file(10))
-    assert '361 of 361 trainings; complete seeds: 10 of 10' in text
+    assert '361 of 361 runs; complete seeds: 10 of 10' in text
     b = re.search(r'^slope b = (\S+), 95 % interval from (\S+) to (\S+)$', text, re.M)
     b, low, high = map(float, b.groups())
     assert low < 1.2 < high and high - low < 0.2 and low <= b <= high
@@ -676,13 +676,13 @@ def test_reading_a_part(read_chapter, n_judged, drop, complete):
     lines = a_file(n_judged)
     lines = lines[:len(lines) - drop]
     text = read_chapter(lines)
-    assert f'{len(lines)} of 361 trainings; complete seeds: {complete} of 10' in text
+    assert f'{len(lines)} of 361 runs; complete seeds: {complete} of 10' in text
     assert ('nothing is judged' in text) == (complete < 5) != ('C62' in text)
     assert ('no pair can be significant' in text) == (complete == 5)
 
 def test_reading_the_first_lines(read_chapter):
     text = read_chapter(a_file(0)[:40])
-    assert '40 of 361 trainings; complete seeds: 0 of 10' in text
+    assert '40 of 361 runs; complete seeds: 0 of 10' in text
     assert 'nothing is judged' in text
 
 def test_reading_no_file(read_chapter):
