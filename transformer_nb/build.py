@@ -910,7 +910,7 @@ class _GainStartsAtZero(_LayerNorm):
 class _RootMeanSquare(_LayerNorm):
     """The input is divided by the root of its mean square, and its mean stays: that is
     RMSNorm, which came later. Subtract the mean first."""
-    section = '20_since_2017', 'A norm that keeps the direction'
+    section = '20_since_2017', 'RMSNorm keeps the direction of a vector'
     def mean(self, x): return torch.zeros_like(x[..., :1])
     def variance(self, x): return x.square().mean(-1, keepdim=True)
 
@@ -2901,7 +2901,7 @@ _WORDS = 'low lower lowest new newer newest wide wider widest'.split()
 # %% ../nbs/15c_build.ipynb #b15rope01
 class _Rotary:
     "Rotary positions, one step per method"
-    section = '20_since_2017', 'Positions that turn queries and keys'
+    section = '20_since_2017', 'Rotary positions see only the distance'
     names, kit = ['rotate'], Kit()
 
     def positions(self, t): return torch.arange(t, dtype=torch.float64)
@@ -2935,7 +2935,7 @@ class _RotatesFromOne(_Rotary):
 # %% ../nbs/15c_build.ipynb #b15gqa01
 class _Grouped:
     "Grouped-query attention, one step per method"
-    section = '20_since_2017', 'Heads that share keys and values'
+    section = '20_since_2017', 'Heads that share keys and values shrink the cache'
     names, kit = ['grouped_attention'], Kit()
 
     def shared(self, x, n): return x.repeat_interleave(n, 1) # one for each query head
