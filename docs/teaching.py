@@ -39,7 +39,8 @@ predict what its last line gives before you run it. The tests of the book run al
 answer here rests on our word.
 
 For Moodle, import <a href="{MOODLE}">{MOODLE}</a> as *Moodle XML format*; the questions
-come sorted by chapter."""
+come sorted by chapter. Moodle publishes no schema of that format, so the tests check the
+file against its [description](https://docs.moodle.org/en/Moodle_XML_format)."""
 
 def one_question(question, number):
     yield f"**{number}.** {question['ask']}"
@@ -53,8 +54,9 @@ def one_question(question, number):
                     for answer, why in question['wrong'].items())
     yield '</details>'
 
-def shown(question, answer): # what code prints looks like code
-    return f'`{answer}`' if 'code' in question else answer
+def shown(question, answer): # what code prints looks like code, and a sentence does not
+    is_prose = re.match('(it|an|all|about) ', answer)
+    return answer if is_prose or 'code' not in question else f'`{answer}`'
 
 # The file for Moodle
 

@@ -179,6 +179,15 @@ def tab(chromium, address):
     page.close()
     assert complaints == []
 
+@pytest.mark.parametrize('name', ['slides', 'slides_2'])
+def test_every_slide_fits_its_sheet(chromium, address, name):
+    page = chromium.new_page()
+    page.goto(f'{address}/{name}.html')
+    headings = page.locator('section[id^="slides-"] :is(h1, h2, h3)').count()
+    printed = page.pdf(print_background=True, prefer_css_page_size=True)
+    page.close()
+    assert headings > 10 and len(re.findall(rb'/Type\s*/Page\b', printed)) == headings
+
 PROSE = '''[...document.querySelectorAll('article :is(p, td, li)')]
     .filter(e => !e.closest('.cell')).map(e => e.innerText).join('\\n')'''
 SCROLLING = '''[...document.querySelectorAll('article :is(pre, table)')]
