@@ -1,5 +1,5 @@
 "What a release consists of, and what an owner is told about it."
-import hashlib, re, subprocess
+import hashlib, json, re, subprocess
 from pathlib import Path
 from zipfile import ZipFile
 import pytest, yaml
@@ -95,3 +95,17 @@ def test_every_workflow_is_in_the_guide():
     guide = (ROOT/'RELEASING.md').read_text(encoding='utf8')
     for path in WORKFLOWS: assert f'`{path.name}`' in guide
     assert '## Not tried' in guide
+
+def test_the_container_is_made_of_what_is_there():
+    "As far as one can see without Docker"
+    lines = (ROOT/'Dockerfile').read_text(encoding='utf8').splitlines()
+    copied = [name for line in lines if line.startswith('COPY')
+              for name in line.split()[2:-1]]
+    assert copied and all((ROOT/name).exists() for name in copied)
+    container = json.loads((ROOT/'.devcontainer/devcontainer.json').read_text('utf8'))
+    assert (ROOT/'.devcontainer'/container['build']['dockerfile']).exists()
+    started = json.loads(lines[-1].removeprefix('CMD '))
+    assert (ROOT/started[-1]).exists()
+    makefile = (ROOT/'Makefile').read_text(encoding='utf8')
+    for target in re.findall(r'make ([\w./]+)', '\n'.join([*lines, str(container)])):
+        assert re.search(rf'^{re.escape(target)}:', makefile, re.M), target
