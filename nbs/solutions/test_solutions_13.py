@@ -25,9 +25,10 @@ def lossless(p, q):
     """Exercise 3. Accept what the small model draws too rarely; what it draws too often,
     accept only at the rate p/q. Replace a rejected draft by what is still missing of p.
 
-    A token is drafted and accepted with q·min(1, p/q) = min(p, q). So p - q is missing where
-    it is positive, which adds up to exactly the probability of a rejection. A pass with n drafts yields
-    1 + a + a² + … + aⁿ = (1 - aⁿ⁺¹)/(1 - a) tokens, since the large model always adds one.
+    A token is drafted and accepted with q·min(1, p/q) = min(p, q). So p - q is missing
+    where it is positive, which adds up to exactly the probability of a rejection. A pass
+    with n drafts yields 1 + a + a² + … + aⁿ = (1 - aⁿ⁺¹)/(1 - a) tokens, since the large
+    model always adds one.
     """
     accept = (p / q).clamp(max=1)
     missing = (p - q).clamp(min=0)
