@@ -480,6 +480,13 @@ def test_positions_equal_the_encoding(open_figure, log_size, first, second):
     assert moved[1] - moved[0] == second - first and max(moved) <= 99
     assert numbers(says(page)) == pytest.approx(numbers(before), abs=0.011)
 
+def test_clocks_have_room_on_a_phone(open_figure):
+    page = open_figure('positions', viewport=dict(width=390, height=800))
+    boxes = page.locator('.clock').evaluate_all(
+        'nodes => nodes.map(node => node.getBoundingClientRect().toJSON())')
+    assert len(boxes) == 6 and len({round(box['top']) for box in boxes}) == 2
+    assert max(box['bottom'] for box in boxes) < page.locator('.curve').bounding_box()['y']
+
 def test_shuffled_words_without_positions(open_figure, translator):
     "One translation for all orders; with positions, PyTorch's own"
     page = open_figure('shuffle')

@@ -111,15 +111,16 @@ function shape(tag, values = {}, ...children) {
 }
 
 // As wide as its place, in pixels of the screen: text is as large on a phone as elsewhere.
-// `paint(svg, width)` draws it anew whenever that is called for.
+// `paint(svg, width)` draws it anew whenever that is called for, and returns its height if
+// that is another one.
 function drawing(height, paint) {
   const svg = shape('svg', {role: 'img', height})
   const draw = () => {
     const {width} = svg.getBoundingClientRect()
     if (!width) return
-    attributes(svg, {viewBox: `0 0 ${width} ${height}`})
     svg.replaceChildren()
-    paint(svg, width)
+    const used = paint(svg, width) ?? height
+    attributes(svg, {height: used, viewBox: `0 0 ${width} ${used}`})
   }
   new ResizeObserver(draw).observe(svg)
   return {svg, draw}

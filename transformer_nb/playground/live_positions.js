@@ -19,7 +19,6 @@ function product(d, first, second) { // of two encodings
 function paintClocks(svg, width, {d, first, second}) {
   const pairs = Math.min(SHOWN, d / 2), across = Math.min(pairs, width < 500 ? 3 : 6)
   const cell = width / across, r = Math.min(cell / 2 - 12, 40), row = 2 * r + 44
-  svg.setAttribute('height', Math.ceil(pairs / across) * row)
   const p = encoding(d, first), q = encoding(d, second)
   for (const i of range(pairs)) {
     const x = cell * (i % across + 0.5)
@@ -36,6 +35,7 @@ function paintClocks(svg, width, {d, first, second}) {
   }
   svg.setAttribute('aria-label', `${pairs} clocks, each with a hand for position ${first} `
     + `and one for position ${second}`)
+  return Math.ceil(pairs / across) * row
 }
 
 function paintProduct(svg, width, {d, first, second}) {
