@@ -28,9 +28,10 @@ from transformer_nb.distributed import read_results
 from transformer_nb.training import batch_groups, token_loss
 from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
-    MUON, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, ModernAttention,
-    QKNormAttention, RMSNorm, SwiGLU, best_rate, build_modern, modernize, muon,
-    next_rates, orthogonalize, replace, train_best, train_modern, train_rates, train_since)
+    MUON, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, LatentAttention,
+    MixtureOfExperts, ModernAttention, QKNormAttention, RMSNorm, SwiGLU, attend_latents,
+    best_rate, build_modern, modernize, muon, next_rates, orthogonalize, replace,
+    train_best, train_modern, train_rates, train_since)
 from transformer_nb.studies.variations import N_STEPS
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
@@ -639,3 +640,36 @@ def test_stored_settings(stored, multi30k_dir):
     corpus = variations.short_corpus(pairs)
     expected = variations.row_settings(ROWS_SINCE, corpus, N_STEPS)
     assert all(r['settings'] == expected[r['row']] for r in stored)
+
+# Parts that no row trains
+
+@few
+@given(h=st.integers(1, 4), d_k=st.integers(1, 5), d_v=st.integers(1, 5),
+       r=st.integers(1, 9))
+def test_latents_are_keys_and_values_at_once(h, d_k, d_v, r):
+    attention = LatentAttention(8, h, d_k, d_v, n_latent=r).double()
+    x, memory = randn64(2, 3, 8), randn64(2, 6, 8)
+    absorbed = attend_latents(attention, x, attention.latent(memory))
+    close(absorbed, attention(x, memory))
+    whole = MultiHeadAttention(8, h, d_k, d_v).double() # its matrices multiplied out
+    whole.query, whole.output = attention.query, attention.output
+    whole.key.weight.data = attention.key.weight @ attention.latent.weight
+    whole.value.weight.data = attention.value.weight @ attention.latent.weight
+    close(absorbed, whole(x, memory))
+
+@few
+@given(n=st.integers(1, 6), k=st.integers(1, 6), d=st.integers(1, 5))
+def test_a_mixture_is_a_weighted_sum_of_the_chosen(n, k, d):
+    k = min(n, k)
+    mixture, x = MixtureOfExperts(d, 12, n, k).double(), randn64(2, 5, d)
+    scores = mixture.router(x)
+    kept = scores >= scores.topk(k).values[..., -1:]
+    weights = scores.masked_fill(~kept, -torch.inf).softmax(-1)
+    every = torch.stack([expert(x) for expert in mixture.experts], -1)
+    output = mixture(x)
+    close(output, (every * weights[..., None, :]).sum(-1))
+    assert abs(mixture.load(x).sum() - 1) < 1e-6
+    output.sum().backward()
+    chosen = kept.flatten(0, 1).any(0) # experts that nobody chose get no gradient
+    for expert, is_chosen in zip(mixture.experts, chosen):
+        assert (expert.outer.weight.grad.abs().sum() > 0) == is_chosen

@@ -150,6 +150,16 @@ def test_outcomes_on_the_claims_page_are_those_of_the_chapters():
         numbers = re.findall(r'[+-]?\d+\.\d+|\d+%', outcome.replace('±0.05', ''))
         for number in numbers: assert number in printed, f'{claim}: {number}'
 
+@pytest.mark.parametrize('number', ['', ' 18.2', ' 15b.1', ' 16.10'])
+def test_captions_with_a_number(number):
+    "They are set as captions, and the picture's own words do without it"
+    text = f'*Figure{number}: a *cat* and its share of 5: a half.*\n\nMore: words.'
+    found = pages.CAPTION.match(text)
+    assert pages.caption(found).startswith('{.caption}\nFigure' + number + ': a')
+    cell = next(c for c in cells(chapters(ROOT)[0]) if c.kind == 'code')
+    image = pages.look(cell, text)['mystnb']['image']
+    assert image['alt'] == 'a cat and its share of 5: a half.'
+
 # In a browser
 
 @pytest.fixture(scope='module')
