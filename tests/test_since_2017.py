@@ -28,7 +28,7 @@ from transformer_nb.distributed import read_results
 from transformer_nb.training import batch_groups, token_loss
 from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
-    MUON, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, LatentAttention,
+    MUON_ROW, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, LatentAttention,
     MixtureOfExperts, ModernAttention, QKNormAttention, RMSNorm, SwiGLU, attend_latents,
     best_rate, build_modern, modernize, muon, next_rates, orthogonalize, replace,
     train_best, train_modern, train_rates, train_since)
@@ -571,7 +571,7 @@ def test_rates_are_extended_until_the_best_lies_inside(rated, mini, tmp_path):
     run = partial(train_rates, tmp_path/'r.jsonl', corpus, 5, processes=0)
     results = run()
     rates = {row: {rate for name, rate in (r.split('@') for r, _ in rated) if name == row}
-             for row in ROWS_SINCE | MUON}
+             for row in ROWS_SINCE | MUON_ROW}
     assert rates['base'] == {'0.5', '1', '2'} and rated[0] == ('base@1', 0)
     assert rates['gqa'] == {'0.5', '2'} and rates['muon'] == {'0.25', '0.5', '1', '2'}
     assert rates['together'] == {'0.5', '2', '4'}
@@ -582,7 +582,7 @@ def test_rates_are_extended_until_the_best_lies_inside(rated, mini, tmp_path):
 
     train_best(tmp_path/'r.jsonl', corpus, 5, processes=0)
     assert rated == [(f'{row}@{BEST.get(row, 1):g}', seed) for seed in range(3, 10)
-                     for row in ROWS_SINCE | MUON]
+                     for row in ROWS_SINCE | MUON_ROW]
 
 def test_stored_runs_that_are_not_repeated_are_made_anew(rated, mini, tmp_path):
     corpus, file = mini | dict(test=mini['valid']), tmp_path/'since_2017.jsonl'
@@ -607,7 +607,7 @@ def test_failed_runs_are_never_the_best():
 def test_rate_rows_are_the_rows_at_another_rate():
     for name, changes in RATES_SINCE.items():
         row, rate = name.split('@')
-        assert changes == (ROWS_SINCE | MUON)[row] | dict(rate=float(rate))
+        assert changes == (ROWS_SINCE | MUON_ROW)[row] | dict(rate=float(rate))
         for step in (1, 200, 700):
             expected = float(rate) * variations.row_lr({}, step)
             assert abs(variations.row_lr(changes, step) - expected) < 1e-12
