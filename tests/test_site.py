@@ -91,6 +91,15 @@ def test_every_chapter_has_its_page(site):
     pages = {p.stem for p in site.glob('*.html')}
     assert {p.stem for p in chapters(ROOT)} <= pages
 
+def test_every_chapter_can_be_downloaded_and_says_what_ran_it(site):
+    for path in chapters(ROOT):
+        page = site/f'{path.stem}.html'
+        assert 'Last run on 2' in page.read_text(encoding='utf8'), path.stem
+        if path.stem == 'index': continue
+        assert f'notebooks/{path.name}' in Page(page).links
+        copy = json.loads((site/f'notebooks/{path.name}').read_text(encoding='utf8'))
+        assert copy['cells'][1]['id'] == 'standalone'
+
 def test_every_exercise_has_its_solution_in_a_fold(site):
     fold = re.compile(r'<div class="cell[^"]* tag_solution.*?<details.*?</details>', re.S)
     for path in chapters(ROOT):
