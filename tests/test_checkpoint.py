@@ -9,13 +9,60 @@ from torch import nn
 from transformer_nb import checkpoint, distributed
 from transformer_nb.checkpoint import (
     Checkpoints, average, check_output_folder, cpu_state_dict, fingerprint, last_weights,
-    load_model, load_verified, load_weights, mark_begun, save_model, save_verified,
-    training_lock)
+    load_model, load_verified, load_weights, mark_begun, random_state, save_model,
+    save_verified, set_random_state, training_lock)
 from transformer_nb.core import InputError, remove_half_written
 from transformer_nb.distributed import (
     broadcast_from_rank0, process_group, run_in_processes)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
+
+# Random states
+
+class FakeGPU:
+    "Generators of the devices of one kind, by index; reports which were touched"
+    def __init__(self): self.states, self.touched = {}, []
+    def _index(self, device): return 0 if device is None else torch.device(device).index
+    def get_rng_state(self, device=None):
+        self.touched.append(self._index(device))
+        return self.states[self._index(device)]
+    def set_rng_state(self, state, device=None):
+        self.touched.append(self._index(device))
+        self.states[self._index(device)] = state
+    def is_available(self): return True
+
+def test_the_generator_of_the_models_own_gpu(monkeypatch):
+    "Not of the current one, which is 0 however a training was started"
+    gpu = FakeGPU()
+    for name in ('get_rng_state', 'set_rng_state', 'is_available'):
+        monkeypatch.setattr(torch.cuda, name, getattr(gpu, name))
+    gpu.states = {i: torch.tensor([i], dtype=torch.uint8) for i in range(2)}
+    second = torch.device('cuda', 1)
+    state = random_state(second)
+    assert state['cuda'].tolist() == [1] and gpu.touched == [1]
+    gpu.states[1] = torch.tensor([9], dtype=torch.uint8)
+    set_random_state(state, second)
+    assert gpu.states[1].tolist() == [1] and gpu.touched == [1, 1]
+
+def test_a_training_on_the_cpu_touches_no_gpu(monkeypatch):
+    "`get_rng_state` would open a context there, which fails if its memory is full"
+    def refuse(*args): raise torch.OutOfMemoryError('CUDA out of memory')
+    for name in ('get_rng_state', 'set_rng_state'):
+        monkeypatch.setattr(torch.cuda, name, refuse)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    for device in (None, torch.device('cpu')):
+        state = random_state(device)
+        assert set(state) == {'python', 'numpy', 'torch'}
+        set_random_state(state | dict(cuda=torch.zeros(1)), device) # begun on a GPU
+
+def test_the_generator_of_mps(monkeypatch):
+    states = [torch.tensor([7], dtype=torch.uint8)]
+    monkeypatch.setattr(torch.mps, 'get_rng_state', lambda: states[-1])
+    monkeypatch.setattr(torch.mps, 'set_rng_state', states.append)
+    state = random_state(torch.device('mps'))
+    assert state['mps'].tolist() == [7]
+    set_random_state(state, torch.device('mps'))
+    assert len(states) == 2 and states[-1].tolist() == [7]
 
 # Half-written files
 

@@ -1,12 +1,11 @@
 "The commands, run as a user runs them: what they write, and how they refuse bad input."
 import base64, errno, gzip, importlib.util, json, math, multiprocessing, os, random, re
 import select, shlex
-import shutil, subprocess, sys
+import shutil, subprocess, sys, termios, types
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
-from fastcore.script import anno_parser
 from running import BIN, call, check_message, read_lines, refuses, run, write
 from transformer_nb import __version__, translation
 from transformer_nb.checkpoint import (
@@ -14,12 +13,14 @@ from transformer_nb.checkpoint import (
 from transformer_nb.commands import (
     _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate,
     tnb_train, tnb_translate)
-from transformer_nb.core import BOS, EOS, InputError
+from transformer_nb.core import BOS, EOS, InputError, command_parser, read_arguments
 from transformer_nb.export import _languages, tnb_export
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import PRESETS, Translator, preset, train_translator
+from transformer_nb.optimizer import paper_lr
+from transformer_nb.translation import (
+    PRESETS, Translator, fine_tuning, preset, train_translator)
 
 TINY = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1, '--n_decoder_layers', 1]
 
@@ -73,7 +74,7 @@ def test_help_has_every_field():
     for name in names: assert f'--{name}' in text, name
     for bool_name in ('compile', 'tie_embeddings'): assert f'--no-{bool_name}' in text
 
-def build(*arguments): return _build_run(vars(_train_parser().parse_args(arguments)))
+def build(*arguments): return _build_run(read_arguments(_train_parser(), arguments))
 
 def test_preset_base_is_the_papers_recipe():
     run = build('--preset', 'base')
@@ -127,6 +128,12 @@ def test_minutes_alone_end_a_training_where_only_they_are_given(tmp_path):
     path = run_file(tmp_path, 'training: {max_steps: null, max_minutes: 5}\n')
     assert build('--config', str(path)).training.max_steps >= 10**9
     assert build(*limit, '--decay_steps', '6000').training.max_steps == 6000 # lr is 0 there
+
+def test_languages_of_files_are_not_made_up():
+    run = build('--src', 'a.fr', '--tgt', 'a.it')
+    assert (run.data.src_lang, run.data.tgt_lang) == (None, None)
+    run = build('--corpus', 'multi30k', '--tgt_lang', 'fr')
+    assert (run.data.src_lang, run.data.tgt_lang) == ('de', 'fr')
 
 def test_any_run_survives_its_file(tmp_path):
     run = build('--preset', 'big', '--d_k', '8', '--corpus', 'no', '--src_lang', 'ü: #',
@@ -330,9 +337,131 @@ def test_from_a_model(texts, model, tmp_path):
     assert call_train('--out', tmp_path/'m', *again, '--resume').returncode == 0
     config = json.loads((tmp_path/'m'/'config.json').read_text())
     assert config['training']['data']['init'] == str(model) # though a resume ended it
-    done = call_train('--out', tmp_path/'m', '--resume', *begin, '--max_steps', 3)
+    done = call_train('--out', tmp_path/'m', '--resume', *begin, '--max_steps', 2)
     assert done.returncode == 0, done.stderr
     assert b'init and tokenizer are ignored' in done.stderr
+
+def tune(texts, model, out, *more):
+    "Fine-tuned on its own text"
+    files = ['--src', texts/'train.de', '--tgt', texts/'train.en',
+             '--valid_src', texts/'valid.de', '--valid_tgt', texts/'valid.en']
+    done = call_train('--out', out, '--init', model, *files, *more)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode(), list(map(json.loads, read_lines(out/'metrics.jsonl')))[1:]
+
+def test_fine_tuning_never_ends_worse_than_it_began(texts, model, tmp_path):
+    "Its start is validated as step 0 and can be the best, also after a resume"
+    ruin = ['--lr', 10, '--warmup_steps', 1, '--max_grad_norm', 1, '--valid_every', 2]
+    text, lines = tune(texts, model, tmp_path/'m', *ruin, '--max_steps', 4)
+    start, *later = lines
+    assert start['step'] == 0 and 'train_loss' not in start
+    assert min(line['valid_loss'] for line in later) > start['valid_loss'] + .1 # it hurts
+    assert later[-1]['weights'] == 'best'
+    assert later[-1]['final_loss'] == later[-1]['best_loss'] == start['valid_loss']
+    assert 'start' in text and 'no step made it better' in text
+    old, new = (load_model(folder)[0].state_dict() for folder in (model, tmp_path/'m'))
+    for name in old: assert torch.equal(old[name], new[name]), name
+    again = ['--config', tmp_path/'m'/'run.yaml', '--valid_every', 1, '--resume']
+    assert call_train('--out', tmp_path/'m', *again).returncode == 0
+    lines = list(map(json.loads, read_lines(tmp_path/'m'/'metrics.jsonl')))
+    assert lines[1] == start and lines[-1]['best_loss'] == start['valid_loss']
+
+def test_fine_tuning_says_what_it_gained(texts, model, tmp_path):
+    text, lines = tune(texts, model, tmp_path/'m', '--lr', 5e-3, '--max_steps', 20)
+    assert lines[-1]['final_loss'] < lines[0]['valid_loss'] - .1
+    start, best = (f"{math.exp(lines[i][name]):.2f}"
+                   for i, name in ((0, 'valid_loss'), (-1, 'best_loss')))
+    assert f'start {start}, best step (' in text and f' {best}, last step' in text
+
+def test_fine_tuning_continues_the_models_own_run(tmp_path):
+    "Not tiny's, whose learning rate undoes what a long decay has settled"
+    run = small_run(lr=4e-3, weight_decay=0.1, label_smoothing=0.2, batch_tokens=900,
+                    beam_size=3, dropout=0.25, max_minutes=5., weights='last', seed=4)
+    train_translator(tmp_path/'m', run, corpus=few_pairs())
+    about = json.loads((tmp_path/'m'/'config.json').read_text())
+    about['training']['result']['step'] = 5000
+    (tmp_path/'m'/'config.json').write_text(json.dumps(about))
+    tuned = build('--init', str(tmp_path/'m'), '--corpus', 'mini')
+    t = tuned.training
+    assert (t.max_steps, t.warmup_steps, t.decay_steps, t.lr) == (500, 25, 500, 4e-4)
+    assert (t.weight_decay, t.label_smoothing, t.seed) == (0.1, 0.2, 4)
+    assert (t.max_minutes, t.weights, t.valid_every, t.save_every) == (None, 'auto', 25, 25)
+    assert tuned.data.batch_tokens == 900 and tuned.search.beam_size == 3
+    assert tuned.model.dropout == 0.25 and tuned.data.corpus == 'mini'
+    given = build('--init', str(tmp_path/'m'), '--lr', '1e-4', '--max_steps', '90',
+                  '--decay_steps', 'none', '--warmup_steps', '7', '--dropout', '0').training
+    assert (given.lr, given.max_steps, given.decay_steps) == (1e-4, 90, None)
+    assert given.warmup_steps == 7
+    whole = build('--init', str(tmp_path/'m'), '--preset', 'tiny')
+    assert whole.training == preset('tiny').training and whole.model == tuned.model
+
+def test_bleu_at_a_validation(tmp_path):
+    run = small_run(valid_bleu=7, max_steps=3)
+    train_translator(tmp_path/'m', run, corpus=few_pairs())
+    lines = list(map(json.loads, read_lines(tmp_path/'m'/'metrics.jsonl')))[1:]
+    for line in lines: assert 0 <= line['bleu'] <= 100 and 0 <= line['chrf'] <= 100
+    plain = train_translator(tmp_path/'n', small_run(max_steps=3), corpus=few_pairs())[1:]
+    for a, b in zip(lines, plain): # the search changes nothing
+        assert a['train_loss'] == b['train_loss'] and a['valid_loss'] == b['valid_loss']
+
+def test_bleu_of_sentences_without_spaces(tmp_path):
+    pairs = [(f'Hund {i}', '两只狗在雪地里玩耍。') for i in range(20)]
+    corpus = dict(train=pairs[:15], valid=pairs[15:])
+    with pytest.raises(InputError, match='no spaces between words'):
+        train_translator(tmp_path/'m', small_run(valid_bleu=4), corpus=corpus)
+    run = small_run(valid_bleu=4, tgt_lang='zh')
+    assert 'bleu' in train_translator(tmp_path/'n', run, corpus=corpus)[-1]
+
+def test_tensorboard(texts, tmp_path, monkeypatch):
+    "Each number of each line, by the step; without the package one line that names it"
+    written = []
+    class Writer:
+        def __init__(self, folder): written.append(str(folder))
+        def add_scalar(self, *what): written.append(what)
+        def flush(self): pass
+        def close(self): written.append('closed')
+    module = types.SimpleNamespace(SummaryWriter=Writer)
+    monkeypatch.setitem(sys.modules, 'torch.utils.tensorboard', module)
+    done = train(texts, tmp_path/'m', '--tensorboard', tmp_path/'tb')
+    assert done.returncode == 0, done.stderr
+    assert written[0] == str(tmp_path/'tb') and written[-1] == 'closed'
+    assert {(name, step) for name, _, step in written[1:-1]} >= {
+        ('valid_loss', 3), ('train_loss', 6), ('lr', 6)}
+    monkeypatch.setitem(sys.modules, 'torch.utils.tensorboard', None)
+    done = train(texts, tmp_path/'n', '--tensorboard', tmp_path/'tb')
+    refuses(done, '--tensorboard needs a package: pip install tensorboard')
+    assert not (tmp_path/'n').exists()
+
+@pytest.mark.parametrize('error', [
+    torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 11.03 GiB. GPU 0 …'),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to …"),
+    MemoryError()], ids=['CUDA', 'CPU', 'Python'])
+def test_out_of_memory_is_one_line(error, model, texts, tmp_path, monkeypatch):
+    def fail(*args, **options): raise error
+    monkeypatch.setattr(translation.Trainer, 'run', fail)
+    done = train(texts, tmp_path/'m')
+    refuses(done, 'out of memory', 'lower --batch_tokens and raise --grad_accum_steps')
+    assert ('11.03 GiB' in str(error)) == (b'11.03 GiB' in done.stderr)
+    monkeypatch.setattr(Translator, 'search', fail)
+    refuses(call(tnb_translate, model, stdin=b'Hund\n'), 'out of memory', '--search_tokens')
+    files = dict(src=texts/'valid.de', ref=texts/'valid.en')
+    refuses(call(tnb_evaluate, model, **files), 'out of memory', '--search_tokens')
+
+def test_other_errors_keep_their_traceback(texts, tmp_path, monkeypatch):
+    def fail(*args): raise RuntimeError('a bug')
+    monkeypatch.setattr(translation.Trainer, 'run', fail)
+    with pytest.raises(RuntimeError, match='a bug'): train(texts, tmp_path/'m')
+
+def test_fine_tuning_of_a_model_without_a_run(model, tmp_path):
+    save_model(tmp_path/'m', *load_model(model))
+    tuned = fine_tuning(tmp_path/'m').training
+    assert (tuned.max_steps, tuned.warmup_steps) == (1000, 50)
+    assert tuned.lr == pytest.approx(paper_lr(4000, 32, 4000) / 10)
+    about = json.loads((tmp_path/'m'/'config.json').read_text())
+    about['training'] = dict(config=dict(model={}, data={}, training=dict(lr=-1)))
+    (tmp_path/'m'/'config.json').write_text(json.dumps(about))
+    with pytest.raises(InputError, match='config.json is damaged: training: lr is -1'):
+        fine_tuning(tmp_path/'m')
 
 @pytest.mark.parametrize('options, words', [
     (dict(vocab_size=10**9), 'vocab_size is 1000000000'),
@@ -391,6 +520,38 @@ def test_translate_streams(model):
         assert answered and process.stdout.readline().endswith(b'\n'), line
     rest, _ = process.communicate('zwei\nauf einmal'.encode(), timeout=60)
     assert rest.count(b'\n') == 2 and process.returncode == 0
+
+@pytest.mark.parametrize('text', ['Zwei Hunde spielen.', 'x' * 300, "It's"])
+def test_a_sentence_is_not_a_file(text, model):
+    refuses(call(tnb_translate, model, text), 'there is no file',
+            f'echo {shlex.quote(text)} | tnb_translate {model}')
+
+def test_a_person_who_types_is_prompted(model):
+    "And nothing is glued to the translations: no bar"
+    ours, theirs = os.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    env = {name: value for name, value in os.environ.items() if name != 'IN_TEST'}
+    process = subprocess.Popen([BIN/'tnb_translate', model, '--beam_size', '1'], env=env,
+                               stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b''
+    def read_to(end):
+        nonlocal seen
+        while not seen.endswith(end):
+            assert select.select([ours], [], [], 120)[0], seen
+            seen += os.read(ours, 1000)
+    read_to(b'> ')
+    assert b'Ctrl-D ends' in seen
+    seen = b''
+    os.write(ours, b'Der Hund.\n')
+    read_to(b'\n> ')
+    os.write(ours, b'\x04') # Ctrl-D
+    assert process.wait(60) == 0
+    answer = seen.removesuffix(b'> ').decode()
+    assert answer.count('\n') == 1 and 'lines' not in answer and '\r' not in answer[:-2]
+    os.close(ours)
 
 def test_translate_a_closed_input(model, monkeypatch):
     def with_none():
@@ -487,6 +648,24 @@ def test_options_reach_search_and_sampling(model, monkeypatch):
     (found, _), (of_sampling, drawn) = seen
     assert searching.items() <= found.items() and found['precision'] == 'fp32'
     assert drawn == drawing and of_sampling['search_tokens'] == 50
+
+def test_precision_is_asked_for(model, texts, tmp_path, monkeypatch):
+    seen = []
+    def record(translator, texts, **options):
+        seen.append(translator.options['precision'])
+        return [[] for _ in texts]
+    monkeypatch.setattr(Translator, 'search', record)
+    gpu = dict(auto='bf16', fp32='fp32') # what a GPU that has it would take
+    monkeypatch.setattr(translation, 'choose_precision', lambda name, device: gpu[name])
+    call(tnb_translate, model, stdin=b'Hund\n')
+    call(tnb_translate, model, stdin=b'Hund\n', precision='fp32')
+    files = dict(src=texts/'valid.de', ref=texts/'valid.en')
+    call(tnb_evaluate, model, precision='fp32', **files)
+    assert seen == ['bf16', 'fp32', 'fp32']
+    monkeypatch.undo()
+    for command, more in ((tnb_translate, {}), (tnb_evaluate, files)):
+        done = call(command, model, precision='bf16', device='cpu', **more)
+        refuses(done, '--precision bf16 needs a CUDA GPU')
 
 def test_a_string_is_not_a_list_of_sentences(model):
     translator = Translator(model)
@@ -602,6 +781,31 @@ def test_evaluate_refuses(model, texts):
     refuses(call(tnb_evaluate, hyp=texts/'short.en', ref=ref), '100')
     refuses(call(tnb_evaluate, hyp=ref, ref=ref, baseline=texts/'short.en'), '100')
 
+CHINESE = ['两只狗在雪地里玩耍。', '孩子们在公园里踢足球。']
+
+def test_evaluate_chinese(model, tmp_path):
+    "Not 0.0 with status 0: by its own rule, or refused"
+    write(tmp_path/'ref.zh', CHINESE)
+    write(tmp_path/'hyp.zh', [line.replace('在', '正在') for line in CHINESE])
+    write(tmp_path/'src', ['Hund', 'Kinder'])
+    files = dict(hyp=tmp_path/'hyp.zh', ref=tmp_path/'ref.zh')
+    for how in (dict(lang='zh'), dict(tokenize='char'), dict(lang='zh', tokenize='char')):
+        scores = evaluate(**files, baseline=files['hyp'], **how)
+        assert scores['bleu'] > 50 and 'bleu_moses_lc' not in scores
+        assert scores['comparison']['bootstrap']['system'] == scores['bleu']
+    refuses(call(tnb_evaluate, **files), 'no spaces between words', '--lang', '--tokenize')
+    refuses(call(tnb_evaluate, **files, tokenize='words'), "--tokenize is 'words'", 'char')
+    done = call(tnb_evaluate, model, src=tmp_path/'src', ref=tmp_path/'ref.zh',
+                out=tmp_path/'out')
+    refuses(done, 'no spaces between words')
+    assert not (tmp_path/'out').exists() # refused before anything is translated
+    chinese = copied(model, tmp_path/'model')
+    config = json.loads((chinese/'config.json').read_text())
+    config['training']['config']['data']['tgt_lang'] = 'zh'
+    (chinese/'config.json').write_text(json.dumps(config))
+    scores = evaluate(chinese, src=tmp_path/'src', ref=tmp_path/'ref.zh')
+    assert 'tok:zh' in scores['signatures']['bleu']
+
 # tnb_export
 
 @pytest.mark.smoke
@@ -692,6 +896,11 @@ def test_page_names_no_wrong_languages(data, title, tmp_path):
     (folder/'config.json').write_text(json.dumps(config))
     assert _languages(folder)['title'] == title
 
+def test_export_writes_a_page_for_htm(model, tmp_path):
+    "Not a folder of that name"
+    assert call(tnb_export, model, tmp_path/'p.htm').returncode == 0
+    assert (tmp_path/'p.htm').read_text().lower().startswith('<!doctype html>')
+
 def test_export_by_a_process(model, tmp_path):
     done = run('tnb_export', model, model, tmp_path/'page.html')
     assert (done.returncode, done.stdout, done.stderr) == (0, b'', b'')
@@ -778,9 +987,44 @@ COMMANDS = [tnb_copy_task, tnb_demo, tnb_evaluate, tnb_export, tnb_translate]
 def test_help_and_version(command, capsys):
     for option in ('--help', '--version'):
         with pytest.raises(SystemExit) as e:
-            anno_parser(command.__wrapped__, command.__name__).parse_args([option])
+            command_parser(command.__wrapped__).parse_args([option])
         assert e.value.code == 0
     assert capsys.readouterr().out.endswith(f'\n{command.__name__} {__version__}\n')
+
+@pytest.mark.parametrize('command', COMMANDS, ids=lambda command: command.__name__)
+def test_every_value_has_a_placeholder(command):
+    "N, FILE or NAME, not the option's name once more"
+    text = command_parser(command.__wrapped__).format_help()
+    for option, value in re.findall(r'--(\w+) ([A-Z_]+)\b', text):
+        assert value != option.upper(), option
+
+@pytest.mark.parametrize('typed, meant', [
+    ('--beam-sise', '--beam_size'), ('--alfa=1', '--alpha'), ('--colour', None)])
+def test_a_misspelled_option_is_answered_in_one_line(typed, meant, model):
+    done = run('tnb_translate', model, typed, 5)
+    hint = f'did you mean {meant}?' if meant else '--help lists them'
+    refuses(done, f'there is no option {typed.partition("=")[0]}; {hint}')
+
+def test_options_of_training_are_suggested(tmp_path):
+    done = call_train('--out', tmp_path/'m', '--bacth-tokens', 9)
+    refuses(done, 'there is no option --bacth-tokens; did you mean --batch_tokens?')
+
+def test_hyphens_or_underscores():
+    assert build('--batch-tokens', '99', '--src-lang=fr') == build(
+        '--batch_tokens', '99', '--src_lang', 'fr')
+    assert not build('--no-tie-embeddings').model.tie_embeddings
+    parser = command_parser(tnb_translate.__wrapped__)
+    found = read_arguments(parser, ['m', '--n-best', '3', '--beam-size=7', '--', '--x-y'])
+    assert (found['n_best'], found['beam_size'], found['file']) == (3, 7, '--x-y')
+
+def test_options_may_stand_before_the_file(model, texts):
+    "argparse alone would call the file an argument too many"
+    done = run('tnb_translate', model, '--beam_size', 1, texts/'short.en')
+    assert done.returncode == 0 and done.stdout.count(b'\n') == 1, done.stderr
+
+def test_a_word_too_many(model):
+    done = run('tnb_translate', model, 'Zwei', 'Hunde')
+    refuses(done, "'Hunde' is one argument too many; put quotes around text")
 
 def test_version_of_a_process():
     assert run('tnb_train', '--version').stdout.decode() == f'tnb_train {__version__}\n'

@@ -246,6 +246,22 @@ def test_the_budget_is_used():
     assert 0 <= 16 * 4096 // (4*51) - n_rows(2, 4) < 10
     assert 0 <= 16 * 4096 // (64*51) - n_rows(2, 64) < 10
 
+def test_the_softmax_sees_logits_that_were_not_rounded(monkeypatch):
+    torch.manual_seed(4)
+    model = Transformer(TransformerConfig.tiny(300)).eval()
+    vectors, seen = [], []
+    model.decoder.register_forward_hook(lambda module, inputs, x: vectors.append(x))
+    exact = decoding.best_continuations
+    def record(scores, logits, **options):
+        seen.append(logits.clone())
+        return exact(scores, logits, **options)
+    monkeypatch.setattr(decoding, 'best_continuations', record)
+    search(model, random_sentences(4, 3), precision='bf16', max_extra=5)
+    with torch.inference_mode():
+        for x, logits in zip(vectors, seen, strict=True):
+            assert logits.dtype == torch.float32
+            assert torch.equal(logits, x.float() @ model.output.weight.T)
+
 def test_bf16_is_close():
     torch.manual_seed(4)
     model = Transformer(TransformerConfig.tiny(12)).eval()

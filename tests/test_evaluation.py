@@ -1,5 +1,5 @@
 "Scores on the corpus's own tokenised files, intervals, comparisons, and what is refused."
-import json, logging
+import json, logging, sys
 from math import exp
 from random import Random
 import numpy as np
@@ -54,6 +54,49 @@ def test_moses(text, lang, tokens): assert moses_lc([text], lang) == [tokens]
 @pytest.mark.parametrize('lang', ['xx', 'DE', 'german', ''])
 def test_unknown_language_is_refused(lang):
     with pytest.raises(InputError, match=repr(lang)): moses_lc(['Ein Mann.'], lang)
+
+CHINESE = ['两只狗在雪地里玩耍。', '一个男人在弹吉他。', '孩子们在公园里踢足球。']
+NEARLY = ['两只狗在雪中玩耍。', '一个男人正在弹吉他。', '孩子们在公园踢足球。']
+
+@pytest.mark.parametrize('lang, rule', [('zh', 'zh'), ('yue', 'zh'), ('th', 'char')])
+def test_languages_without_spaces_have_their_own_rule(lang, rule):
+    scores = score(NEARLY, CHINESE, lang, n_bootstrap=100)
+    wanted = BLEU(tokenize=rule).corpus_score(NEARLY, [CHINESE]).score
+    assert scores['bleu'] == scores['bleu_lc'] == round(wanted, 2) > 60
+    assert f'tok:{rule}|' in scores['signatures']['bleu']
+    assert 'bleu_moses_lc' not in scores and 'ci_moses_lc' not in scores
+    with pytest.raises(InputError, match='Moses has no rules'): moses_lc(CHINESE, lang)
+
+def test_sentences_without_spaces_are_not_taken_for_words():
+    with pytest.raises(InputError, match='no spaces between words'): score(NEARLY, CHINESE)
+    with pytest.raises(InputError, match='no spaces between words'):
+        score(NEARLY, CHINESE, 'en')
+    assert score(NEARLY, CHINESE, tokenize='13a')['bleu'] == 0 # as asked
+    assert score(NEARLY, CHINESE, tokenize='char')['bleu'] > 60
+    assert score(['你好 hello'], ['你好 means hello there'])['chrf'] > 0 # a few are no matter
+
+@pytest.mark.parametrize('lang, package', [('ja', 'MeCab'), ('ko', 'mecab_ko')])
+def test_a_rule_that_is_not_installed(lang, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None) # whether it is or not
+    for name in ('ja', 'ko'):
+        monkeypatch.delitem(sys.modules, f'sacrebleu.tokenizers.tokenizer_{name}_mecab',
+                            raising=False)
+    wanted = rf'sacrebleu\[{lang}\]'
+    with pytest.raises(InputError, match=wanted) as e: score(['a'], ['a'], lang)
+    assert '\n' not in str(e.value) and 'or take the rule char' in str(e.value)
+    assert score(NEARLY, CHINESE, lang, tokenize='char')['bleu'] > 60
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(InputError, match="tokenize is 'moses'; it must be one of"):
+        score(['a'], ['a'], tokenize='moses')
+
+def test_comparisons_split_by_the_same_rule():
+    others = [line[1:] for line in NEARLY]
+    for test in (paired_test, paired_bootstrap):
+        found = test(others, NEARLY, CHINESE, 50, tokenize='zh')
+        assert found['system'] == score(NEARLY, CHINESE, 'zh')['bleu']
+        assert found['system'] > found['baseline'] > 9
+        assert 'tok:zh' in found['signature']
 
 @pytest.mark.smoke
 def test_score_without_options():

@@ -1,8 +1,9 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
 import json, os, re, signal, subprocess, sys, time
-from itertools import count
+from itertools import count, islice
 from multiprocessing import active_children
 from pathlib import Path
+from types import SimpleNamespace
 import pytest, torch
 from safetensors.torch import load_file
 from transformer_nb import training
@@ -12,6 +13,7 @@ from transformer_nb.commands import tnb_train
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.optimizer import smoothed_loss
 from transformer_nb.training import (
     TrainingState, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
     choose_precision, plot_training, valid_loss, wrap_model)
@@ -304,6 +306,17 @@ def test_validation_has_the_precision_of_the_training(tmp_path, monkeypatch):
     exact, rounded = (valid_loss(t.model, t.valid, name) for name in ('fp32', 'bf16'))
     assert t.state.valid_loss == rounded != exact
     assert abs(rounded - exact) < 0.1
+
+def test_16_bits_end_before_the_softmax():
+    "Logits come from rounded products; softmax, logarithm and sum are float32's"
+    torch.manual_seed(0)
+    model, batch = small(), next(TokenBatches(pairs(8), 100).epoch(0))
+    with torch.autocast('cpu', torch.bfloat16):
+        loss = training.token_loss(model, batch, 0.1)
+        logits = model(batch.src, batch.tgt)
+    exact = smoothed_loss(logits.float(), batch.labels, 0.1) / batch.n_tokens
+    assert logits.dtype == torch.bfloat16 and loss.dtype == torch.float32
+    assert torch.equal(loss, exact)
 
 def test_compiled_path_with_a_space_is_refused(monkeypatch):
     monkeypatch.setattr(sys, 'prefix', '/a path')
@@ -661,14 +674,69 @@ def test_bf16_needs_a_gpu(texts, tmp_path):
 
 # What it shows
 
-def test_the_bar_shows_what_matters(tmp_path, monkeypatch, capsys):
+def show(monkeypatch, on_terminal):
     monkeypatch.delenv('IN_TEST')
+    monkeypatch.setattr(sys.stderr, 'isatty', lambda: on_terminal)
+
+def test_a_log_has_lines(tmp_path, monkeypatch, capsys):
+    "One for `log_every` steps, one for each validation, no carriage return"
+    show(monkeypatch, on_terminal=False)
+    trainer(tmp_path, log_every=5, valid_every=4).run()
+    err = capsys.readouterr().err
+    assert '\r' not in err
+    lines = err.splitlines()
+    starts = [line.partition(':')[0] for line in lines]
+    assert starts == ['step 4', 'step 5 of 12, epoch 0', 'step 8', 'step 10 of 12, epoch 0',
+                      'step 12']
+    for word in ('loss ', 'tokens/s', 'lr ', 'min left'): assert word in lines[1], word
+    assert 'validation loss' in lines[0] and 'perplexity' in lines[0]
+
+def test_speed_is_that_of_the_steps(tmp_path, monkeypatch):
+    "Slow validations and checkpoints make no difference"
+    now = [0.]
+    def spending(seconds, call):
+        def spend(*args, **options):
+            now[0] += seconds
+            return call(*args, **options)
+        return spend
+    monkeypatch.setattr(training, 'time', SimpleNamespace(perf_counter=lambda: now[0]))
+    for name, seconds in dict(train_step=1, valid_loss=50, _save_state=20).items():
+        monkeypatch.setattr(training, name, spending(seconds, getattr(training, name)))
+    t = trainer(tmp_path)
+    lines = t.run()
+    tokens = [n for _, n in islice(training._training_steps(
+        t.batches, t.config, TrainingState(), t.device), 12)]
+    for i, line in enumerate(lines):
+        assert line['tokens_per_second'] == round(sum(tokens[3*i:3*i + 3]) / 3)
+    assert lines[-1]['seconds'] > 12 + 3 * 50 # the clock has all of it
+
+def test_patience_on_bleu(tmp_path):
+    "The loss falls on, and the training ends because BLEU does not rise"
+    scores = iter([dict(bleu=b) for b in (1., 3., 3., 2., 2.5)])
+    t = trainer(tmp_path, max_steps=100, valid_every=1, patience=2, patience_on='bleu',
+                valid_bleu=9)
+    modes = []
+    def score(model):
+        modes.append(model.training)
+        return next(scores)
+    t.scores = score
+    lines = t.run()
+    assert [line['bleu'] for line in lines] == [1., 3., 3., 2.]
+    assert not any(modes) and t.model.training
+    assert lines[-1]['best_loss'] == min(line['valid_loss'] for line in lines)
+    again = resumed(tmp_path, max_steps=100, valid_every=1, patience=3, patience_on='bleu',
+                    valid_bleu=9)
+    again.scores = score
+    assert [line['bleu'] for line in again.run()] == [1., 3., 3., 2., 2.5]
+
+def test_the_bar_shows_what_matters(tmp_path, monkeypatch, capsys):
+    show(monkeypatch, on_terminal=True)
     trainer(tmp_path, max_minutes=5).run()
     err = capsys.readouterr().err
     for word in ('loss=', 'valid_ppl=', 'tok/s=', 'lr=', '12/12'): assert word in err
 
 def test_the_bar_bears_large_numbers(monkeypatch, capsys):
-    monkeypatch.delenv('IN_TEST')
+    show(monkeypatch, on_terminal=True)
     p = TrainingState(step=1, seconds=1., valid_loss=5000.)
     c = TrainingConfig(max_minutes=1e308)
     with ProgressBar(p, c) as bar:

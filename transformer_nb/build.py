@@ -22,13 +22,12 @@ from traceback import extract_tb
 from zlib import crc32
 import torch
 import transformer_nb
-from fastcore.script import Param, call_parse
 from safetensors.torch import load, load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 from .checkpoint import load_model
 from transformer_nb.core import (
-    BOS, EOS, PAD, VERSION, FieldError, InputError, check_positive, command,
+    BOS, EOS, PAD, VERSION, Arg, FieldError, InputError, check_positive, command,
     write_atomically)
 from .decoding import SearchConfig
 from .model import TransformerConfig
@@ -3549,13 +3548,12 @@ _PADDING = dict(allowed='True at real tokens, False at padding',
                 additive='0 at real tokens, -inf at padding')
 
 # %% ../nbs/15c_build.ipynb #b15start2
-@call_parse
 @command
-def tnb_start(folder:Param('folder to write', str),
-              layout:Param('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
-              masks:Param('allowed, hidden or additive', str)='allowed',
-              teacher:Param("the autograder's scripts, too", action='store_true')=False,
-              version:Param('print the version', action='version')=VERSION):
+def tnb_start(folder:Arg('folder to write', str, 'DIR'),
+              layout:Arg('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
+              masks:Arg('allowed, hidden or additive', str)='allowed',
+              teacher:Arg("the autograder's scripts, too", action='store_true')=False,
+              version:Arg('print the version', action='version')=VERSION):
     "Write an empty project: a file per stage, to be filled in from the paper"
     kit, target = Kit(layout, masks), Path(folder)
     if target.exists() and any(target.iterdir()):
@@ -3571,17 +3569,16 @@ def tnb_start(folder:Param('folder to write', str),
 _TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
 
 # %% ../nbs/15c_build.ipynb #b15check1
-@call_parse
 @command
-def tnb_check(folder:Param('of the submission', str),
-              stage:Param('grade this stage alone', int)=None,
-              key:Param('fixes hidden sizes and numbers', str)='',
-              layout:Param('of the kit; by default what kit.json says', str)=None,
-              masks:Param('of the kit; by default what kit.json says', str)=None,
-              json:Param("file to write in the form of Gradescope's autograder", str)=None,
-              seconds:Param('limit of time for each check', int)=30,
-              model:Param("model folder for stage 9; by default the book's", str)=None,
-              version:Param('print the version', action='version')=VERSION):
+def tnb_check(folder:Arg('of the submission', str, 'DIR'),
+              stage:Arg('grade this stage alone', int)=None,
+              key:Arg('fixes hidden sizes and numbers', str)='',
+              layout:Arg('of the kit; by default what kit.json says', str)=None,
+              masks:Arg('of the kit; by default what kit.json says', str)=None,
+              json:Arg("file to write for Gradescope's autograder", str, 'FILE')=None,
+              seconds:Arg('limit of time for each check', int)=30,
+              model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
+              version:Arg('print the version', action='version')=VERSION):
     "Grade a submission, and name the mistakes"
     check_positive(seconds=seconds)
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')

@@ -248,28 +248,40 @@ def load_verified(path:str|Path)->tuple[dict[str,Tensor],dict]:
     return _load_part(Path(path), read)
 
 # %% ../nbs/11_checkpoint.ipynb #c2175d85
-def random_state()->dict[str,Tensor]: # states of all random generators, as bytes
-    "Of Python, NumPy and PyTorch, and of the GPU if there is one"
+def _gpu_generator(device:torch.device|None):
+    "The module and arguments of its functions for random states; None for the CPU"
+    if device is None or device.type == 'cpu': return None
+    module = getattr(torch, device.type) # such as torch.cuda or torch.mps
+    return module, [device] if device.type == 'cuda' else []
+
+def random_state(device:torch.device|None=None # where the model is; by default the CPU
+                )->dict[str,Tensor]: # states of all random generators, as bytes
+    "Of Python, NumPy and PyTorch, and of the GPU that the model is on, but of no other"
     name, keys, *rest = np.random.get_state()
     states = dict(
         python=_as_bytes(random.getstate()),
         numpy=_as_bytes([name, keys.tolist(), *rest]),
         torch=torch.get_rng_state())
-    if torch.cuda.is_available(): states['cuda'] = torch.cuda.get_rng_state()
+    if generator := _gpu_generator(device):
+        module, where = generator
+        states[device.type] = module.get_rng_state(*where).cpu()
     return states
 
 def _as_bytes(x)->Tensor: # the JSON of x
     return torch.frombuffer(bytearray(json.dumps(x).encode()), dtype=torch.uint8)
 
 # %% ../nbs/11_checkpoint.ipynb #5b3ad48e
-def set_random_state(states:dict[str,Tensor]): # as `random_state` returns them
+def set_random_state(states:dict[str,Tensor], # as `random_state` returns them
+                     device:torch.device|None=None): # of the model
     version, numbers, gauss = json.loads(bytes(states['python']))
     random.setstate((version, tuple(numbers), gauss))
     numpy_state = json.loads(bytes(states['numpy']))
     np.random.set_state(tuple(numpy_state))
     torch.set_rng_state(states['torch'])
-    if 'cuda' in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states['cuda'])
+    generator = _gpu_generator(device)
+    if generator and device.type in states:
+        module, where = generator
+        module.set_rng_state(states[device.type], *where)
 
 # %% ../nbs/11_checkpoint.ipynb #e56d8922
 def training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
@@ -297,7 +309,8 @@ def set_training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
     groups = optimizer.state_dict()['param_groups']
     optimizer.load_state_dict(dict(state=moments, param_groups=groups))
     random_states = _part(state, f'random.{rank}.')
-    if random_states: set_random_state(random_states)
+    device = next(model.parameters()).device
+    if random_states: set_random_state(random_states, device)
 
 def _part(state:dict[str,Tensor], start:str)->dict[str,Tensor]:
     "The tensors whose names start like this, by the rest of the name"

@@ -6,9 +6,10 @@
 __all__ = ['tnb_copy_task', 'tnb_train', 'tnb_prepare', 'tnb_translate', 'tnb_evaluate', 'tnb_demo']
 
 # %% ../nbs/15a_commands.ipynb #a8336229
-import argparse, json, math, os, sys
+import argparse, json, math, os, shlex, sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import islice
@@ -16,15 +17,14 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 import yaml
 from fastcore.docments import docments
-from fastcore.script import Param, call_parse
 from tqdm import tqdm
 from .checkpoint import (
-    check_output_folder, last_weights, load_model, load_weights, training_lock)
+    check_output_folder, last_weights, load_weights, training_lock)
 from .copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from .core import (
-    VERSION, FieldError, InputError, check_positive, command, default_device, find_device,
-    set_seed, write_atomically)
+    VERSION, FieldError, InputError, Arg, check_positive, command, default_device,
+    find_device, memory_advice, read_arguments, set_seed, write_atomically)
 from .corpora import decode_lines, load_corpus, read_pairs, stream_lines
 from .decoding import SEARCH_TOKENS, Hypothesis, SearchConfig
 from .distributed import process_group, rank
@@ -36,16 +36,15 @@ from .prepare import (
 from .text import load_any_tokenizer
 from .training import TrainingConfig, plot_training
 from .translation import PRESETS, RunConfig, Translator
-from .translation import evaluate, evaluate_lines, load_search
+from .translation import evaluate, evaluate_lines, fine_tuning, load_search
 from .translation import plot_attention, preset, train_translator
 
 # %% ../nbs/15a_commands.ipynb #51accc50
-@call_parse
 @command
-def tnb_copy_task(steps:Param('training steps', int)=2000,
-                  seed:Param('seed of all random numbers', int)=0,
-                  out:Param('folder for loss curve and attention map (SVG)', str)=None,
-                  version:Param('print the version', action='version')=VERSION):
+def tnb_copy_task(steps:Arg('training steps', int)=2000,
+                  seed:Arg('seed of all random numbers', int)=0,
+                  out:Arg('folder for loss curve and attention map (SVG)', str, 'DIR')=None,
+                  version:Arg('print the version', action='version')=VERSION):
     "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
     check_positive(steps=steps)
     set_seed(seed)
@@ -122,24 +121,22 @@ def _as_kind(value, kind:type):
     if kind is float and not math.isfinite(value): raise ValueError
     return value
 
-# %% ../nbs/15a_commands.ipynb #b3d603a6
-class _Parser(argparse.ArgumentParser):
-    "Reports errors as `InputError`, for `command` to print on one line"
-    def error(self, message): raise InputError(message)
-
 # %% ../nbs/15a_commands.ipynb #697ab2af
 def _train_parser()->argparse.ArgumentParser:
-    parser = _Parser(
-        'tnb_train', 'tnb_train --out FOLDER [--preset NAME] [--config FILE] [options]',
+    parser = argparse.ArgumentParser(
+        'tnb_train', 'tnb_train --out DIR [--preset NAME] [--config FILE] [options]',
         'Train a translation model and write it as a folder; in several processes if '
         'torchrun starts it. Command line overrides file, and file overrides preset. '
-        'With --max_minutes alone, the number of steps has no limit.',
+        'With --max_minutes alone, the number of steps has no limit. With --init alone, '
+        "schedule and settings come from the model's own run: a tenth of its learning "
+        'rate, for a tenth of its steps.',
         argument_default=argparse.SUPPRESS)
     add = parser.add_argument
-    add('--out', metavar='FOLDER', help='model folder to write')
+    add('--out', metavar='DIR', help='model folder to write')
     add('--resume', action='store_true', help='continue from the last checkpoint in --out')
     add('--init', metavar='MODEL', help='model folder to start from, instead of random '
         'weights: takes its architecture, weights and tokenizer')
+    add('--tensorboard', metavar='DIR', help='write the metrics there for TensorBoard')
     _add_options(parser, _options().values())
     return parser
 
@@ -234,28 +231,53 @@ def _build_run(arguments:dict)->RunConfig: # options that were given
     if 'preset' in arguments: given['preset'] = arguments['preset']
     for name, option in options.items():
         if name in arguments: given[name] = _convert(option, arguments[name], f'--{name}')
+    init = arguments.get('init')
+    if init and 'preset' not in given: return fine_tuning(init, **given)
     if given.get('max_minutes') and 'max_steps' not in given: # the clock ends the training
         given['max_steps'] = given.get('decay_steps') or _UNLIMITED
     start = preset(given.pop('preset', 'tiny'))
-    if 'init' in arguments:
-        model, _ = load_model(arguments['init'])
-        start = start.like(model.config)
+    if init: start = start.like(fine_tuning(init).model)
     return start.override(**given)
 
 # %% ../nbs/15a_commands.ipynb #504102e4
+_LESS_MEMORY = 'lower --batch_tokens and raise --grad_accum_steps to match'
+
 @command
 def tnb_train(argv:list[str]|None=None): # by default the arguments of this process
     "Train a translation model and write it as a folder"
-    arguments = vars(_train_parser().parse_args(argv))
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = read_arguments(_train_parser(), argv)
     out = arguments.pop('out', None)
     if out is None: raise InputError('--out is needed: the model folder to write')
     _check_tokenizer_options(arguments)
     resume, init = arguments.pop('resume', False), arguments.get('init')
     tokenizer = arguments.pop('tokenizer', None)
-    with process_group():
+    board = arguments.pop('tensorboard', None)
+    with process_group(), memory_advice(_LESS_MEMORY), _tensorboard(board) as note:
         config = _build_run(arguments)
-        history = train_translator(out, config, resume, init=init, tokenizer=tokenizer)
+        history = train_translator(out, config, resume, init=init, tokenizer=tokenizer,
+                                   on_validate=note)
         if rank() == 0: print(_format_history(out, history))
+
+# %% ../nbs/15a_commands.ipynb #15atb001
+@contextmanager
+def _tensorboard(folder:str|None)->Iterator[Callable[[dict],None]|None]: # gets each line
+    if folder is None:
+        yield None
+        return
+    try: from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        message = 'needs a package: pip install tensorboard'
+        raise FieldError('tensorboard', message) from None
+    writers = [] # the first line makes it: until then, nothing is written
+    def note(line):
+        if not writers: writers.append(SummaryWriter(folder))
+        for name, value in line.items():
+            if name != 'step': writers[0].add_scalar(name, value, line['step'])
+        writers[0].flush()
+    try: yield note
+    finally:
+        for writer in writers: writer.close()
 
 # %% ../nbs/15a_commands.ipynb #d3b93b9f
 def _check_tokenizer_options(arguments:dict):
@@ -271,17 +293,38 @@ def _format_history(out:str|Path, history:list[dict])->str:
     "What was trained, for how long and how well, and how to use it"
     data = history[0]
     last = history[-1]
-    speeds = [line['tokens_per_second'] for line in history if 'step' in line]
+    speeds = [line['tokens_per_second'] for line in history if line.get('step')]
     speed = sum(speeds) / len(speeds)
     skipped = f", {last['skipped']} steps skipped" if last['skipped'] else ''
     rows = [
         f"{data['parameters']:,} parameters trained on {data['pairs']:,} pairs: "
         f"{last['step']} steps in {last['seconds']/60:.1f} minutes, "
         f"{speed:,.0f} target tokens/s{skipped}",
-        _format_perplexities(last),
+        _format_perplexities(history),
         f'translate with: tnb_translate {out} < sentences.txt > translations.txt',
         _what_is_needed(Path(out))]
     return '\n'.join(rows)
+
+# %% ../nbs/15a_commands.ipynb #15afmtpp
+def _format_perplexities(history:list[dict])->str: # and which weights were taken
+    from transformer_nb.evaluation import perplexity # here, because it is slow to import
+    lines = [line for line in history if 'step' in line]
+    last, best = lines[-1], min(lines, key=lambda line: line['valid_loss'])
+    losses = {'start': lines[0]['valid_loss']} if lines[0]['step'] == 0 else {}
+    losses[f"best step ({best['step']})"] = last['best_loss']
+    losses['last step'] = last['last_loss']
+    losses['mean of the last checkpoints'] = last['average_loss']
+    shown = ', '.join(f'{name} {perplexity(loss):.2f}' for name, loss in losses.items())
+    return f'validation perplexity: {shown}; {_format_choice(last, best["step"])}'
+
+# %% ../nbs/15a_commands.ipynb #15afmtch
+def _format_choice(last:dict, best_step:int)->str: # which weights the model has, and why
+    chosen = dict(mean='the mean', best='the best step', last='the last step')
+    others = [last[name] for name in ('average_loss', 'best_loss', 'last_loss')]
+    why = 'the lowest' if last['final_loss'] <= min(others) else 'as asked, not the lowest'
+    if last['weights'] == 'best' and best_step == 0:
+        return 'no step made it better, so the model is what it was at the start'
+    return f"the model is {chosen[last['weights']]}, {why}"
 
 # %% ../nbs/15a_commands.ipynb #15aneed1
 def _what_is_needed(out:Path)->str:
@@ -290,25 +333,15 @@ def _what_is_needed(out:Path)->str:
     return (f'{out}/data is needed only for --resume, {out}/checkpoints also for '
             'tnb_evaluate --average')
 
-# %% ../nbs/15a_commands.ipynb #15aperp1
-def _format_perplexities(last:dict)->str: # of the last line of `metrics.jsonl`
-    from transformer_nb.evaluation import perplexity # here, because it is slow to import
-    losses = [last[name] for name in ('average_loss', 'best_loss', 'final_loss')]
-    average, best, final = map(perplexity, losses)
-    chosen = dict(mean='the mean', best='the best single checkpoint', last='the last step')
-    return (f'validation perplexity: mean of the last checkpoints {average:.2f}, '
-            f'best single one {best:.2f}; '
-            f"the model is {chosen[last['weights']]}: {final:.2f}")
-
 # %% ../nbs/15a_commands.ipynb #15aprpar
 def _prepare_parser()->argparse.ArgumentParser:
-    parser = _Parser(
-        'tnb_prepare', 'tnb_prepare FOLDER [--preset NAME] [--config FILE] [options]',
+    parser = argparse.ArgumentParser(
+        'tnb_prepare', 'tnb_prepare DIR [--preset NAME] [--config FILE] [options]',
         'Read, filter and encode text once, for any number of trainings: '
-        'tnb_train --data FOLDER. --src and --tgt may name several files each, pair by '
+        'tnb_train --data DIR. --src and --tgt may name several files each, pair by '
         'pair; then --tag and --mix may have a value for each pair of files.',
         argument_default=argparse.SUPPRESS)
-    parser.add_argument('folder', metavar='FOLDER', help='folder to write')
+    parser.add_argument('folder', metavar='DIR', help='folder to write')
     _add_options(parser, _options_of_text())
     return parser
 
@@ -323,7 +356,8 @@ def _options_of_text()->list[_Option]:
 @command
 def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this process
     "Read, filter and encode text once, for any number of trainings"
-    arguments = vars(_prepare_parser().parse_args(argv))
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = read_arguments(_prepare_parser(), argv)
     folder = Path(arguments.pop('folder'))
     _check_tokenizer_options(arguments)
     path = arguments.pop('tokenizer', None)
@@ -381,59 +415,82 @@ class _Arriving:
         return last
 
 # %% ../nbs/15a_commands.ipynb #94b266cd
-def _input_chunks(path:str|None)->Iterator[list[str]]: # None: standard input
+def _input_chunks(path:str|None, # None: standard input
+                  folder:str='MODEL')->Iterator[list[str]]: # the model's, for a message
+    if path and not os.path.exists(path): raise InputError(_no_such_file(path, folder))
     if path and Path(path).is_file(): return _in_chunks(stream_lines(path), 2048)
     if not path and sys.stdin is None: raise InputError('standard input is closed')
     file = _Arriving(open(path, 'rb') if path else sys.stdin.buffer)
     lines = decode_lines(file, path or 'standard input')
-    return _in_chunks(lines, 2048, file.waiting)
+    chunks = _in_chunks(lines, 2048, file.waiting)
+    return chunks if path or not sys.stdin.isatty() else _prompted(chunks)
+
+# %% ../nbs/15a_commands.ipynb #15anofil
+def _no_such_file(path:str, folder:str)->str: # a sentence, perhaps
+    said = shlex.quote(path)
+    return (f'there is no file {path!r}; if that is a sentence to translate: '
+            f'echo {said} | tnb_translate {shlex.quote(str(folder))}')
+
+# %% ../nbs/15a_commands.ipynb #15aprmpt
+def _prompted(chunks:Iterator[list[str]])->Iterator[list[str]]: # of a person who types
+    print('Type a sentence, then Enter. Ctrl-D ends.', file=sys.stderr)
+    while True:
+        print('> ', end='', file=sys.stderr, flush=True)
+        chunk = next(chunks, None)
+        if chunk is None: break
+        yield chunk
+    print(file=sys.stderr)
 
 # %% ../nbs/15a_commands.ipynb #15asrch1
-def _search_param(name:str)->Param: # a setting of the search, as an option
+def _search_param(name:str)->Arg: # a setting of the search, as an option
     option = _options()[name]
-    return Param(f"{option.help} (default: the model's own)", option.kind)
+    return Arg(f"{option.help} (default: the model's own)", option.kind)
 
 _BEAM_SIZE = _search_param('beam_size')
 _ALPHA = _search_param('alpha')
 _MAX_EXTRA = _search_param('max_extra')
+_PRECISION = Arg(_options()['precision'].help, str, 'NAME')
 
 # %% ../nbs/15a_commands.ipynb #e8a32f1f
-@call_parse
 @command
 def tnb_translate(
-    folder:Param('model folder', str),
-    file:Param('sentences, one per line (plain or .gz); by default standard input', str,
-               nargs='?', opt=False)=None,
+    folder:Arg('model folder', str, 'MODEL'),
+    file:Arg('sentences, one per line (plain or .gz); by default standard input', str,
+                'FILE', nargs='?', opt=False)=None,
     beam_size:_BEAM_SIZE=None,
     alpha:_ALPHA=None,
     max_extra:_MAX_EXTRA=None,
-    n_best:Param('translations per line, as `number ||| translation ||| score`', int)=1,
-    min_len:Param('minimum tokens per translation', int)=0,
-    sample:Param('draw each translation at random, instead of the best of a beam',
+    n_best:Arg('translations per line, as `number ||| translation ||| score`', int)=1,
+    min_len:Arg('minimum tokens per translation', int)=0,
+    sample:Arg('draw each translation at random, instead of the best of a beam',
                  bool)=False,
-    temperature:Param('with --sample: below 1 safer, above 1 bolder', float)=None,
-    top_k:Param('with --sample: draw from the k likeliest tokens', int)=None,
-    top_p:Param('with --sample: draw from the likeliest that sum to this', float)=None,
-    seed:Param('with --sample: seed of the random numbers', int)=None,
-    search_tokens:Param('maximum source tokens per batch', int)=SEARCH_TOKENS,
-    device:Param('such as cpu, cuda or mps', str)=None,
-    version:Param('print the version', action='version')=VERSION):
+    temperature:Arg('with --sample: below 1 safer, above 1 bolder', float)=None,
+    top_k:Arg('with --sample: draw from the k likeliest tokens', int)=None,
+    top_p:Arg('with --sample: draw from the likeliest that sum to this', float)=None,
+    seed:Arg('with --sample: seed of the random numbers', int)=None,
+    search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
+    device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
+    precision:_PRECISION='auto',
+    version:Arg('print the version', action='version')=VERSION):
     "Translate a file, or standard input: one line for each line, empty for empty"
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     _check_sampling(sample, drawing, given, n_best)
     options = _search_options(folder, given, search_tokens, n_best, min_len)
+    options['precision'] = precision
     set_seed(drawing.pop('seed', 0))
     translator = Translator(folder, find_device(device), **options)
     find = translator.search
     if sample: find = partial(translator.sample, min_len=min_len, **drawing)
-    _translate_lines(translator, find, _input_chunks(file), n_best)
+    with memory_advice('lower --search_tokens or --beam_size'):
+        _translate_lines(translator, find, _input_chunks(file, folder), n_best)
 
 # %% ../nbs/15a_commands.ipynb #a49a6eb8
 def _translate_lines(translator:Translator,
                      find:Callable, # hypotheses for each line of a chunk
                      chunks:Iterable[list[str]], n_best:int):
-    quiet = True if os.environ.get('IN_TEST') else None # None: a bar on a terminal only
+    beside_text = sys.stdout.isatty() # a bar would be glued to it
+    quiet = bool(os.environ.get('IN_TEST')) or beside_text or None # None: if a terminal
     n = 0
     with tqdm(unit=' lines', disable=quiet) as bar:
         for chunk in chunks:
@@ -485,37 +542,42 @@ def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
         raise InputError(f'--{others[0]} and --sample exclude each other')
 
 # %% ../nbs/15a_commands.ipynb #32827c0b
-@call_parse
 @command
 def tnb_evaluate(
-    folder:Param('model folder; not needed with --hyp', str, nargs='?', opt=False)=None,
-    src:Param('sentences to translate, one per line (plain or .gz)', str)=None,
-    ref:Param('their reference translations', str)=None,
-    lang:Param('language of the references, for Moses tokenization', str)=None,
-    hyp:Param('translations to score, in place of a model', str)=None,
-    baseline:Param("another system's translations, to compare with", str)=None,
-    out:Param('file for the translations', str)=None,
+    folder:Arg('model folder; not needed with --hyp', str, 'MODEL', nargs='?',
+               opt=False)=None,
+    src:Arg('sentences to translate, one per line (plain or .gz)', str, 'FILE')=None,
+    ref:Arg('their reference translations', str, 'FILE')=None,
+    lang:Arg('language of the references, such as de: how words are split', str,
+             'CODE')=None,
+    tokenize:Arg("sacreBLEU's rule for words, such as zh, char or intl (default: 13a, or "
+                   'that of the language)', str, 'RULE')=None,
+    hyp:Arg('translations to score, in place of a model', str, 'FILE')=None,
+    baseline:Arg("another system's translations, to compare with", str, 'FILE')=None,
+    out:Arg('file for the translations', str, 'FILE')=None,
     beam_size:_BEAM_SIZE=None,
     alpha:_ALPHA=None,
     max_extra:_MAX_EXTRA=None,
-    average:Param('use the mean of the last N checkpoints, not the final model', int)=None,
-    search_tokens:Param('maximum source tokens per batch', int)=SEARCH_TOKENS,
-    device:Param('such as cpu, cuda or mps', str)=None,
-    version:Param('print the version', action='version')=VERSION):
+    average:Arg('use the mean of the last N checkpoints, not the final model', int)=None,
+    search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
+    device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
+    precision:_PRECISION='auto',
+    version:Arg('print the version', action='version')=VERSION):
     "Translate a file and score it, or score translations: one JSON object"
     check_positive(average=average)
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     if ref is None: raise InputError('--ref is needed: the reference translations')
     other = _read_column(baseline, ref) if baseline else None
-    if hyp: return _evaluate_file(hyp, ref, lang, other, folder=folder, src=src, out=out,
-                                  average=average, **given)
+    if hyp: return _evaluate_file(hyp, ref, lang, other, tokenize, folder=folder, src=src,
+                                  out=out, average=average, **given)
     if folder is None or src is None:
         raise InputError('a model folder and --src are needed, or --hyp: translations')
-    options = _search_options(folder, given, search_tokens)
+    options = _search_options(folder, given, search_tokens) | dict(precision=precision)
     pairs = read_pairs(src, ref)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
-    scores = evaluate(translator, pairs, lang, other, out)
+    with memory_advice('lower --search_tokens or --beam_size'):
+        scores = evaluate(translator, pairs, lang, other, out, tokenize)
     _report_left_out(scores, translator.limit)
     print(json.dumps(scores))
 
@@ -524,13 +586,14 @@ def _read_column(path:str, ref:str)->list[str]: # as many lines as `ref` has
     return [line for line, _ in read_pairs(path, ref)]
 
 def _evaluate_file(hyp:str, ref:str, lang:str|None, baseline:list[str]|None,
-                   **of_a_model): # options that make no sense with --hyp
+                   tokenize:str|None, **of_a_model): # options that make no sense with --hyp
     for name, value in of_a_model.items():
         if value is None: continue
         name = 'a model folder' if name == 'folder' else f'--{name}'
         raise InputError(f'{name} and --hyp exclude each other')
     translations, references = map(list, zip(*read_pairs(hyp, ref)))
-    print(json.dumps(evaluate_lines(translations, references, lang, baseline)))
+    scores = evaluate_lines(translations, references, lang, baseline, tokenize)
+    print(json.dumps(scores))
 
 # %% ../nbs/15a_commands.ipynb #20e8c7ab
 def _report_left_out(scores:dict, limit:int): # from `evaluate`
@@ -548,12 +611,11 @@ def _name_lines(lines:list[int], most:int=10)->str: # such as 'lines 3, 7 and 12
     return f'line{"s" * (len(lines) > 1)} {names}{more}'
 
 # %% ../nbs/15a_commands.ipynb #ae485ed7
-@call_parse
 @command
 def tnb_demo(
-    out:Param('folder for model, figures and translations; must be new', str)='demo',
-    max_minutes:Param('time limit of the translation training', float)=2.5,
-    version:Param('print the version', action='version')=VERSION):
+    out:Arg('folder for model, figures and translations; must be new', str, 'DIR')='demo',
+    max_minutes:Arg('time limit of the translation training', float)=2.5,
+    version:Arg('print the version', action='version')=VERSION):
     "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)

@@ -4,18 +4,21 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 'default_device', 'write_atomically',
-           'remove_half_written', 'InputError', 'FieldError', 'command', 'check_positive', 'find_device', 'provenance']
+           'remove_half_written', 'InputError', 'FieldError', 'Arg', 'command_parser', 'read_arguments', 'command',
+           'memory_advice', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
-import math, os, platform, random, re, signal, subprocess, sys
+import argparse, math, os, platform, random, re, signal, subprocess, sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from pathlib import Path
 import numpy as np
 import torch
 import transformer_nb
+from fastcore.script import Param, anno_parser
 
 # %% ../nbs/00a_core.ipynb #1ef95191
 PAD, BOS, EOS, UNK = range(4)
@@ -98,6 +101,57 @@ class FieldError(InputError):
         super().__init__(f'{field} {problem}')
         self.field = field
 
+# %% ../nbs/00a_core.ipynb #00option
+class Arg(Param):
+    "Of a command: its help, its type, and what stands for its value in the help"
+    def __init__(self, help:str, type:type|None=None, metavar:str|None=None, **how):
+        super().__init__(help, type, **how)
+        self.metavar = metavar
+
+_METAVARS = {int: 'N', float: 'X', str: 'TEXT'} # unless an argument has its own
+
+def command_parser(func:Callable # of a command
+                  )->argparse.ArgumentParser:
+    parser = anno_parser(func, func.__name__)
+    for action in parser._actions:
+        if action.option_strings and not action.metavar:
+            action.metavar = _METAVARS.get(action.type)
+    return parser
+
+# %% ../nbs/00a_core.ipynb #00spell0
+def _key(name:str)->str: return name.replace('-', '_').strip('_') # of an option
+
+def _spell(names:list[str], argv:list[str])->list[str]:
+    "The same arguments, with the names of options as the parser knows them"
+    known = {_key(name): name for name in names}
+    spelled = list(argv)
+    for i, argument in enumerate(argv):
+        if argument == '--': break # no options any more
+        name, equals, value = argument.partition('=')
+        if name.startswith('--'): spelled[i] = known.get(_key(name), name) + equals + value
+    return spelled
+
+def _not_known(names:list[str], arguments:list[str])->str: # of those a parser has left
+    options = [argument for argument in arguments if argument.startswith('-')]
+    if not options:
+        return f'{arguments[0]!r} is one argument too many; put quotes around text'
+    name = options[0].partition('=')[0]
+    known = {_key(other): other for other in names}
+    close = get_close_matches(_key(name), known, 1)
+    hint = f'did you mean {known[close[0]]}?' if close else '`help` lists them'
+    return f'there is no option {name}; {hint}'
+
+# %% ../nbs/00a_core.ipynb #00spell1
+def _refuse(message:str): raise InputError(message)
+
+def read_arguments(parser:argparse.ArgumentParser, argv:list[str])->dict: # by name
+    "Raises `InputError` where argparse would print its usage and exit"
+    parser.error = _refuse
+    names = [name for name in parser._option_string_actions if name.startswith('--')]
+    found, unknown = parser.parse_known_intermixed_args(_spell(names, argv))
+    if unknown: raise InputError(_not_known(names, unknown))
+    return vars(found)
+
 # %% ../nbs/00a_core.ipynb #3b798979
 def _escape(text:str)->str: # without control characters
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -131,10 +185,11 @@ def _prepare():
 # %% ../nbs/00a_core.ipynb #fielderr
 def _explain(e:InputError, func:Callable, args:tuple)->str: # `args`: of the call
     "The message, with a field named as the option that it is on the command line"
-    if not isinstance(e, FieldError): return _as_options(str(e))
+    message = _as_options(str(e))
+    if not isinstance(e, FieldError): return message
     is_parameter = e.field in signature(func).parameters
     was_given = re.search(rf'--{e.field}\b', f'{sys.argv} {args}')
-    return f'--{e}' if is_parameter or was_given else str(e)
+    return f'--{message}' if is_parameter or was_given else message
 
 def _as_options(message:str)->str: # `resume` is --resume for a user of the command
     return re.sub(r'`(\w+)`', r'--\1', message)
@@ -142,14 +197,25 @@ def _as_options(message:str)->str: # `resume` is --resume for a user of the comm
 # %% ../nbs/00a_core.ipynb #ebe0f0b2
 VERSION = f'%(prog)s {transformer_nb.__version__}' # what `--version` prints
 
-def command(func:Callable # of a console script, before `call_parse` sees it
+def _is_script(frame)->bool: # is it the body of a file that is run?
+    names = frame.f_globals
+    is_body = frame.f_locals is names and names.get('__name__') == '__main__'
+    return is_body and '__file__' in names # a notebook has none
+
+def _arguments(func:Callable)->dict: # of this process, as those of the function
+    found = read_arguments(command_parser(func), sys.argv[1:])
+    return {name: found[name] for name in signature(func).parameters if name in found}
+
+def command(func:Callable # of a console script; it may take an `argv`
            )->Callable:
     "Turn bad input, an unusable file or Ctrl-C into one line and an exit status"
-    name = func.__name__
+    name, reads_own = func.__name__, 'argv' in signature(func).parameters
     @wraps(func)
     def run(*args, **kwargs):
+        is_script = not (args or kwargs or reads_own) and _is_script(sys._getframe(1))
         try:
             _prepare()
+            if is_script: kwargs = _arguments(func)
             result = func(*args, **kwargs)
             sys.stdout.flush() # now, while an error is still one line
             return result
@@ -161,6 +227,22 @@ def command(func:Callable # of a console script, before `call_parse` sees it
         except KeyboardInterrupt as e:
             _stop(name, _as_options(str(e)) or 'interrupted', 130)
     return run
+
+# %% ../nbs/00a_core.ipynb #00memor1
+def _is_out_of_memory(e:Exception)->bool:
+    text = str(e).lower()
+    known = 'out of memory' in text or "can't allocate memory" in text
+    return isinstance(e, (MemoryError, torch.OutOfMemoryError)) or known
+
+@contextmanager
+def memory_advice(advice:str): # such as 'lower --batch_tokens'
+    "Turn an error of too little memory into an `InputError` that says what to do"
+    try: yield
+    except (MemoryError, RuntimeError) as e:
+        if not _is_out_of_memory(e): raise
+        tried = re.search(r'[Tt]ried to allocate ([\d.]+ \w+)', str(e))
+        size = f' (it tried to allocate {tried[1]})' if tried else ''
+        raise InputError(f'out of memory{size}; {advice}') from None
 
 # %% ../nbs/00a_core.ipynb #22fc657d
 def check_positive(**values): # numbers by their names

@@ -139,7 +139,8 @@ def next_logits(model:Transformer,
     x = model.decoder(x, None, mask, cache.memory_mask, cache) # the memory is cached
     cache.n += 1
     cache.position = cache.position + 1
-    return model.output.logits(x)
+    with torch.autocast(x.device.type, enabled=False):         # exact, see the aside below
+        return model.output.logits(x.to(model.output.weight.dtype))
 
 # %% ../nbs/13_decoding.ipynb #94f1e3fc
 def top_tokens(logits:Tensor,          # (..., v)

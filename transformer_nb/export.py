@@ -14,11 +14,11 @@ from html import escape
 from pathlib import Path
 import torch
 import transformer_nb
-from fastcore.script import Param, call_parse
 from tokenizers import Regex, normalizers
 from torch import Tensor, nn
 from .checkpoint import check_output_folder, load_model
-from .core import VERSION, BOS, EOS, InputError, command, write_atomically
+from .core import (
+    VERSION, BOS, EOS, Arg, InputError, command, write_atomically)
 from .decoding import SearchConfig, search
 from .embedding import Embedding
 from .layers import ResidualNorm
@@ -353,15 +353,14 @@ def export_page(folders:Iterable[str|Path], # model folders
     write_atomically(out, _assemble(models, book).encode())
 
 # %% ../nbs/15b_export.ipynb #1c459e03
-@call_parse
 @command
-def tnb_export(folders:Param('model folder; a page can hold several', str, nargs='+'),
-               out:Param('page.html, or a folder for CTranslate2; must be new', str),
-               version:Param('print the version', action='version')=VERSION):
+def tnb_export(folders:Arg('model folders; a page holds several', str, 'MODEL', nargs='+'),
+               out:Arg('page.html, or a folder for CTranslate2; must be new', str, 'OUT'),
+               version:Arg('print the version', action='version')=VERSION):
     "Write a page that translates in a browser, or a folder for CTranslate2"
     if isinstance(folders, (str, Path)): folders = [folders]
     out = Path(out)
-    if out.suffix.lower() == '.html': export_page(folders, out)
+    if out.suffix.lower() in ('.html', '.htm'): export_page(folders, out)
     elif len(folders) == 1: _export_ctranslate2(folders[0], out)
     else: raise InputError(f'{out} does not end in .html, and a folder for CTranslate2 '
                            f'holds one model; {len(folders)} were given')

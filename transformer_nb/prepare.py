@@ -36,8 +36,8 @@ class DataConfig:
     tag: str|list[str]|None = None # token before each source of a corpus, such as >>de<<
     valid_tag: str|list[str]|None = None # the same for the validation sentences
     mix: float|list[float]|None = None # times that an epoch has each pair of a corpus
-    src_lang: str = 'de'       # language to translate from
-    tgt_lang: str = 'en'       # language to translate into
+    src_lang: str|None = None  # language to translate from; of a corpus by default de
+    tgt_lang: str|None = None  # language to translate into; of a corpus by default en
     data_dir: str|None = None  # folder with the files of a public corpus
     normalize: str = 'none'    # of all text: none, nfc, or punctuation (includes nfc)
     vocab_size: int = 6000     # maximum size of the shared vocabulary
@@ -49,6 +49,9 @@ class DataConfig:
     drop_same: bool = False    # leave out pairs with the same text on both sides
 
     def __post_init__(self): # raises `FieldError`
+        for name, usual in dict(src_lang='de', tgt_lang='en').items():
+            if self.corpus and not getattr(self, name):
+                object.__setattr__(self, name, usual) # it is frozen
         _check_data(self)
 
 # %% ../nbs/10b_prepare.ipynb #p10check

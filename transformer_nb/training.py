@@ -27,7 +27,8 @@ from transformer_nb.core import (
     FieldError, InputError, check_positive, remove_half_written, set_seed,
     write_atomically)
 from .data import Batch, TokenBatches
-from .distributed import all_gather, all_reduce_sum, rank, world_size
+from .distributed import (
+    all_gather, all_reduce_sum, broadcast_from_rank0, rank, world_size)
 from .notebook import new_axes
 from .optimizer import (
     adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
@@ -133,7 +134,8 @@ class TrainingConfig:
     "How a model is trained"
     max_steps: int = 10_000          # end after this many steps
     max_minutes: float|None = None   # end after this many minutes, if that comes first
-    patience: int|None = None        # end after this many validations without a better loss
+    patience: int|None = None        # end after this many validations without a better one
+    patience_on: str = 'loss'        # what must get better: loss, or bleu (with valid_bleu)
     lr: float = 5e-3                 # peak learning rate, reached at the end of the warm-up
     warmup_steps: int = 1000         # steps over which the learning rate rises
     decay_steps: int|None = None     # step at which lr, falling in a line, is 0; or Eq. (3)
@@ -146,10 +148,12 @@ class TrainingConfig:
     workers: int|None = None         # processes that make batches; by default 2 with a GPU
     valid_every: int = 100           # steps between validations
     valid_every_minutes: float|None = None # minutes between validations, in place of steps
+    valid_bleu: int|None = None      # validation sentences to translate for BLEU and chrF
+    log_every: int = 100             # steps between lines of the log, without a terminal
     save_every: int = 100            # steps between checkpoints
     save_every_minutes: float|None = None  # minutes between checkpoints, in place of steps
     average: int = 10                # checkpoints to keep and to average
-    weights: str = 'auto'            # final model: mean, best, last, or auto (mean or best)
+    weights: str = 'auto'            # of the model: mean, best, last; or auto: lowest loss
     seed: int = 0                    # of initial weights, order of batches, and dropout
     device: str|None = None          # cpu, cuda, ...; by default the GPU if there is one
 
@@ -173,6 +177,10 @@ def _check_training(c:TrainingConfig):
     if c.weights not in _WEIGHTS:
         wanted = ', '.join(_WEIGHTS)
         raise FieldError('weights', f'is {c.weights!r}; it must be one of: {wanted}')
+    if c.patience_on not in ('loss', 'bleu'):
+        raise FieldError('patience_on', f'is {c.patience_on!r}; it must be loss or bleu')
+    if c.patience_on == 'bleu' and not c.valid_bleu:
+        raise FieldError('patience_on', 'is bleu, which needs valid_bleu')
     _check_decay(c)
 
 def _check_decay(c:TrainingConfig):
@@ -212,10 +220,11 @@ class TrainingState:
     consecutive_skips: int = 0    # skips since the last step taken
     valid_loss: float|None = None # the latest
     best_loss: float|None = None  # the lowest validation loss
-    evals_since_best: int = 0     # validations since then
+    evals_since_best: int = 0     # validations since then, or since the best BLEU
     loss_sum: float = 0.          # nats, since the last validation
     n_tokens: int = 0             # target tokens, since the last validation
     validated_at: float = 0.      # seconds at the last validation
+    paused: float = 0.            # seconds of validating and saving since then
     saved_at: float = 0.          # seconds at the last checkpoint that was due
     due_steps: list[int] = field(default_factory=list) # steps at which a checkpoint was due
 
@@ -241,7 +250,6 @@ class TrainingState:
         self.valid_loss = loss
         is_best = self.best_loss is None or loss < self.best_loss
         if is_best: self.best_loss = loss
-        self.evals_since_best = 0 if is_best else self.evals_since_best + 1
         return is_best
 
 # %% ../nbs/12_training.ipynb #27e7f023
@@ -358,7 +366,8 @@ def _train_loss(s:TrainingState)->float: return s.loss_sum / max(s.n_tokens, 1)
 
 # %% ../nbs/12_training.ipynb #7e0ac6a5
 def _tokens_per_second(s:TrainingState)->float:
-    seconds = s.seconds - s.validated_at
+    "Of the steps since the last validation, without pauses"
+    seconds = s.seconds - s.validated_at - s.paused
     return s.n_tokens / max(seconds, 1e-3)
 
 # %% ../nbs/12_training.ipynb #d6ec23d1
@@ -369,21 +378,22 @@ class MetricsLog(list):
         super().__init__(lines)
         self.path, self.on_validate = folder/'metrics.jsonl', on_validate
 
-    def report(self, s:TrainingState):
+    def report(self, s:TrainingState, **scores:float): # such as `bleu`
         "Add a line on what happened since the last validation"
+        trained = dict(
+            lr=s.lr,
+            train_loss=round(_train_loss(s), 4),
+            tokens_per_second=round(_tokens_per_second(s)))
         line = dict(
             step=s.step,
             epoch=s.epoch,
-            lr=s.lr,
-            train_loss=round(_train_loss(s), 4),
             valid_loss=round(s.valid_loss, 4),
-            tokens_per_second=round(_tokens_per_second(s)),
             skipped=s.skipped,
             seconds=round(s.seconds, 1))
-        s.loss_sum, s.n_tokens, s.validated_at = 0., 0, s.seconds
-        self.append(line)
+        s.loss_sum, s.n_tokens, s.validated_at, s.paused = 0., 0, s.seconds, 0.
+        self.append((line | trained if s.step else line) | scores)
         self.write()
-        if self.on_validate and rank() == 0: self.on_validate(line)
+        if self.on_validate and rank() == 0: self.on_validate(self[-1])
 
     def amend(self, weights:str, **losses:float):
         "Add to the last line"
@@ -402,27 +412,48 @@ class MetricsLog(list):
 
 # %% ../nbs/12_training.ipynb #043384eb
 class ProgressBar(tqdm):
-    "Shown by the first process, and never in tests"
+    "A bar on a terminal, lines elsewhere; by the first process, and never in tests"
     def __init__(self, s:TrainingState, c:TrainingConfig):
-        hidden = bool(os.environ.get('IN_TEST')) or rank() > 0
-        super().__init__(total=c.max_steps, initial=s.step, unit='step', disable=hidden,
-                         mininterval=1, dynamic_ncols=True)
-        self.config = c
+        self.config, self.expected = c, c.max_steps # steps
+        self.hidden = bool(os.environ.get('IN_TEST')) or rank() > 0
+        self.is_log = not (self.hidden or sys.stderr.isatty())
+        super().__init__(total=c.max_steps, initial=s.step, unit='step',
+                         disable=self.hidden or self.is_log, mininterval=1,
+                         dynamic_ncols=True)
 
     def show(self, s:TrainingState):
         "Move on by one step"
-        if self.disable: return
+        if self.hidden: return
         if self.config.max_minutes:
             steps_in_time = s.step * 60 * self.config.max_minutes / s.seconds
-            self.total = round(min(self.config.max_steps, max(s.step, steps_in_time)))
+            self.expected = round(min(self.config.max_steps, max(s.step, steps_in_time)))
+        if self.is_log: return self._log(s)
+        self.total = self.expected
         seen = {'loss': f'{_train_loss(s):.3f}'}
-        if s.valid_loss is not None:
-            perplexity = torch.tensor(s.valid_loss).exp() # inf where `math.exp` raises
-            seen['valid_ppl'] = f'{perplexity:.2f}'
+        if s.valid_loss is not None: seen['valid_ppl'] = _perplexity(s.valid_loss)
         seen['tok/s'] = f'{_tokens_per_second(s):.0f}'
         seen['lr'] = f'{s.lr:.1e}'
         self.set_postfix(seen, refresh=False)
         self.update()
+
+    def _log(self, s:TrainingState):
+        if s.step % self.config.log_every: return
+        left = s.seconds * (self.expected / s.step - 1)
+        print(f'step {s.step} of {self.expected}, epoch {s.epoch}: '
+              f'loss {_train_loss(s):.3f}, {_tokens_per_second(s):.0f} tokens/s, '
+              f'lr {s.lr:.1e}, {s.seconds/60:.1f} min, {left/60:.1f} min left',
+              file=sys.stderr, flush=True)
+
+    def validated(self, line:dict): # of `metrics.jsonl`
+        if not self.is_log: return
+        scores = ''.join(f', {name} {line[name]}' for name in ('bleu', 'chrf')
+                         if name in line)
+        print(f"step {line['step']}: validation loss {line['valid_loss']}, "
+              f"perplexity {_perplexity(line['valid_loss'])}{scores}", file=sys.stderr,
+              flush=True)
+
+def _perplexity(loss:float)->str: # inf where `math.exp` raises
+    return f'{torch.tensor(loss).exp():.2f}'
 
 # %% ../nbs/12_training.ipynb #6da591a9
 @contextmanager
@@ -440,7 +471,8 @@ def deferred_signals()->Iterator[list[int]]: # fills up with the signals that ca
 
 # %% ../nbs/12_training.ipynb #cf2e807e
 _MAY_CHANGE = (
-    'max_steps', 'max_minutes', 'patience',    # when to end
+    'max_steps', 'max_minutes', 'patience', 'patience_on', # when to end
+    'valid_bleu', 'log_every',                 # what to report
     'valid_every', 'valid_every_minutes',      # how often to validate
     'save_every', 'save_every_minutes',        # how often to save
     'average',                                 # how many checkpoints to keep from now on
@@ -458,7 +490,8 @@ def _fixed_settings(config:TrainingConfig)->dict: # must be the same when it is 
 def _save_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
                 s:TrainingState, history:MetricsLog, run_settings:dict):
     "Write everything that the next step depends on, and the lines of `metrics.jsonl`"
-    randoms = all_gather(random_state())
+    device = next(model.parameters()).device
+    randoms = all_gather(random_state(device))
     if rank() > 0: return
     state = training_state(model, optimizer, randoms)
     info = dict(progress=asdict(s), history=history, run_settings=run_settings)
@@ -584,12 +617,13 @@ def _choose_weights(t:'Trainer')->dict: # which ones, and the losses
     model, chosen = t.model, t.config.weights
     last = deepcopy(model.state_dict())
     model.load_state_dict(_final_weights(t.files.checkpoints, 'mean') or last)
-    mean_loss, best_loss = _judge(t), t.state.best_loss
-    if chosen == 'auto': chosen = 'mean' if mean_loss <= best_loss else 'best'
+    s = t.state
+    losses = dict(mean=_judge(t), last=s.valid_loss, best=s.best_loss)
+    if chosen == 'auto': chosen = min(losses, key=losses.get) # of equals the first
     if chosen == 'last': model.load_state_dict(last)
     if chosen == 'best': chosen = _load_best(t)
-    return dict(weights=chosen, average_loss=mean_loss, best_loss=best_loss,
-                final_loss=_judge(t))
+    return dict(weights=chosen, average_loss=losses['mean'], last_loss=losses['last'],
+                best_loss=losses['best'], final_loss=_judge(t))
 
 # %% ../nbs/12_training.ipynb #12steps1
 def _take_one_step(t:'Trainer', batches:list[Batch], n_tokens:int):
@@ -599,13 +633,26 @@ def _take_one_step(t:'Trainer', batches:list[Batch], n_tokens:int):
     if taken: s.record(loss, n_tokens)
     else: s.skip()
 
+def _score(t:'Trainer')->dict: # scores of the model as it is; all processes get them
+    if t.scores is None: return {}
+    was_training = t.model.training
+    t.model.eval()
+    scores = broadcast_from_rank0(lambda: t.scores(t.model))
+    t.model.train(was_training)
+    return scores
+
 def _validate(t:'Trainer'):
-    "Compute the validation loss, and keep the best weights"
-    s, loss = t.state, _judge(t)
-    if s.improved(loss) and rank() == 0:
+    "Compute the validation loss and scores, and keep the best weights"
+    s, loss, scores = t.state, _judge(t), _score(t)
+    is_best = is_better = s.improved(loss)
+    if t.config.patience_on == 'bleu':
+        before = [line['bleu'] for line in t.history if 'bleu' in line]
+        is_better = scores['bleu'] > max(before, default=-1)
+    s.evals_since_best = 0 if is_better else s.evals_since_best + 1
+    if is_best and rank() == 0:
         info = dict(step=s.step, valid_loss=loss)
         t.files.checkpoints.save_best(cpu_state_dict(t.model), info)
-    t.history.report(s)
+    t.history.report(s, **scores)
 
 # %% ../nbs/12_training.ipynb #12steps2
 def _take_steps(t:'Trainer')->bool: # did a signal end it?
@@ -619,8 +666,12 @@ def _take_steps(t:'Trainer')->bool: # did a signal end it?
             _take_one_step(t, *next(steps))
             stopped, s.seconds = all_reduce_sum(bool(signals), clock())
             bar.show(s)
-            if s.finished(c) or _validation_is_due(s, c): _validate(t)
+            began = time.perf_counter()
+            if s.finished(c) or _validation_is_due(s, c):
+                _validate(t)
+                bar.validated(t.history[-1])
             if s.finished(c) or _checkpoint_is_due(s, c) or stopped: t.save()
+            s.paused += time.perf_counter() - began
     return bool(stopped)
 
 # %% ../nbs/12_training.ipynb #3179145c
@@ -633,7 +684,9 @@ class Trainer:
                  folder:str|Path,           # gets `metrics.jsonl` and `checkpoints/`
                  run_settings:dict|None=None,   # what else must be the same to resume
                  history:list[dict]|None=None,  # first lines of `metrics.jsonl`
-                 on_validate:Callable[[dict],None]|None=None): # gets each further line
+                 on_validate:Callable[[dict],None]|None=None,  # gets each further line
+                 scores:Callable[[nn.Module],dict]|None=None): # more to report, as `bleu`
+        self.scores = scores
         self.model, self.batches = model, batches
         self.device = next(model.parameters()).device
         self.config = _with_precision(config, self.device)
@@ -651,6 +704,10 @@ class Trainer:
         restored = self.files.restore(self.model, self.optimizer)
         if restored is not None: self.state = restored
         return restored is not None
+
+    def validate_start(self):
+        "Before the first step: these weights, too, can be the best"
+        _validate(self)
 
     def run(self)->list[dict]: # the lines of `metrics.jsonl`
         "Train to the end; after a signal, save and raise `KeyboardInterrupt`"
@@ -671,7 +728,7 @@ def plot_training(history:list[dict], # lines of `metrics.jsonl`
     lines = [line for line in history if 'step' in line]
     steps = [line['step'] for line in lines]
     for name, label in (('train_loss', 'training'), ('valid_loss', 'validation')):
-        ax.plot(steps, [line[name] for line in lines], label=label)
+        ax.plot(steps, [line.get(name, math.nan) for line in lines], label=label)
     ax.set(xlabel='step', ylabel='loss (nats per target token)', ylim=(0, None))
     ax.legend()
     return ax

@@ -17,12 +17,12 @@ from math import exp, isfinite, sqrt
 from pathlib import Path
 from typing import NamedTuple
 import numpy as np
-from fastcore.script import Param, call_parse
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from ..checkpoint import fingerprint
-from ..core import (
-    VERSION, FieldError, check_positive, command, default_device, provenance, set_seed)
+from transformer_nb.core import (
+    VERSION, Arg, FieldError, check_positive, command, default_device, provenance,
+    set_seed)
 from ..corpora import load_corpus
 from ..data import TokenBatches, encode_pairs
 from ..decoding import search
@@ -385,7 +385,6 @@ def short_corpus(corpus:dict,
     return {split: short(corpus[split])[:_MAX_PAIRS] for split in splits}
 
 # %% ../../nbs/18_variations.ipynb #8c1932c7
-@call_parse
 @command
 def tnb_variations(
     out:str='variations.jsonl', # file of results; rows it already has are not trained again
@@ -395,7 +394,7 @@ def tnb_variations(
     corpus:str='multi30k',  # multi30k or mini
     n_steps:int=N_STEPS,    # steps of each training
     data_dir:str=None,      # folder with the files of multi30k
-    version:Param('print the version', action='version')=VERSION):
+    version:Arg('print the version', action='version')=VERSION):
     "Train Table 3 in small, in the order of --rows: English to German, short captions"
     check_positive(seeds=seeds, processes=processes, n_steps=n_steps)
     names = _row_names(rows)
