@@ -446,6 +446,18 @@ def test_beam_equals_the_chapters(open_figure, translator):
             wanted = [log_prob for _, log_prob in kept]
             assert numbers(' '.join(shown)) == pytest.approx(wanted, abs=0.0075)
 
+@pytest.mark.parametrize('name', ['beam', 'heads', 'merges', 'shuffle', 'translation'])
+def test_odd_sentences(open_figure, name):
+    "None at all, half a character's bytes, and a word that is wider than a phone"
+    page = open_figure(name, viewport=dict(width=390, height=800))
+    field = page.locator('.live-field input')
+    for text in ('', '🐶', 'A', 'a'*80):
+        field.fill(text)
+        page.wait_for_timeout(300)
+        settle(page)
+        assert page.evaluate('document.documentElement.scrollWidth') <= 390, text
+        assert text or name in ('merges', 'shuffle') or says(page) == 'Type a sentence.'
+
 def test_beam_grows(open_figure):
     page = open_figure('beam')
     slide(page, 'step', 3)

@@ -113,12 +113,13 @@ function drawAll({found, at, alpha, ...state}, tree, ends, says) {
   const columns = found.columns.slice(0, at)
   drawTree(tree, columns)
   drawEnds(ends, columns, alpha)
-  says.tell(inWords({found, at, alpha, ...state}))
+  const isEmpty = !columns.length
+  says.tell(isEmpty ? 'Type a sentence.' : inWords({found, at, alpha, ...state}))
 }
 
 function scrollToTip(box) {
   const tip = box.querySelector('.live-tree > ol').lastElementChild
-  box.scrollLeft = tip.offsetLeft + tip.offsetWidth - box.clientWidth
+  if (tip) box.scrollLeft = tip.offsetLeft + tip.offsetWidth - box.clientWidth
 }
 
 async function beam(stage) {
@@ -144,7 +145,7 @@ async function beam(stage) {
     Object.assign(state, change)
     const {text, size: beam_size, alpha} = state
     const found = await ask(request => request('steps', {text, beam_size, alpha}))
-    if (!found?.best) return
+    if (!found) return
     state.found = {...found, columns: family(found)}
     place.input.max = found.steps.length
     go(found.steps.length)

@@ -90,7 +90,7 @@ async function merges(stage) {
     stop()
     go(at)
   })
-  const field = textField('Text', {value: EXAMPLES[0], maxLength: 120}, look)
+  const field = textField('Text', {value: EXAMPLES[0]}, look)
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
   const row = el('div', {className: 'live-play'}, button, place.node)
   stage.append(field.node, examples, box, row, says.node)

@@ -51,7 +51,7 @@ function presets(name, all) {
 
 const PAUSE = 250 // ms without a key, before what was typed is used
 
-function textField(name, {value, lang = '', maxLength = 200}, onText) {
+function textField(name, {value, lang = '', maxLength = 120}, onText) {
   const id = newId(), input = el('input', {type: 'text', id, value, lang, maxLength})
   Object.assign(input, {autocomplete: 'off', spellcheck: false})
   let timer

@@ -28,12 +28,13 @@ function inWords(found, i, weights) {
   const name = (pieces, j) => `“${label(pieces[j], j)}”`
   const order = range(weights.length).sort((a, b) => weights[b] - weights[a])
   const [first, second] = order.map(j => `${name(found.src, j)} (${percent(weights[j])})`)
-  const [best, next] = found.alternatives[i]
-  const chance = best.id === found.tgt[i].id ? percent(best.prob) : 'less than its rival'
-  const rival = best.id === found.tgt[i].id ? next : best
+  const [best, next] = found.alternatives[i], isBest = best.id === found.tgt[i].id
+  const {text, prob} = isBest ? next : best, rival = `“${text.trim()}”`
+  const chances = isBest
+    ? `Its probability was ${percent(best.prob)}; ${rival} had ${percent(prob)}.`
+    : `By itself ${rival} was likelier (${percent(prob)}), but not the sentence as a whole.`
   return `To write ${name(found.tgt, i)}, the model looked most at ${first}, then at `
-    + `${second}. Its probability was ${chance}; “${rival.text.trim()}” had `
-    + `${percent(rival.prob)}.`
+    + `${second}. ${chances}`
 }
 
 function drawAll({found, pin}, {src, tgt, lines, says}) {
