@@ -3,10 +3,11 @@
 
     python benchmarks/scale.py [--pairs N] [--processes P] [--steps N] [--workers N]
 
-Writes N made-up pairs of 26 + 26 tokens, trains the preset tiny on them for some steps, and
-prints one JSON object: the seconds until the first step is taken, from an empty folder and
-again with `--resume`, the peak of resident memory of each process, and the seconds of an
-epoch's plan and of making a batch.
+Writes N made-up pairs of 26 + 26 tokens, prepares them as `tnb_prepare` does, trains the
+preset tiny on them for some steps, and prints one JSON object: seconds and peak of resident
+memory of the preparation, the seconds until the first step of a training is taken, and of
+one that is resumed, the peak of each process, seconds and memory of an epoch's plan, and
+the milliseconds of making a batch.
 """
 import json, resource, subprocess, sys, time
 from argparse import ArgumentParser
@@ -18,6 +19,7 @@ from transformer_nb import training
 from transformer_nb.core import provenance
 from transformer_nb.data import TokenBatches, open_encoded
 from transformer_nb.distributed import all_gather, process_group, rank
+from transformer_nb.prepare import DataConfig, prepare_data
 from transformer_nb.translation import preset, train_translator
 
 N_WORDS = 26 # per sentence; nearly all of them become one token each
@@ -45,22 +47,39 @@ def write_corpus(folder:Path, n_pairs:int):
 def peak_mb()->int: # resident, of this process so far
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
+def prepare(folder:Path, args):
+    "With every filter, and a tokenizer from a sample"
+    files = {name: str(folder/name) for name in ('src', 'tgt', 'valid_src', 'valid_tgt')}
+    config = DataConfig(**files, drop_duplicates=True, drop_same=True, min_letters=0.5,
+                        tokenizer_pairs=args.tokenizer_pairs)
+    started = time.perf_counter()
+    data = prepare_data(folder/'data', config)
+    seconds = round(time.perf_counter() - started, 1)
+    print(json.dumps(dict(seconds=seconds, peak_mb=peak_mb(),
+                          dropped=data.splits['train']['dropped'])))
+
+def plan(folder:Path):
+    "Two epochs' plans, as one process of a training makes them"
+    batches = TokenBatches(open_encoded(folder/'data'/'train'), 4096)
+    before = peak_mb()
+    seconds = median_seconds(batches.plan, range(2))
+    print(json.dumps(dict(seconds=round(seconds, 2), more_mb=peak_mb() - before)))
+
 def train(folder:Path, steps:int, workers:int, resume:bool):
     "One process of the training; the first one prints what was measured"
     started = time.perf_counter()
     at = []
     take_step = training.train_step
-    def timed(*args):
-        taken = take_step(*args)
+    def timed(*args, **kwargs):
+        taken = take_step(*args, **kwargs)
         at.append(time.perf_counter() - started)
         return taken
     training.train_step = timed
-    files = {name: str(folder/name) for name in ('src', 'tgt', 'valid_src', 'valid_tgt')}
     config = preset('tiny').override(
-        **files, max_steps=steps, workers=workers, valid_every=steps)
+        data=str(folder/'data'), max_steps=steps, workers=workers, valid_every=steps)
     with process_group():
         train_translator(folder/'model', config, resume)
-        open_encoded(folder/'model'/'data'/'train').ids.max() # every page once, as an epoch
+        open_encoded(folder/'data'/'train').ids.max() # every page once, as an epoch
         peaks = all_gather(peak_mb())
         if rank() > 0: return
     seconds = np.diff(at)
@@ -69,12 +88,13 @@ def train(folder:Path, steps:int, workers:int, resume:bool):
         seconds_per_step=round(float(np.median(seconds)), 3),
         peak_mb=peaks)))
 
-def run_training(args, resume:bool)->dict: # what `train` printed
-    steps = args.steps * (2 if resume else 1)
-    this = [__file__, '--child', '--out', args.out, '--steps', str(steps)]
-    this += ['--workers', str(args.workers)] + ['--resume'] * resume
+def run_child(args, what:str)->dict: # what it printed; 'prepare', 'plan', 'first', ...
+    steps = args.steps * (2 if what == 'resumed' else 1)
+    this = [__file__, '--child', what, '--out', args.out, '--steps', str(steps)]
+    this += ['--workers', str(args.workers)]
+    this += ['--tokenizer_pairs', str(args.tokenizer_pairs)]
     start = [sys.executable]
-    if args.processes > 1:
+    if args.processes > 1 and what in ('first', 'resumed'):
         start = [str(Path(sys.executable).with_name('torchrun')), '--standalone',
                  f'--nproc_per_node={args.processes}']
     run = subprocess.run(start + this, stdout=subprocess.PIPE, text=True, check=True)
@@ -89,12 +109,17 @@ def median_seconds(make, things)->float:
     return float(np.median(seconds))
 
 def measure_batches(folder:Path)->dict:
-    batches = TokenBatches(open_encoded(folder/'model'/'data'/'train'), 4096)
-    plan_seconds = median_seconds(batches.plan, range(3))
+    batches = TokenBatches(open_encoded(folder/'data'/'train'), 4096)
     batch_seconds = median_seconds(batches.batch, batches.plan(0)[:200])
     tokens = batches.lengths.sum(axis=0) / len(batches.lengths)
     return dict(pairs=len(batches.lengths), tokens_per_side=tokens.round(1).tolist(),
-                plan_seconds=round(plan_seconds, 2), batch_ms=round(1000*batch_seconds, 2))
+                batch_ms=round(1000*batch_seconds, 2))
+
+def run_part(args):
+    folder = Path(args.out)
+    if args.child == 'prepare': return prepare(folder, args)
+    if args.child == 'plan': return plan(folder)
+    train(folder, args.steps, args.workers, resume=args.child == 'resumed')
 
 def main():
     parser = ArgumentParser(description=__doc__.splitlines()[0])
@@ -104,19 +129,19 @@ def main():
     add('--steps', type=int, default=10)
     add('--workers', type=int, default=0, help='processes that make batches ahead')
     add('--out', help='folder; by default one that is removed at the end')
-    add('--child', action='store_true', help='used by this program')
-    add('--resume', action='store_true', help='used by this program')
+    add('--tokenizer_pairs', type=int, default=200_000)
+    add('--child', help='used by this program')
     args = parser.parse_args()
-    if args.child: return train(Path(args.out), args.steps, args.workers, args.resume)
+    if args.child: return run_part(args)
     with TemporaryDirectory() as temporary:
         args.out = args.out or temporary
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
         write_corpus(folder, args.pairs)
-        first = run_training(args, resume=False)
-        resumed = run_training(args, resume=True)
-        result = measure_batches(folder) | dict(processes=args.processes, first=first,
-                                                resumed=resumed) | provenance()
+        parts = {what: run_child(args, what)
+                 for what in ('prepare', 'plan', 'first', 'resumed')}
+        result = measure_batches(folder) | dict(processes=args.processes)
+        result |= parts | provenance()
     print(json.dumps(result, indent=1))
 
 if __name__ == '__main__': main()

@@ -344,7 +344,7 @@ def test_fine_tuning_from_a_folder(data, texts, tmp_path):
     assert prepared(other, *sources(texts)).returncode == 0
     def tune(folder, out):
         return call(tnb_train, [str(x) for x in [*options, '--data', folder, '--out', out]])
-    refuses(tune(other, tmp_path/'x'), 'tokenizer of the model', '--tokenizer')
+    refuses(tune(other, tmp_path/'x'), 'tokenizer of the model', 'prepare it with that')
     fitting = tmp_path/'fitting'
     given = ['--tokenizer', model/'tokenizer.json']
     assert prepared(fitting, *sources(texts)[:-2], *given).returncode == 0

@@ -1,5 +1,5 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
-import json, os, re, signal, subprocess, sys, time
+import json, math, os, re, signal, subprocess, sys, threading, time
 from itertools import count, islice
 from multiprocessing import active_children
 from pathlib import Path
@@ -13,7 +13,7 @@ from transformer_nb.commands import tnb_train
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.optimizer import smoothed_loss
+from transformer_nb.optimizer import adam, smoothed_loss
 from transformer_nb.training import (
     TrainingState, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
     choose_precision, plot_training, valid_loss, wrap_model)
@@ -297,7 +297,9 @@ def test_emulated_bf16_is_not_chosen(monkeypatch):
     "As on a T4, which PyTorch lets compute in bf16, slowly"
     def has_bf16(including_emulation=True): return including_emulation
     monkeypatch.setattr(torch.cuda, 'is_bf16_supported', has_bf16)
-    assert choose_precision('auto', torch.device('cuda')) == 'fp32'
+    assert choose_precision('auto', torch.device('cuda')) == 'fp16'
+    with pytest.raises(InputError, match='fp16 needs a CUDA GPU'):
+        choose_precision('fp16', torch.device('cpu'))
 
 def test_validation_has_the_precision_of_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(training, 'choose_precision', lambda *_: 'bf16')
@@ -317,6 +319,117 @@ def test_16_bits_end_before_the_softmax():
     exact = smoothed_loss(logits.float(), batch.labels, 0.1) / batch.n_tokens
     assert logits.dtype == torch.bfloat16 and loss.dtype == torch.float32
     assert torch.equal(loss, exact)
+
+@pytest.fixture
+def fp16(monkeypatch):
+    "A CPU can compute in fp16, too, only slowly"
+    monkeypatch.setattr(training, 'choose_precision', lambda *_: 'fp16')
+
+def test_fp16_learns_what_fp32_learns(fp16, tmp_path):
+    half = run_to_end(tmp_path/'half')
+    assert half.scaler.get_scale() == 65536 and half.state.skipped == 0
+    monkeypatch = pytest.MonkeyPatch()
+    with monkeypatch.context() as patch:
+        patch.setattr(training, 'choose_precision', lambda *_: 'fp32')
+        full = run_to_end(tmp_path/'full')
+    assert full.scaler is None
+    losses = [[line['train_loss'] for line in t.history] for t in (half, full)]
+    assert losses[0] == pytest.approx(losses[1], abs=0.02)
+
+def test_an_overflow_halves_the_scale_and_skips_the_step(fp16, tmp_path):
+    t = trainer(tmp_path, max_steps=3)
+    on_training_batch(t.model, lambda n, logits: logits * (1e30 if n == 1 else 1))
+    t.run()
+    assert t.state.skipped == 1 and t.scaler.get_scale() == 32768
+
+def test_fp16_resumes_with_its_scale(fp16, tmp_path):
+    def overflowing(t):
+        on_training_batch(t.model, lambda n, logits: logits * (1e30 if n == 1 else 1))
+        return t
+    whole = overflowing(trainer(tmp_path/'whole'))
+    whole.run()
+    overflowing(trainer(tmp_path/'cut', max_steps=4)).run()
+    t = resumed(tmp_path/'cut')
+    assert t.scaler.get_scale() == 32768
+    t.run()
+    assert t.scaler.state_dict() == whole.scaler.state_dict()
+    assert_same_weights(t, whole)
+
+# Without waiting for the device
+
+@pytest.mark.parametrize('is_bad', [False, True])
+def test_the_optimizer_skips_by_itself(is_bad):
+    "As on a GPU, where nobody reads the answer; fused optimizers of a CPU can, too"
+    model = small()
+    optimizer = adam(model, fused=True)
+    for p in model.parameters(): p.grad = torch.full_like(p, math.nan if is_bad else 0.1)
+    before = {name: w.clone() for name, w in cpu_state_dict(model).items()}
+    class OnDevice: # a flag that cannot be read
+        device = torch.device('cuda')
+        def float(self): return torch.tensor(float(is_bad))
+        def __bool__(self): raise AssertionError('somebody waited')
+    training._step_unless(OnDevice(), optimizer)
+    after = cpu_state_dict(model)
+    changed = [not torch.equal(before[name], after[name]) for name in before]
+    assert any(changed) != is_bad
+    steps = {state['step'].item() for state in optimizer.state.values()}
+    assert steps == {0. if is_bad else 1.}
+
+def test_results_read_later_are_the_same(tmp_path, monkeypatch):
+    "A look at every step, or only when one is due"
+    def run(folder, **settings):
+        t = trainer(folder, save_every=6, valid_every=6, **settings)
+        on_training_batch(t.model, lambda n, logits: logits * (math.nan if n == 2 else 1))
+        t.run()
+        return t
+    every = run(tmp_path/'every')
+    reads = []
+    read = training.StepResults.read
+    def counted(self, s):
+        reads.append(len(self.unread))
+        read(self, s)
+    monkeypatch.setattr(training.StepResults, 'read', counted)
+    monkeypatch.setattr(training, '_next_look', lambda t, *_: t.state.step + 50)
+    late = run(tmp_path/'late')
+    assert sorted(reads)[-1] == 6 and sum(reads) == 12
+    assert_same_weights(every, late)
+    assert losses_of(every) == losses_of(late)
+
+def losses_of(t):
+    names = ('train_loss', 'valid_loss', 'skipped')
+    return [[line[name] for name in names] for line in t.history]
+
+def test_ten_bad_steps_are_named_even_when_read_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, '_next_look', lambda t, *_: t.state.step + 50)
+    t = trainer(tmp_path, max_steps=30, save_every=20, valid_every=20)
+    on_training_batch(t.model, lambda n, logits: logits * (math.nan if n >= 3 else 1))
+    with pytest.raises(InputError, match='steps 4 to 13 had no finite'): t.run()
+
+def test_a_gpu_is_looked_at_about_once_a_second():
+    t = SimpleNamespace(device=torch.device('cuda'), state=TrainingState(step=100))
+    looks = [training._next_look(t, seconds, steps) - 100
+             for seconds, steps in ((1., 20), (2., 1), (0.1, 10), (0., 1))]
+    assert looks == [20, 1, 50, 50]
+    t.device = torch.device('cpu')
+    assert training._next_look(t, 1., 20) == 101
+
+def test_a_long_plan_is_made_before_it_is_needed(monkeypatch):
+    monkeypatch.setattr(training, '_LONG_PLAN', 5)
+    batches = TokenBatches(pairs(300), 60)
+    made = []
+    plan = TokenBatches.plan
+    def noted(self, n):
+        made.append((n, threading.current_thread() is threading.main_thread()))
+        return plan(self, n)
+    monkeypatch.setattr(TokenBatches, 'plan', noted)
+    groups = batch_groups(batches, 1)
+    n = len(plan(batches, 0))
+    walked = [next(groups) for _ in range(n + 1)]
+    assert made[:2] == [(0, True), (1, False)]
+    for (_, _, [rows]), expected in zip(walked[:n], plan(batches, 0)):
+        assert rows.tolist() == expected.tolist()
+    epoch, _, [rows] = walked[n]
+    assert epoch == 1 and rows.tolist() == plan(batches, 1)[0].tolist()
 
 def test_compiled_path_with_a_space_is_refused(monkeypatch):
     monkeypatch.setattr(sys, 'prefix', '/a path')

@@ -393,10 +393,11 @@ def _batches(model:Transformer, sentences:list[list[int]], # as for `search`
 SEARCH_TOKENS = 4096 # default budget of a batch
 
 def _autocast(model:Transformer, precision:str):
-    if precision not in ('fp32', 'bf16'):
-        raise FieldError('precision', f'is {precision!r}; it must be fp32 or bf16')
-    device = next(model.parameters()).device
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == 'bf16')
+    dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
+    if precision not in dtypes:
+        raise FieldError('precision', f'is {precision!r}; it must be fp32, bf16 or fp16')
+    device, dtype = next(model.parameters()).device, dtypes[precision]
+    return torch.autocast(device.type, dtype, enabled=dtype is not None)
 
 def search(model:Transformer,         # in evaluation mode
            sentences:list[list[int]], # ids without `</s>`, each shorter than `max_len`

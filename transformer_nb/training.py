@@ -5,17 +5,19 @@
 # %% auto #0
 __all__ = ['token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'choose_precision', 'TrainingConfig',
            'TrainingState', 'batch_groups', 'train_steps', 'MetricsLog', 'ProgressBar', 'deferred_signals',
-           'wrap_model', 'RunFiles', 'Trainer', 'plot_training']
+           'wrap_model', 'RunFiles', 'StepResults', 'Trainer', 'plot_training']
 
 # %% ../nbs/12_training.ipynb #30bf3d93
 import json, math, os, signal, sys, time, warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 import torch
 from torch import Tensor, nn
+from torch.amp import GradScaler
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils.data import DataLoader, Dataset
@@ -28,7 +30,7 @@ from transformer_nb.core import (
     write_atomically)
 from .data import Batch, TokenBatches
 from .distributed import (
-    all_gather, all_reduce_sum, broadcast_from_rank0, rank, world_size)
+    all_gather, all_reduce_sum, broadcast_from_rank0, in_any_process, rank, world_size)
 from .notebook import new_axes
 from .optimizer import (
     adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
@@ -43,11 +45,13 @@ def token_loss(model:nn.Module, batch:Batch,
     return total / (n_tokens or batch.n_tokens)
 
 # %% ../nbs/12_training.ipynb #60f64ace
-def _autocast(precision:str, # 'fp32' or 'bf16'
+_DTYPES = dict(bf16=torch.bfloat16, fp16=torch.float16)
+
+def _autocast(precision:str, # 'fp32', 'bf16' or 'fp16'
               batch:Batch,   # on the device where it will be used
              ):              # context in which matrix products have that precision
-    is_bf16 = precision == 'bf16'
-    return torch.autocast(batch.src.device.type, torch.bfloat16, enabled=is_bf16)
+    dtype = _DTYPES.get(precision)
+    return torch.autocast(batch.src.device.type, dtype, enabled=dtype is not None)
 
 # %% ../nbs/12_training.ipynb #05245267
 @torch.no_grad()
@@ -73,7 +77,8 @@ def accumulate_gradients(model:nn.Module,
                          batches:list[Batch],      # the parts of one large batch
                          label_smoothing:float=0.,
                          n_tokens:int|None=None,   # of the whole; by default of these parts
-                         precision:str='fp32',     # or 'bf16'
+                         precision:str='fp32',     # or 'bf16' or 'fp16'
+                         scaler:GradScaler|None=None, # multiplies the gradient, for 'fp16'
                         )->Tensor:                 # the loss, nats per target token
     "Gradient of the mean loss over all target tokens, computed part by part"
     n_tokens = n_tokens or sum(b.n_tokens for b in batches)
@@ -83,7 +88,9 @@ def accumulate_gradients(model:nn.Module,
         with nullcontext() if is_last or world_size() == 1 else model.no_sync():
             with _autocast(precision, batch):
                 loss = token_loss(model, batch, label_smoothing, n_tokens)
-            (loss * world_size()).backward() # times 1, unless there are several
+            scaled = loss * world_size() # times 1, unless there are several
+            if scaler: scaled = scaler.scale(scaled)
+            scaled.backward()
         total = total + loss.detach()
     return total
 
@@ -95,36 +102,46 @@ def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
                max_grad_norm:float|None=None,  # maximum gradient norm
                n_tokens:int|None=None,         # target tokens of the whole batch
                precision:str='fp32',
-              )->tuple[float,bool]:            # nats per target token; was the step taken?
+               scaler:GradScaler|None=None,    # for 'fp16'
+              )->tuple[Tensor,Tensor]:         # nats per target token; was the step taken?
     "One step of all parameters, or none if the loss or the gradient is not finite"
     set_lr(optimizer, lr)
-    loss = accumulate_gradients(model, batches, label_smoothing, n_tokens, precision).item()
+    how = label_smoothing, n_tokens, precision, scaler
+    loss = accumulate_gradients(model, batches, *how)
+    if scaler: scaler.unscale_(optimizer)
     norm = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-    is_bad = not math.isfinite(loss + norm)
-    loss, n_bad = all_reduce_sum(loss, is_bad) # of several processes, all decide alike
-    if not n_bad:
-        if max_grad_norm: clip_grads_with_norm_(model.parameters(), max_grad_norm, norm)
-        optimizer.step()
+    is_bad = in_any_process(~(loss + norm).isfinite()) # all decide alike
+    if max_grad_norm: clip_grads_with_norm_(model.parameters(), max_grad_norm, norm)
+    _step_unless(is_bad, optimizer)
+    if scaler: scaler.update()
     optimizer.zero_grad()
-    return loss, not n_bad
+    return loss, ~is_bad
+
+# %% ../nbs/12_training.ipynb #12unless
+def _step_unless(is_bad:Tensor, optimizer:torch.optim.Optimizer):
+    is_fused = optimizer.defaults.get('fused')
+    if is_fused and is_bad.device.type != 'cpu':
+        optimizer.grad_scale, optimizer.found_inf = None, is_bad.float()
+        optimizer.step() # does nothing if `found_inf` is 1
+    elif not is_bad: optimizer.step()
 
 # %% ../nbs/12_training.ipynb #e04039d3
-_PRECISIONS = ('auto', 'fp32', 'bf16')
+_PRECISIONS = ('auto', 'fp32', 'bf16', 'fp16')
 
-def choose_precision(precision:str,      # 'auto', 'fp32' or 'bf16'
+def choose_precision(precision:str,      # 'auto', 'fp32', 'bf16' or 'fp16'
                      device:torch.device
-                    )->str:              # 'fp32' or 'bf16'
-    "Raises `FieldError` for an unknown name, and for bf16 without a CUDA GPU"
+                    )->str:              # 'fp32', 'bf16' or 'fp16'
+    "Raises `FieldError` for an unknown name, and for 16 bits without a CUDA GPU"
     if precision not in _PRECISIONS:
         wanted = ', '.join(_PRECISIONS)
         raise FieldError('precision', f'is {precision!r}; it must be one of: {wanted}')
     is_gpu = device.type == 'cuda'
-    if precision == 'bf16' and not is_gpu:
-        raise FieldError('precision', 'bf16 needs a CUDA GPU; use fp32')
+    if precision in _DTYPES and not is_gpu:
+        raise FieldError('precision', f'{precision} needs a CUDA GPU; use fp32')
     if precision != 'auto': return precision
     if not is_gpu: return 'fp32'
     has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    return 'bf16' if has_bf16 else 'fp32'
+    return 'bf16' if has_bf16 else 'fp16'
 
 # %% ../nbs/12_training.ipynb #cfea48af
 _WEIGHTS = ('auto', 'mean', 'best', 'last') # of the final model
@@ -143,7 +160,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1     # share of each target given to the whole vocabulary
     grad_accum_steps: int = 1        # batches per step, in each process
     max_grad_norm: float|None = None # clip gradients to this norm; by default no clipping
-    precision: str = 'auto'          # fp32, bf16, or auto: bf16 on GPUs that have it
+    precision: str = 'auto'          # fp32, bf16, fp16; or auto: 16 bits on a GPU
     compile: bool = False            # compile the model first, which takes about a minute
     workers: int|None = None         # processes that make batches; by default 2 with a GPU
     valid_every: int = 100           # steps between validations
@@ -227,6 +244,7 @@ class TrainingState:
     paused: float = 0.            # seconds of validating and saving since then
     saved_at: float = 0.          # seconds at the last checkpoint that was due
     due_steps: list[int] = field(default_factory=list) # steps at which a checkpoint was due
+    scaler: dict = field(default_factory=dict) # state of the `GradScaler`, for fp16
 
     def finished(self, c:TrainingConfig)->bool:
         out_of_time = c.max_minutes is not None and self.seconds >= 60 * c.max_minutes
@@ -238,12 +256,11 @@ class TrainingState:
         self.n_tokens += n_tokens
         self.consecutive_skips = 0
 
-    def skip(self):
+    def skip(self, step:int):
         self.skipped += 1
         self.consecutive_skips += 1
         if self.consecutive_skips < 10: return
-        first = self.step - 9
-        what = f'steps {first} to {self.step} had no finite loss or gradient'
+        what = f'steps {step - 9} to {step} had no finite loss or gradient'
         raise _diverged(what, self.best_loss)
 
     def improved(self, loss:float)->bool:
@@ -274,15 +291,20 @@ def batch_groups(batches:TokenBatches,
                  epoch:int=0, position:int=0, # where to begin
                 )->Iterator[tuple[int,int,list[Sequence[int]]]]:
     "Epoch, position after the group, and rows of each batch, forever"
-    group = []
+    group, following, thread = [], None, ThreadPoolExecutor(1)
     while True:
-        plan = batches.plan(epoch)
+        plan = following.result() if following else batches.plan(epoch)
+        following, ahead = None, len(plan) * 9 // 10
         for i in range(position, len(plan)):
+            if i == ahead >= _LONG_PLAN: # millions of pairs: nobody should wait for it
+                following = thread.submit(batches.plan, epoch + 1)
             group.append(plan[i])
             if len(group) == size:
                 yield epoch, i + 1, group
                 group = []
         epoch, position = epoch + 1, 0
+
+_LONG_PLAN = 1000 # batches
 
 # %% ../nbs/12_training.ipynb #12short1
 from itertools import islice
@@ -350,6 +372,9 @@ def _lr_of_step(step:int, c:TrainingConfig)->float:
 def _new_optimizer(model:nn.Module, weight_decay:float|None)->torch.optim.Optimizer:
     if weight_decay: return adamw(model, weight_decay, fused=True)
     return adam(model, fused=True) # all parameters in one pass
+
+def _new_scaler(precision:str, device:torch.device)->GradScaler|None:
+    return GradScaler(device.type) if precision == 'fp16' else None
 
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     s:TrainingState, # gets the number of each step, its place, its lr
@@ -434,7 +459,7 @@ class ProgressBar(tqdm):
         seen['tok/s'] = f'{_tokens_per_second(s):.0f}'
         seen['lr'] = f'{s.lr:.1e}'
         self.set_postfix(seen, refresh=False)
-        self.update()
+        self.update(s.step - self.n)
 
     def _log(self, s:TrainingState):
         if s.step % self.config.log_every: return
@@ -626,13 +651,42 @@ def _choose_weights(t:'Trainer')->dict: # which ones, and the losses
                 best_loss=losses['best'], final_loss=_judge(t))
 
 # %% ../nbs/12_training.ipynb #12steps1
+class StepResults:
+    "Loss and outcome of the steps that nobody has looked at, still on the device"
+    def __init__(self): self.unread = []
+
+    def add(self, step:int, loss:Tensor, taken:Tensor, n_tokens:int):
+        self.unread.append((step, loss, taken, n_tokens))
+
+    def read(self, s:TrainingState): # waits for the device, once for all of them
+        if not self.unread: return
+        steps, losses, taken, n_tokens = zip(*self.unread)
+        self.unread = []
+        losses = all_reduce_sum(*torch.stack(losses).tolist()) # of all processes
+        for step, loss, was_taken, n in zip(
+                steps, losses, torch.stack(taken).tolist(), n_tokens):
+            if was_taken: s.record(loss, n)
+            else: s.skip(step)
+
+# %% ../nbs/12_training.ipynb #12steps4
 def _take_one_step(t:'Trainer', batches:list[Batch], n_tokens:int):
     s, c = t.state, t.config
     loss, taken = train_step(t.network, t.optimizer, batches, s.lr, c.label_smoothing,
-                             c.max_grad_norm, n_tokens, c.precision)
-    if taken: s.record(loss, n_tokens)
-    else: s.skip()
+                             c.max_grad_norm, n_tokens, c.precision, t.scaler)
+    t.results.add(s.step, loss, taken, n_tokens)
 
+def _look_is_due(t:'Trainer', look_at:int # step, at the latest
+                )->bool: # is it time to read results and clock?
+    s, c = t.state, t.config
+    is_planned = s.step >= min(look_at, c.max_steps) or s.step % c.log_every == 0
+    return is_planned or _validation_is_due(s, c) or _checkpoint_is_due(s, c)
+
+def _next_look(t:'Trainer', seconds:float, steps:int # since the last one
+              )->int: # a step in about a second; on a CPU, which never runs ahead, the next
+    if t.device.type == 'cpu': return t.state.step + 1
+    return t.state.step + max(1, min(50, int(steps / max(seconds, 1e-3))))
+
+# %% ../nbs/12_training.ipynb #12steps5
 def _score(t:'Trainer')->dict: # scores of the model as it is; all processes get them
     if t.scores is None: return {}
     was_training = t.model.training
@@ -661,10 +715,16 @@ def _take_steps(t:'Trainer')->bool: # did a signal end it?
     t.model.train()
     steps = _training_steps(t.batches, c, s, t.device)
     clock, stopped = _stopwatch(s.seconds), False
+    looked_at, look_at = s.step, s.step + 1
     with deferred_signals() as signals, closing(steps), ProgressBar(s, c) as bar:
         while not (s.finished(c) or stopped):
             _take_one_step(t, *next(steps))
+            if not _look_is_due(t, look_at): continue
+            before = s.seconds
+            t.results.read(s)
             stopped, s.seconds = all_reduce_sum(bool(signals), clock())
+            look_at = _next_look(t, s.seconds - before, s.step - looked_at)
+            looked_at = s.step
             bar.show(s)
             began = time.perf_counter()
             if s.finished(c) or _validation_is_due(s, c):
@@ -696,14 +756,20 @@ class Trainer:
         self.valid = [batch.to(self.device) for batch in valid[rank()::world_size()]]
         self.network = wrap_model(model, self.config)
         self.optimizer = _new_optimizer(model, config.weight_decay)
+        self.scaler = _new_scaler(self.config.precision, self.device)
+        self.results = StepResults()
         set_seed(config.seed + 1_000_003 * rank()) # each drops out its own units
 
-    def save(self): self.files.save(self.model, self.optimizer, self.state)
+    def save(self):
+        if self.scaler: self.state.scaler = self.scaler.state_dict()
+        self.files.save(self.model, self.optimizer, self.state)
 
     def resume(self)->bool: # was there anything?
         restored = self.files.restore(self.model, self.optimizer)
-        if restored is not None: self.state = restored
-        return restored is not None
+        if restored is None: return False
+        self.state = restored
+        if self.scaler and restored.scaler: self.scaler.load_state_dict(restored.scaler)
+        return True
 
     def validate_start(self):
         "Before the first step: these weights, too, can be the best"

@@ -25,7 +25,7 @@ from .data import TokenBatches, encode_pairs
 from .decoding import (
     SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, search)
 from .decoding import sample as draw_samples
-from .distributed import broadcast_from_rank0, rank
+from .distributed import broadcast_from_rank0, check_shared_device, rank
 from .fast import accelerate
 from .model import Transformer, TransformerConfig
 from .notebook import heatmap
@@ -214,6 +214,7 @@ def _check_architecture(given:dict, wanted:dict, init:str|Path):
 # %% ../nbs/15_translation.ipynb #1c4ef003
 def _check_machine(config:TrainingConfig):
     "Raise `FieldError` if this machine has no such device, or the device no such precision"
+    check_shared_device(config.device)
     choose_precision(config.precision, find_device(config.device))
 
 # %% ../nbs/15_translation.ipynb #1df7cf23

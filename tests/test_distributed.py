@@ -1,0 +1,94 @@
+"Several processes: what launchers leave out, processes that die, one GPU for several."
+import os, signal, subprocess, time
+import pytest
+import torch
+from torch import distributed as dist
+from transformer_nb import distributed
+from transformer_nb.core import FieldError, InputError
+from transformer_nb.distributed import (
+    broadcast_from_rank0, check_shared_device, in_any_process, process_group)
+from running import BIN
+
+LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='29511')
+
+@pytest.fixture
+def launcher(monkeypatch):
+    "Sets the variables of a launcher, and nothing else of one"
+    names = [*LAUNCHED, *distributed._LOCAL_RANKS, 'LOCAL_WORLD_SIZE']
+    for name in names: monkeypatch.delenv(name, raising=False)
+    def set_them(**variables):
+        for name, value in variables.items(): monkeypatch.setenv(name, value)
+    return set_them
+
+def joined():
+    with process_group(): raise AssertionError('joined')
+
+def test_what_a_launcher_did_not_set_is_named(launcher):
+    launcher(WORLD_SIZE='2', RANK='0')
+    with pytest.raises(InputError, match='MASTER_ADDR, MASTER_PORT is not set.*torchrun'):
+        joined()
+    launcher(WORLD_SIZE='two')
+    message = "WORLD_SIZE is 'two'; it must be a number"
+    with pytest.raises(InputError, match=message): joined()
+
+def test_the_number_on_the_machine_has_many_names(launcher, monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 4)
+    with pytest.raises(InputError, match='set LOCAL_RANK'): distributed._own_gpu()
+    launcher(SLURM_LOCALID='3')
+    assert distributed._own_gpu() == 3
+    launcher(LOCAL_RANK='1') # torchrun within Slurm
+    assert distributed._own_gpu() == 1
+    launcher(LOCAL_RANK='4')
+    with pytest.raises(InputError, match='process 4 .* there are 4'): distributed._own_gpu()
+
+@pytest.mark.parametrize('name, n, n_here, is_refused', [
+    ('cuda:0', 2, '2', True), ('cuda', 2, '2', False), (None, 2, '2', False),
+    ('cuda:0', 1, '1', False), ('cuda:0', 2, '1', False)]) # one on each of two machines
+def test_one_gpu_for_several_processes(name, n, n_here, is_refused, launcher, monkeypatch):
+    monkeypatch.setattr(distributed, 'world_size', lambda: n)
+    launcher(LOCAL_WORLD_SIZE=n_here)
+    if not is_refused: return check_shared_device(name)
+    with pytest.raises(FieldError, match='device is cuda:0, one GPU for 2 processes'):
+        check_shared_device(name)
+
+@pytest.mark.parametrize('error, is_lost', [
+    (RuntimeError('[gloo/transport/tcp/pair.cc:547] Connection closed by peer'), True),
+    (RuntimeError('Timed out waiting 1800000ms for recv operation to complete'), True),
+    (dist.DistBackendError('NCCL error: remote process exited'), True),
+    (RuntimeError('mat1 and mat2 shapes cannot be multiplied'), False),
+    (torch.OutOfMemoryError('CUDA out of memory'), False)])
+def test_only_lost_processes_are_explained(error, is_lost):
+    found = distributed._if_others_left(error)
+    if is_lost: assert isinstance(found, InputError) and 'go on with `resume`' in str(found)
+    else: assert found is error
+
+def test_alone_a_flag_is_its_own_answer():
+    for flag in (torch.tensor(True), torch.tensor(False)):
+        assert in_any_process(flag) is flag
+    assert broadcast_from_rank0(lambda: 5) == 5
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
+    "Without torchrun, which would end the others before they could say so"
+    files = [f'--{name}={texts}/{split}.{lang}' for name, split, lang in (
+        ('src', 'train', 'de'), ('tgt', 'train', 'en'), ('valid_src', 'valid', 'de'),
+        ('valid_tgt', 'valid', 'en'))]
+    arguments = ['--out', tmp_path/'m', *files, '--vocab_size=300', '--max_steps=100000',
+                 '--valid_every=1', '--d_model=16', '--n_encoder_layers=1',
+                 '--n_decoder_layers=1']
+    started = []
+    for rank in range(2):
+        env = {**os.environ, **LAUNCHED, 'RANK': str(rank), 'LOCAL_RANK': str(rank),
+               'OMP_NUM_THREADS': '1'}
+        started.append(subprocess.Popen(
+            [BIN/'tnb_train', *map(str, arguments)], env=env, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True))
+    until = time.time() + 180
+    while time.time() < until and not (tmp_path/'m'/'metrics.jsonl').exists():
+        time.sleep(0.1)
+    started[1].send_signal(signal.SIGKILL)
+    _, error = started[0].communicate(timeout=120)
+    started[1].wait()
+    assert started[0].returncode == 2 and 'Traceback' not in error, error
+    [line] = [line for line in error.splitlines() if line.startswith('tnb_train:')]
+    assert 'process 0 has lost the others' in line and '--resume' in line
