@@ -13,7 +13,7 @@ from transformer_nb.commands import tnb_train
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.optimizer import adam, smoothed_loss
+from transformer_nb.optimizer import adam, set_lr, smoothed_loss
 from transformer_nb.training import (
     TrainingState, ProgressBar, Trainer, TrainingConfig, accumulate_gradients, batch_groups,
     choose_precision, plot_training, valid_loss, wrap_model)
@@ -362,6 +362,7 @@ def test_the_optimizer_skips_by_itself(is_bad):
     "As on a GPU, where nobody reads the answer; fused optimizers of a CPU can, too"
     model = small()
     optimizer = adam(model, fused=True)
+    set_lr(optimizer, 0.1)
     for p in model.parameters(): p.grad = torch.full_like(p, math.nan if is_bad else 0.1)
     before = {name: w.clone() for name, w in cpu_state_dict(model).items()}
     class OnDevice: # a flag that cannot be read

@@ -708,6 +708,11 @@ def _validate(t:'Trainer'):
         t.files.checkpoints.save_best(cpu_state_dict(t.model), info)
     t.history.report(s, **scores)
 
+# %% ../nbs/12_training.ipynb #12saveal
+def _save_all(t:'Trainer'):
+    if t.scaler: t.state.scaler = t.scaler.state_dict()
+    t.files.save(t.model, t.optimizer, t.state)
+
 # %% ../nbs/12_training.ipynb #12steps2
 def _take_steps(t:'Trainer')->bool: # did a signal end it?
     "To the end, or to a signal; validations and checkpoints when they are due"
@@ -746,8 +751,7 @@ class Trainer:
                  history:list[dict]|None=None,  # first lines of `metrics.jsonl`
                  on_validate:Callable[[dict],None]|None=None,  # gets each further line
                  scores:Callable[[nn.Module],dict]|None=None): # more to report, as `bleu`
-        self.scores = scores
-        self.model, self.batches = model, batches
+        self.model, self.batches, self.scores = model, batches, scores
         self.device = next(model.parameters()).device
         self.config = _with_precision(config, self.device)
         self.files = RunFiles(Path(folder), self.config, run_settings or {}, history or [],
@@ -760,9 +764,8 @@ class Trainer:
         self.results = StepResults()
         set_seed(config.seed + 1_000_003 * rank()) # each drops out its own units
 
-    def save(self):
-        if self.scaler: self.state.scaler = self.scaler.state_dict()
-        self.files.save(self.model, self.optimizer, self.state)
+    def save(self): _save_all(self)
+    def validate_start(self): _validate(self) # these weights, too, can be the best
 
     def resume(self)->bool: # was there anything?
         restored = self.files.restore(self.model, self.optimizer)
@@ -770,10 +773,6 @@ class Trainer:
         self.state = restored
         if self.scaler and restored.scaler: self.scaler.load_state_dict(restored.scaler)
         return True
-
-    def validate_start(self):
-        "Before the first step: these weights, too, can be the best"
-        _validate(self)
 
     def run(self)->list[dict]: # the lines of `metrics.jsonl`
         "Train to the end; after a signal, save and raise `KeyboardInterrupt`"
