@@ -19,7 +19,7 @@ from statistics import mean, median, stdev
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
-from book import Cell, cells, chapters, module, number
+from book import Cell, cells, chapters, is_import, is_preparation, module, number
 import doors, live, teaching
 
 # before a quotation that ends with its section
@@ -285,14 +285,6 @@ def look(cell, below):
         words = caption[1].partition(': ')[2] # after the figure's number
         more['image'] = dict(alt=re.sub(r'[*`$\\]', '', words))
     return dict(tags=tags, mystnb=more)
-
-def is_import(node): return isinstance(node, (ast.Import, ast.ImportFrom))
-
-def is_preparation(source):
-    "Imports, and at most assignments beside them"
-    nodes = ast.parse(source).body
-    prepares = all(is_import(n) or isinstance(n, ast.Assign) for n in nodes)
-    return prepares and any(map(is_import, nodes))
 
 def prompt_of(cell):
     "What stands on the fold of a cell"

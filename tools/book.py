@@ -1,5 +1,5 @@
 """The chapters as the tools read them: their cells, and the directives that head a cell."""
-import json, re
+import ast, json, re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 HEAVY = {'slow', 'cuda'} # cells that run for minutes, or need a GPU
 EXPORTS = {'export', 'exports', 'exporti'}
+HIDING = {'default_exp', 'hide', 'echo', 'fold', 'export'} # directives that fold the code
 
 @dataclass
 class Cell:
@@ -36,6 +37,17 @@ class Cell:
         return self.kind == 'code' and not self.flags & {*HEAVY, 'notest'}
 
     @property
+    def hides_code(self)->bool: # on the site and in JupyterLab; a click shows it
+        return self.kind == 'code' and (
+            bool(self.flags & HIDING) or is_preparation(self.text))
+
+    @property
+    def folds(self)->dict[str,bool]: # its metadata for JupyterLab
+        wanted = dict(source_hidden=self.hides_code,
+                      outputs_hidden='predict' in self.flags)
+        return {name: True for name, is_wanted in wanted.items() if is_wanted}
+
+    @property
     def text(self)->str:
         "The source without its directives"
         lines = self.source.splitlines()
@@ -48,6 +60,15 @@ def head(source:str)->list[str]:
         if not line.startswith('#|'): break
         lines.append(line[2:].strip())
     return lines
+
+def is_import(node)->bool: return isinstance(node, (ast.Import, ast.ImportFrom))
+
+def is_preparation(source:str)->bool:
+    "Imports, and at most assignments beside them"
+    if source.startswith(('!', '%')): return False
+    nodes = ast.parse(source).body
+    prepares = all(is_import(n) or isinstance(n, ast.Assign) for n in nodes)
+    return prepares and any(map(is_import, nodes))
 
 def chapters(root)->list[Path]: # in reading order: 00a, 00b, 01, …; index comes last
     return sorted(Path(root, 'nbs').glob('*.ipynb'))

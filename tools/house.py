@@ -93,20 +93,16 @@ def asides_are_folded(root):
                              'metadata has "jp-MarkdownHeadingCollapsed": true')
     return found
 
-FOLDS = {'fold': 'source_hidden', 'predict': 'outputs_hidden'}
-
 @rule
 def folds_agree(root):
-    "What `fold` and `predict` hide on the site, JupyterLab hides by the cell's metadata"
+    "JupyterLab hides what the site hides, by metadata that tools/folds.py writes"
     found = []
     for path in chapters(root):
-        raw = read_notebook(path)['cells']
-        for cell, stored in zip(cells(path), raw):
+        for cell, stored in zip(cells(path), read_notebook(path)['cells']):
             hidden = stored['metadata'].get('jupyter', {})
-            wanted = {FOLDS[flag]: True for flag in cell.flags & set(FOLDS)}
-            if cell.kind == 'code' and hidden != wanted:
+            if hidden != cell.folds:
                 found.append(f'{path.name} cell {cell.number}: metadata "jupyter" is '
-                             f'{hidden}; its directives want {wanted}')
+                             f'{hidden}, not {cell.folds}; run `make export`')
     return found
 
 @rule
