@@ -1,6 +1,7 @@
 # Every target sets up what it needs, in .venv, with the versions of constraints.txt.
 PYTHON ?= python3
 BIN = .venv/bin
+PIP = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 # How long a thread that waits spins before it sleeps. On a busy machine threads that spin (by
 # default, 300,000 times) stop each other; on a quiet one, threads that sleep at once take half
@@ -26,10 +27,23 @@ help:
 .venv/ready: constraints.txt settings.ini setup.py
 	@echo 'Setting up .venv (the first time this takes some minutes) ...'
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --use-pep517 -c constraints.txt -e '.[dev,bench,studies]'
+	@$(PIP) -qq --use-pep517 -e '.[dev,bench,studies]'
 	@touch $@
 
-demo: .venv/ready
+# For reading: JupyterLab and what the chapters compare with, without the tools of tests and
+# site. Where there is no NVIDIA GPU, PyTorch comes without its libraries, if its own index
+# answers; else pip takes the usual one.
+.venv/reader: constraints.txt settings.ini setup.py
+	@echo 'Setting up .venv for reading (the first time this takes a minute or two) ...'
+	@$(PYTHON) -m venv .venv
+	@command -v nvidia-smi >/dev/null || $(PIP) -qq --retries 0 --timeout 10 \
+	    --index-url https://download.pytorch.org/whl/cpu torch 2>/dev/null || true
+	@$(PIP) --use-pep517 -e '.[lab]'
+	@touch $@
+
+READER = $(if $(wildcard .venv/ready),.venv/ready,.venv/reader)
+
+demo: $(READER)
 	@$(BIN)/tnb_demo --out demo
 
 check: .venv/ready
@@ -44,7 +58,7 @@ test: docs
 robustness: .venv/ready
 	@$(BIN)/python -m pytest -q tests/robustness
 
-lab: .venv/ready
+lab: $(READER)
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/00_introduction.ipynb
 
 docs: .venv/ready

@@ -11,7 +11,7 @@ parser.read(here/'settings.ini', encoding='utf8')
 cfg = parser['DEFAULT']
 
 extras = {extra: cfg[f'{extra}_requirements'].split()
-          for extra in ('dev', 'bench', 'studies')}
+          for extra in ('lab', 'dev', 'bench', 'studies')}
 
 # A package index shows README.md away from its folder: figures, and links into the
 # repository, would lead nowhere.
