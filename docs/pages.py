@@ -303,7 +303,8 @@ def contents(text):
         if part: parts.append((part, []))
         else: parts[-1][1].append(f'{title} <{chapter}>')
     gathered = ['translate', 'claims', 'deviations', 'results', 'results/RULES',
-                'bibliography', 'api', 'genindex', 'CONTRIBUTING']
+                'bibliography', 'api', 'genindex', 'CONTRIBUTING',
+                'RELEASING']
     parts.append(('Teaching', ['teaching', 'questions', 'slides', 'slides_2']))
     parts.append(('At a glance', gathered))
     return '\n'.join(toctree(part, rows) for part, rows in parts)
@@ -537,17 +538,18 @@ def copy_linked_files(book, out):
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_file() and target.suffix != '.ipynb': shutil.copy(source, target)
 
-def write_guide(root, out):
-    "CONTRIBUTING beside the chapters: its links lose their folder"
-    text = (root/'CONTRIBUTING.md').read_text(encoding='utf8')
-    (out/'CONTRIBUTING.md').write_text(text.replace('](nbs/', ']('), encoding='utf8')
+def write_guides(root, out):
+    "For those who work on the book: links to chapters lose their folder"
+    for name in ('CONTRIBUTING.md', 'RELEASING.md'):
+        text = (root/name).read_text(encoding='utf8')
+        (out/name).write_text(text.replace('](nbs/', ']('), encoding='utf8')
 
 def write(root, out):
     book = Book(root)
     shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
     out.mkdir(parents=True)
     copy_linked_files(book, out)
-    write_guide(root, out)
+    write_guides(root, out)
     for name in ('bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')
