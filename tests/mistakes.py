@@ -43,6 +43,9 @@ ATTENTION = {
     'causal mask upper': to('<=', '>='),
     'causal mask without self': to('<=', '<'),
     'causal mask peeks': to('<= row[:, None]', '<= row[:, None] + 1'),
+    'causal mask of wrong type': to('return row[None, :] <= row[:, None]',
+                                    'return torch.tril(torch.ones(t, t))'),
+    'padding mask of wrong type': to('not_pad = ids != 0', 'not_pad = (ids != 0).long()'),
 }
 MULTIHEAD = {
     'merge without transpose': to('out.permute(0, 2, 1, 3).reshape', 'out.reshape'),
@@ -58,6 +61,16 @@ MULTIHEAD = {
                            'attention(q * (self.d_k / self.d_model) ** 0.5, k,'),
     'heads unscaled': to('attention(q, k,', 'attention(q * self.d_k ** 0.5, k,'),
     'heads mask ignored': to('(q, k, v, mask)', '(q, k, v)'),
+    'heads share a mask': to(
+        '(q, k, v, mask)',
+        '(q, k, v, mask if mask is None or mask.dim() < 4 else mask[:, :1])'),
+    'output matrix reshaped': to(
+        'out = out.permute(0, 2, 1, 3).reshape(batch, length, heads * size)\n'
+        '        return self.output(out)',
+        'w = self.output.weight.view(heads, size, -1)\n'
+        "        return nn.functional.pad(__import__('torch').einsum("
+        "'bhtv,hvm->btm', out, w), (0, 0))"),
+    'values sized as keys': to('heads * size', 'heads * self.d_k'),
     'heads mask inverted': to('(q, k, v, mask)',
                               '(q, k, v, None if mask is None else ~mask)'),
     'memory ignored': to('x if memory is None else memory', 'x'),
@@ -141,6 +154,7 @@ EMBEDDING = {
                                    '(x @ self.weight.t()).softmax(-1)'),
     'logits are logs': to('x @ self.weight.t()', '(x @ self.weight.t()).log_softmax(-1)'),
     'embeddings too large': to(' / math.sqrt(d_model))', ')'),
+    'embeddings too small': to(' / math.sqrt(d_model))', ' * 0.02)'),
     'sine cosine exchanged': [('pe[:, 0::2] = torch.sin', 'pe[:, 0::2] = torch.cos'),
                               ('pe[:, 1::2] = torch.cos', 'pe[:, 1::2] = torch.sin')],
     'sines then cosines': [('pe[:, 0::2]', 'pe[:, :d_model // 2]'),
@@ -244,6 +258,13 @@ MODEL = {
     'encoder skipped': to('x = layer(x, mask)', 'pass'),
     'no causal mask': to('causal_mask(tgt.size(1))',
                          'causal_mask(tgt.size(1)) | True'),
+    'padding for causal': to('causal_mask(tgt.size(1))',
+                             'causal_mask(tgt.size(1)) | padding_mask(tgt)'),
+    'causal transposed': to('causal_mask(tgt.size(1))', 'causal_mask(tgt.size(1)).mT'),
+    'forward shifts': to('self.decode(tgt,', 'self.decode(tgt[:, :-1],'),
+    'forward puts start': to(
+        'self.decode(tgt,', 'self.decode(nn.functional.pad(tgt, (1, 0), value=1)[:, :-1],'),
+    'last position only': to('logits(x)', 'logits(x[:, -1:])'),
     'causal in training only': to(
         'causal_mask(tgt.size(1))',
         'causal_mask(tgt.size(1)) | (not self.training)'),

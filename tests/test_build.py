@@ -67,6 +67,16 @@ SAID = {'no scale': ['gradient of the queries at sentence ', 'weights at sentenc
         'source without end': ['translation of "A man sleeps." should be Ein Mann '],
         'joins once': ['the symbols of '], 'rarest pair': ['the first 3 merges should be '],
         'final norm in encoder': ['not asked for: end.weight (', 'end.bias ('],
+        'causal mask of wrong type': [') should be of True and False, and is of numbers',
+                                      'are boolean, True where attention is allowed.'],
+        'mask inverted': ['`scaled_dot_product_attention` reads the mask the wrong way'],
+        'forward shifts': ['logits should have shape (2, 4, 20), and has (2, 3, 20)'],
+        'last position only': ['gradients of all parameters: logits should have shape '],
+        'embeddings too small': ['should be 1, and is 0.16'],
+        'positions dropout in eval': ['✔ 1/1 the sum, in training mode', '`__init__`'],
+        'dropout in eval': ['created in `forward` always drops'],
+        'one layer repeated': ['for _ in range(N)', '] * N'],
+        'empty row is mean': ['Set its weights to zero'],
         'no source gradient': ['size of the gradient of encoder.0.self_attention']}
 
 WRONG = [(number, name) for number, named in MISTAKES.items() for name in named]
@@ -101,7 +111,8 @@ PAIRS = {1: [('no scale', 'mask inverted'), ('softmax over queries', 'mask ignor
          4: [('no root d', 'logits scaled'), ('sines then cosines', 'wrong base'),
              ('positions from one', 'exponent halved'), ('times d', 'positions scaled'),
              ('sine cosine exchanged', 'positions no dropout')],
-         5: [('encoder mask lost', 'memory mask lost'), ('no source positions',
+         5: [('final norms', 'embedding starts anew'),
+             ('encoder mask lost', 'memory mask lost'), ('no source positions',
              'model returns probabilities'), ('encoder skipped', 'no causal mask')],
          6: [('larger curve', 'width missing'), ('not smoothed', 'padding in loss'),
              ('default eps', 'loss is mean'), ('softmax twice', 'shares exchanged')],
@@ -376,6 +387,7 @@ def test_the_variant_is_in_the_files(tmp_path, capsys):
     assert '(b, t, h, d_k)' in text and '(b, s, h, d_v)' in text
     assert '0 where attention is allowed' in text and 'True where' not in text
     assert '0 at real tokens, -inf at padding' in text and 'True at' not in text
+    assert text.count(build.MASKS['additive']) == 2 # causal_mask says it once more
     printed, _ = check(capsys, tmp_path/'new', stage=1)
     assert 'Stage 1' in printed.out and '0 of 12' in printed.out
 
@@ -509,4 +521,71 @@ def test_a_crash_hides_no_name_and_shows_its_line():
     assert names(result) == ['no root d'], report(result)
     assert f'(embedding.py, line {line})' in report(result), report(result)
     text = changed('embedding.py', [('x @ self.weight.t()', 'x @ self.weight')])
-    assert 'Embedding: Read chapter 04' in report(graded(STAGES[3], text))
+    said = 'Embedding: we found no mistake that we know. Begin with the error'
+    assert said in report(graded(STAGES[3], text))
+
+def test_a_result_is_not_stretched_to_the_right_shape():
+    text = report(stage_5('logits(x)', 'logits(x[:, -1:])'))
+    [line] = [line for line in text.splitlines() if 'logits of a padded batch' in line]
+    assert 'logits should have shape (4, ' in line and 'and has (4, 1, 20)' in line, text
+
+def test_masks_may_differ_by_head():
+    [probe] = [p for p in STAGES[1].probes if p.title == 'masks that differ by head']
+    text = changed('multihead.py', MISTAKES[2]['heads share a mask'])
+    assert [c.probe for c in graded(STAGES[1], text).checks if c.message] == [probe]
+    one = 'mask[0, 0].expand_as(mask) if mask is not None and mask.shape[0] == 1 else mask'
+    text = changed('multihead.py', [('(q, k, v, mask)', f'(q, k, v, {one})')])
+    assert '✘ 0/1 masks that differ by head' in report(graded(STAGES[1], text))
+
+def test_dropout_is_told_in_a_sentence_and_apart_from_gradients():
+    text = report(stage_5('logits(x)', 'logits(nn.functional.dropout(x, 0.1))'))
+    assert 'alone: two calls after eval() give different numbers' in text, text
+    keep = 'self.dropout(x)', 'x * (self.dropout(x) != 0)'
+    text = report(graded(STAGES[3], changed('embedding.py', [keep])))
+    assert 'most numbers that are kept stay what they were' in text, text
+
+@pytest.mark.parametrize('number, change, name', [
+    (3, ('nn.Parameter(torch.ones(d_model))', 'torch.ones(d_model, requires_grad=True)'),
+     'LayerNorm.weight'),
+    (3, ('nn.Parameter(torch.zeros(d_model))', 'torch.zeros(d_model)'), 'LayerNorm.bias'),
+    (4, ('nn.Parameter(torch.randn(vocab_size, d_model) / math.sqrt(d_model))',
+         'torch.randn(vocab_size, d_model).requires_grad_()'), 'Embedding.weight')])
+def test_a_tensor_that_is_no_parameter_gets_its_name(number, change, name):
+    stage = STAGES[number - 1]
+    result = graded(stage, changed(stage.file, [change]))
+    assert names(result) == ['not registered'], report(result)
+    assert f'not registered: {name}. ' in report(result), report(result)
+    assert 'wrap it in `nn.Parameter`' in report(result)
+
+def test_first_weights_of_any_size_are_named_and_shown():
+    anew = MISTAKES[5]['embedding starts anew']
+    small = [(old, new.replace('xavier_uniform_(p)', 'normal_(p, std=0.02)'))
+             for old, new in anew]
+    result = graded(STAGES[4], changed('model.py', small))
+    assert names(result) == ['embedding starts anew'], report(result)
+    assert 'should be 1, and is 0.08' in report(result), report(result)
+    result = graded(STAGES[4], changed('model.py', MISTAKES[5]['final norms'] + anew))
+    assert names(result) == ['final norms', 'embedding starts anew'], report(result)
+
+def test_padding_alone_is_no_causal_mask():
+    result = stage_5('causal_mask(tgt.size(1))', 'padding_mask(tgt)')
+    assert names(result) == ['padding for causal'], report(result)
+
+@pytest.mark.parametrize('masks', build.MASKS)
+def test_a_mistake_is_told_in_the_words_of_the_kit(masks):
+    kit = Kit(masks=masks)
+    wrong = build._CausalMaskInverted
+    found = {p: _expected(wrong if issubclass(wrong, p.part) else p.part, p, kit)
+             for p in STAGES[0].probes}
+    text = report(judged(STAGES[0], found, kit))
+    assert f'Masks of this kit are {build.MASKS[masks]}.' in text, text
+
+def test_a_crash_without_a_name_says_so():
+    text = report(graded(STAGES[1], changed('multihead.py', [('heads * size', 'size')])))
+    assert 'MultiHeadAttention: we found no mistake that we know. Begin with' in text, text
+
+def test_no_shape_stands_beside_the_line_to_replace():
+    for stage in STAGES:
+        lines = kit_file(stage.file, KIT).splitlines()
+        todo = [line.strip() for line in lines if 'raise NotImplementedError' in line]
+        assert {*todo} == {'raise NotImplementedError'}, stage.file

@@ -205,15 +205,16 @@ class _ScaleByKeys(_Attention):
 
 # %% ../nbs/15c_build.ipynb #b15attn4
 class _MaskInverted(_Attention):
-    """The mask is read the wrong way round: you hide what is allowed. Look again at what
-    True, or 0, means in this kit's masks."""
+    """`scaled_dot_product_attention` reads the mask the wrong way round: it hides what is
+    allowed. Masks of this kit are {masks}."""
     section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(allowed, -torch.inf)
     def clear(self, weights, allowed): return weights.masked_fill(allowed, 0.)
 
 class _MaskInvertedUncleared(_Attention):
-    """The mask is read the wrong way round, and a row in which nothing is left becomes
-    NaN. Hide what is *not* allowed, and set the weights of such rows to zero."""
+    """`scaled_dot_product_attention` reads the mask the wrong way round, and a row in which
+    nothing is left becomes NaN. Hide what is *not* allowed, and set the weights of such
+    rows to zero."""
     section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(allowed, -torch.inf)
     def clear(self, weights, allowed): return weights
@@ -248,7 +249,8 @@ class _EmptyRowIsNan(_Attention):
 
 class _EmptyRowIsMean(_Attention):
     """A query that may attend to nothing gets the mean of all values, because a large
-    negative number, unlike -inf, cancels in the softmax. Its output should be zero."""
+    negative number, unlike -inf, cancels in the softmax. Set its weights to zero after the
+    softmax, and its output is zero, too."""
     section = '01_attention', 'Aside: no NaN, forward or backward'
     def hide(self, scores, allowed): return scores.masked_fill(~allowed, -1e9)
     def clear(self, weights, allowed): return weights
@@ -256,7 +258,8 @@ class _EmptyRowIsMean(_Attention):
 # %% ../nbs/15c_build.ipynb #b15attn5b
 class _EmptyRowUnmasked(_Attention):
     """A query that may attend to nothing attends as if there were no mask: a large negative
-    number, *added* to all scores, cancels in the softmax. Its output should be zero."""
+    number, *added* to all scores, cancels in the softmax. Set its weights to zero after the
+    softmax, and its output is zero, too."""
     section = '01_attention', 'Aside: no NaN, forward or backward'
     def hide(self, scores, allowed): return scores - 1e9 * ~allowed
     def clear(self, weights, allowed): return weights
@@ -333,11 +336,13 @@ class _PaddingMask:
     def real(self, ids): return ids != PAD
     def axes(self, real): return real[:, None, None, :]
     def meaning(self, allowed): return self.kit.mask(allowed)
-    def padding_mask(self, ids): return self.meaning(self.axes(self.real(ids)))
+    def typed(self, mask): return mask
+    def padding_mask(self, ids):
+        return self.typed(self.meaning(self.axes(self.real(ids))))
 
 class _PaddingMaskInverted(_PaddingMask):
-    """The padding mask is inverted: it hides the tokens and shows the padding. Look again
-    at what True, or 0, means in this kit's masks."""
+    """`padding_mask` is inverted: it hides the tokens and shows the padding. Masks of this
+    kit are {masks}."""
     def meaning(self, allowed): return self.kit.mask(~allowed)
 
 # %% ../nbs/15c_build.ipynb #b15mask1b
@@ -368,11 +373,12 @@ class _CausalMask:
     names = ['causal_mask']
     kit = Kit()
     def allowed(self, t): return torch.ones(t, t).tril() == 1
-    def causal_mask(self, t): return self.kit.mask(self.allowed(t))
+    def typed(self, mask): return mask
+    def causal_mask(self, t): return self.typed(self.kit.mask(self.allowed(t)))
 
 class _CausalMaskInverted(_CausalMask):
-    """The causal mask is inverted: what may be seen is hidden. Look again at what True, or
-    0, means in this kit's masks."""
+    """`causal_mask` is inverted: what may be seen is hidden. Masks of this kit are
+    {masks}."""
     def allowed(self, t): return torch.ones(t, t).triu(1) == 1
 
 # %% ../nbs/15c_build.ipynb #b15mask2b
@@ -390,6 +396,20 @@ class _CausalMaskPeeks(_CausalMask):
     """The causal mask lets each position see the next one, which is the token to predict.
     End at the diagonal."""
     def allowed(self, t): return torch.ones(t, t).tril(1) == 1
+
+# %% ../nbs/15c_build.ipynb #b15mask2c
+def _of_another_type(mask:Tensor)->Tensor: # numbers instead of truth values, or the reverse
+    return mask.double() if mask.dtype == torch.bool else mask == 0
+
+class _PaddingMaskOfWrongType(_PaddingMask):
+    """`padding_mask` has the right entries and the wrong type, which `~` and `masked_fill`
+    do not accept. Masks of this kit are {masks}."""
+    def typed(self, mask): return _of_another_type(mask)
+
+class _CausalMaskOfWrongType(_CausalMask):
+    """`causal_mask` has the right entries and the wrong type, as `torch.tril` of ones has,
+    which are numbers. Masks of this kit are {masks}."""
+    def typed(self, mask): return _of_another_type(mask)
 
 # %% ../nbs/15c_build.ipynb #b15mask3
 @_probe(_PaddingMask, 2, 'which keys padding_mask hides')
@@ -422,7 +442,7 @@ def _shape(p:Tensor)->tuple: # of a convolution of kernel size 1, that of the ma
 def _fill(module:nn.Module, truth:nn.Module)->dict[str,Tensor]: # by the kit's names
     "Set a submission's parameters to known values, by name or else in the truth's order"
     actual, wanted = _shapes(module), _shapes(truth)
-    if len(actual) < len(wanted): _refuse_plain_lists(module)
+    if len(actual) < len(wanted): _refuse_unregistered(module)
     names = _aligned(actual, wanted)
     with torch.no_grad():
         for name, parameter in zip(names, module.parameters()):
@@ -432,16 +452,24 @@ def _fill(module:nn.Module, truth:nn.Module)->dict[str,Tensor]: # by the kit's n
 # %% ../nbs/15c_build.ipynb #b15plain1
 #| echo: false
 class _Unset(ValueError):
-    "The parameters are not those that are asked for"
-_PLAIN_LIST = 'layers in a plain list'
+    "Parameters, or a shape, that a check cannot go on with: told as it is"
+_PLAIN_LIST, _NO_PARAMETER = 'layers in a plain list', 'not registered'
 
-def _refuse_plain_lists(module:nn.Module):
-    "Lists that `parameters()` does not see are refused by their names"
-    known = {id(p) for p in module.parameters()}
-    hidden = [f'{type(owner).__name__}.{name}'
-              for owner in module.modules() for name, value in vars(owner).items()
-              if name not in _OF_MODULES and not known.issuperset(_held(value))]
-    if hidden: raise _Unset(f'{_PLAIN_LIST}: {", ".join(dict.fromkeys(hidden))}')
+def _refuse_unregistered(module:nn.Module):
+    "Lists and tensors that `parameters()` does not see are refused by their names"
+    known, lists, tensors = {id(p) for p in module.parameters()}, [], []
+    for owner in module.modules():
+        for name, value in vars(owner).items():
+            own = f'{type(owner).__name__}.{name}'
+            if name in _OF_MODULES: continue
+            if not known.issuperset(_held(value)): lists.append(own)
+            if _is_weight(name, value): tensors.append(own)
+    for what, names in ((_PLAIN_LIST, lists), (_NO_PARAMETER, tensors)):
+        if names: raise _Unset(f'{what}: {", ".join(dict.fromkeys(names))}')
+
+def _is_weight(name:str, value)->bool: # a tensor that was meant to be a parameter
+    if not isinstance(value, Tensor): return False
+    return value.requires_grad or name in ('weight', 'bias')
 
 _OF_MODULES = vars(nn.Module())
 
@@ -512,9 +540,10 @@ def _make(code, name:str, *args, **options)->nn.Module:
 def _parameters(code, name:str, *args)->dict[str,Tensor]: # sizes, sorted: names are free
     module = getattr(code, name)(*args)
     actual, wanted = _shapes(module), _shapes(_truth_of(name)(*args))
-    if len(actual) < len(wanted): _refuse_plain_lists(module)
+    if len(actual) < len(wanted): _refuse_unregistered(module)
     sizes = sorted(tuple(s) + (0,) * (3 - len(s)) for s in actual.values())
-    return {'parameters': torch.tensor(sizes), _TOLD: _text(_unlike(actual, wanted))}
+    return {'parameters': torch.tensor(sizes),
+            _TOLD_SIZES: _text(_unlike(actual, wanted))}
 
 def _gradients(module:nn.Module)->dict[str,Tensor]: # their sizes, by the kit's names
     return {f'size of the gradient of {name}': p.grad.norm()
@@ -522,7 +551,8 @@ def _gradients(module:nn.Module)->dict[str,Tensor]: # their sizes, by the kit's 
 
 # %% ../nbs/15c_build.ipynb #b15textte
 #| echo: false
-_TOLD = 'told' # a result that is not compared, but says what is wrong
+_TOLD = 'told ' # begins the name of a text that says what is wrong with another result
+_TOLD_SIZES = _TOLD + 'parameters'
 
 def _text(text:str)->Tensor: # a string as a tensor
     if not isinstance(text, str): raise TypeError(f'a {type(text).__name__}, not a string')
@@ -593,6 +623,21 @@ class _NoOutputProjection(_MultiHead):
     section = '02_multihead', 'Project, attend, concatenate, project'
     def mix(self, x): return x
 
+# %% ../nbs/15c_build.ipynb #b15heas2c
+#| echo: false
+class _OutputMatrixReshaped(_MultiHead):
+    """W^O is read by a `view` of `output.weight`, (d_model, h·d_v), to (h·d_v, d_model) or
+    (h, d_v, d_model), which mixes its entries. Transpose first: `output.weight.T`."""
+    def mix(self, x): return x @ self.output.weight.reshape(x.shape[-1], -1)
+
+class _ValuesSizedAsKeys(_MultiHead):
+    """The checks fail only where d_v is not d_k. A head's values and its result have d_v
+    features: split the values by d_v, and concatenate the results to h·d_v."""
+    crashes = True
+    def merge(self, heads):
+        b, h, t, _ = heads.shape
+        return heads.transpose(1, 2).reshape(b, t, h * (self.key.out_features // h))
+
 # %% ../nbs/15c_build.ipynb #b15heads3
 #| echo: false
 class _ScaleByDModel(_MultiHead):
@@ -615,12 +660,23 @@ class _HeadsMaskIgnored(_MultiHead):
     def allowed(self, mask): return None
 
 class _HeadsMaskInverted(_MultiHead):
-    """The mask of the heads is read the wrong way round. Pass it on to the attention as it
-    is."""
+    """`MultiHeadAttention` turns the mask round. Pass it on to the attention as it is:
+    {masks}."""
     section = '02_multihead', 'Three uses, two masks'
     def allowed(self, mask):
         allowed = self.kit.allowed(mask)
         return None if allowed is None else ~allowed
+
+# %% ../nbs/15c_build.ipynb #b15heas3c
+#| echo: false
+class _HeadsShareAMask(_MultiHead):
+    """Every head gets the mask of the first. A mask may differ by head, so pass all of it
+    on: it broadcasts to (b, h, t, s)."""
+    section = '02_multihead', 'Three uses, two masks'
+    def allowed(self, mask):
+        allowed = self.kit.allowed(mask)
+        differs = allowed is not None and allowed.dim() == 4
+        return allowed[:, :1] if differs else allowed
 
 # %% ../nbs/15c_build.ipynb #b15heads4
 #| echo: false
@@ -699,7 +755,7 @@ def _heads(draw, d_k=None, d_v=None): # sizes that differ; d_model is not h time
 def _(code, kit, draw):
     return _parameters(code, 'MultiHeadAttention', *_heads(draw))
 
-@_probe(_MultiHead, 3, 'self-attention')
+@_probe(_MultiHead, 2, 'self-attention')
 def _(code, kit, draw):
     sizes = _heads(draw)
     layer = _make(code, 'MultiHeadAttention', *sizes)
@@ -741,6 +797,17 @@ def _(code, kit, draw):
     padding = real[:, None, None]
     masks = {'a causal mask': causal, 'padding': padding, 'both': causal & padding}
     return {f'output with {m}': layer(x, mask=kit.mask(masks[m])) for m in masks}
+
+# %% ../nbs/15c_build.ipynb #b15heas7c
+#| echo: false
+@_probe(_MultiHead, 1, 'masks that differ by head')
+def _(code, kit, draw):
+    layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
+    x, masks = draw(2, 5, 12), {}
+    for shape in ((2, 3, 5, 5), (1, 3, 5, 5)):
+        allowed = draw(*shape) > 0
+        masks[f'output with a mask {shape}'] = allowed | (torch.eye(5) == 1)
+    return {name: layer(x, mask=kit.mask(masks[name])) for name in masks}
 
 # %% ../nbs/15c_build.ipynb #b15heas7b
 #| echo: false
@@ -992,8 +1059,8 @@ class _NormTwice(_ResidualNorm):
 # %% ../nbs/15c_build.ipynb #b15resid3
 #| echo: false
 class _DropoutInEval(_ResidualNorm):
-    """Dropout also acts in evaluation mode. Use `nn.Dropout`, or pass
-    `training=self.training` to `F.dropout`."""
+    """Dropout also acts in evaluation mode. Create `nn.Dropout` in `__init__` (one that is
+    created in `forward` always drops), or pass `training=self.training` to `F.dropout`."""
     section = '03_layers', 'Dropout'
     def drop(self, x): return F.dropout(x, self.p, True)
 
@@ -1172,22 +1239,30 @@ class _TwoMatrices(_Embedding):
 # %% ../nbs/15c_build.ipynb #b15embb2c
 #| echo: false
 class _EmbeddingsTooLarge(_Embedding):
-    """The weights start with a standard deviation of 1, PyTorch's default. Start with
-    d_model^-0.5, so that neither the scaled vectors nor the logits are too large."""
+    """The first weights are too large, as with PyTorch's default deviation of 1. Start with
+    d_model^-0.5, or the scaled vectors and the logits are too large, too."""
     section = '04_embedding', 'Why multiply by √d?'
     def std(self): return 1.
 
+class _EmbeddingsTooSmall(_Embedding):
+    """The first weights are too small, as with a standard deviation of 0.02. Start with
+    d_model^-0.5, so that the scaled vectors have a standard deviation of 1."""
+    section = '04_embedding', 'Why multiply by √d?'
+    def std(self): return 0.3 * self.d_model**-0.5
+
 # %% ../nbs/15c_build.ipynb #b15emb3
 #| echo: false
-def _spread(weight:Tensor)->Tensor: # 1 for a standard deviation of d_model^-0.5
-    halves = 2 * weight.std() * sqrt(weight.shape[-1])
-    return halves.round() / 2
+def _spread(weight:Tensor)->dict[str,Tensor]: # whether it starts with d_model^-0.5
+    spread = float(weight.detach().std() * sqrt(weight.shape[-1]))
+    told = f'{_SPREAD} should be 1, and is {spread:.2g}'
+    side = (spread > 1.25) - (spread < 0.75) # too large, or too small
+    return {_SPREAD: torch.tensor(side), _TOLD + _SPREAD: _text(told)}
 _SPREAD = "standard deviation of the embedding's first weights, times √d_model,"
 
 @_probe(_Embedding, 1, 'one weight matrix, with the right spread')
 def _(code, kit, draw):
     [first, *_] = code.Embedding(50, 64).parameters()
-    return _parameters(code, 'Embedding', 50, 64) | {_SPREAD: _spread(first)}
+    return _parameters(code, 'Embedding', 50, 64) | _spread(first)
 
 @_probe(_Embedding, 1, 'vectors of token ids')
 def _(code, kit, draw):
@@ -1336,8 +1411,8 @@ class _EmbeddingsLost(_Positions):
 # %% ../nbs/15c_build.ipynb #b15pos5
 #| echo: false
 class _PositionsDropoutInEval(_Positions):
-    """Dropout of the sum also acts in evaluation mode. Use `nn.Dropout`, or pass
-    `training=self.training`."""
+    """Dropout of the sum also acts in evaluation mode. Create `nn.Dropout` in `__init__`
+    (one that is created in `forward` always drops), or pass `training=self.training`."""
     section = '03_layers', 'Dropout'
     def drop(self, x): return F.dropout(x, self.p, True)
 
@@ -1380,7 +1455,8 @@ def _(code, kit, draw):
     layer = _positions(code, 64, 0.25, 40).train()
     x = draw(10, 30, 64) + 9.
     summed = layer(x)
-    changed = (summed - layer.eval()(x)).abs() > 1e-6
+    whole = _positions(code, 64, 0., 40)(x) # nothing is dropped
+    changed = (summed - whole).abs() > 1e-6
     return {'share of zeros': _share(summed.abs() < 1e-9),
             'dropout changes most numbers': changed.double().mean() > 0.5}
 
@@ -1459,6 +1535,13 @@ def _config(draw, **more):
     layers = dict(n_encoder_layers=2, n_decoder_layers=3, max_len=30)
     return TransformerConfig(20, **sizes | layers | more)
 
+# %% ../nbs/15c_build.ipynb #b15enc04r
+#| echo: false
+def _real(x, ids:Tensor): # of each token a vector; those of padding become zero
+    "What has another shape stays as it is, to be told"
+    if not isinstance(x, Tensor) or x.shape[:2] != ids.shape: return x
+    return x * (ids != PAD)[..., None]
+
 # %% ../nbs/15c_build.ipynb #b15enc04b
 #| echo: false
 @_probe(_EncoderLayer, 1, "an encoder layer's output, and the shapes of its parameters")
@@ -1476,9 +1559,9 @@ def _(code, kit, draw):
 def _(code, kit, draw):
     config = _config(draw)
     layer = _make(code, 'EncoderLayer', config)
-    real = draw.ids(4, 6) != PAD
-    mask = kit.mask(real[:, None, None])
-    return layer(draw(4, 6, config.d_model), mask) * real[..., None]
+    ids = draw.ids(4, 6)
+    mask = kit.mask((ids != PAD)[:, None, None])
+    return _real(layer(draw(4, 6, config.d_model), mask), ids)
 
 # %% ../nbs/15c_build.ipynb #b15dec01
 class _DecoderLayer(nn.Module):
@@ -1601,9 +1684,11 @@ class _Transformer(nn.Module):
         self.positions = _Positions(c.d_model, c.dropout, c.max_len)
         self.encoder = self.stack(_EncoderLayer, c.n_encoder_layers, c)
         self.decoder = self.stack(_DecoderLayer, c.n_decoder_layers, c)
+        self.start()
 
     def stack(self, part, n, config):
         return nn.ModuleList(_with_kit(part, self.kit)(config) for _ in range(n))
+    def start(self): pass # the first weights are those that the parts gave themselves
     def padding(self, ids): return self.kit.mask(_PaddingMask().padding_mask(ids))
     def causal(self, tgt): return self.kit.mask(_CausalMask().causal_mask(tgt.shape[1]))
     def enter(self, src): return self.positions(self.embedding(src))
@@ -1611,6 +1696,7 @@ class _Transformer(nn.Module):
     def encoder_mask(self, src): return self.padding(src)
     def memory_mask(self, mask): return mask
     def leave(self, x): return self.embedding.logits(x)
+    def shifted(self, tgt): return tgt # it already is
 
     def encode(self, src):
         x, mask = self.enter(src), self.encoder_mask(src)
@@ -1623,7 +1709,7 @@ class _Transformer(nn.Module):
         return self.leave(x)
 
     def forward(self, src, tgt):
-        return self.decode(tgt, self.encode(src), self.padding(src))
+        return self.decode(self.shifted(tgt), self.encode(src), self.padding(src))
 
 # %% ../nbs/15c_build.ipynb #b15model2
 #| echo: false
@@ -1648,8 +1734,8 @@ class _NoPositions(_Transformer):
     def enter_target(self, tgt): return self.embedding(tgt)
 
 class _OneLayerRepeated(_Transformer):
-    """The layers of a stack are one layer, repeated. They are identical in shape; make N
-    of them, each with parameters of its own."""
+    """The layers of a stack are one layer, repeated, as by `[EncoderLayer(config)] * N`.
+    Make N of them: `nn.ModuleList(EncoderLayer(config) for _ in range(N))`."""
     section = '05_model', 'Aside: different parameters from layer to layer'
     def stack(self, part, n, config):
         return nn.ModuleList([_with_kit(part, self.kit)(config)] * n)
@@ -1713,6 +1799,20 @@ class _NoCausalMask(_Transformer):
         t = tgt.shape[1]
         return self.kit.mask(torch.ones(t, t) == 1)
 
+# %% ../nbs/15c_build.ipynb #b15modl3e
+#| echo: false
+class _PaddingForCausal(_Transformer):
+    """The decoder's mask hides padding alone, as `causal | padding` does, too: it allows
+    what *either* mask allows. Allow what both allow: `causal_mask(t)` is enough."""
+    section = '02_multihead', 'Three uses, two masks'
+    def causal(self, tgt): return self.padding(tgt)
+
+class _CausalTransposed(_Transformer):
+    """The decoder's causal mask is transposed: a position sees itself and the later ones.
+    Its rows are queries and its columns keys: use `causal_mask(t)` as it is."""
+    section = '02_multihead', 'Three uses, two masks'
+    def causal(self, tgt): return super().causal(tgt).mT
+
 # %% ../nbs/15c_build.ipynb #b15modl3c
 #| echo: false
 class _CausalInTrainingOnly(_Transformer):
@@ -1736,6 +1836,26 @@ class _DecoderSeesPadding(_Transformer):
     layer."""
     section = '05_model', 'Aside: padding moves no logit'
     def memory_mask(self, mask): return None
+
+# %% ../nbs/15c_build.ipynb #b15modl3f
+#| echo: false
+class _ForwardShifts(_Transformer):
+    """`forward` cuts the last token off the target. What it gets is shifted already and
+    begins with `<s>`: decode all of it, and return scores for each of its tokens."""
+    section = '07_copy_task', 'From a sequence to a batch'
+    def shifted(self, tgt): return tgt[:, :-1]
+
+class _ForwardPutsStart(_Transformer):
+    """`forward` puts one more `<s>` before the target. What it gets is shifted already and
+    begins with `<s>`: decode it as it is."""
+    section = '07_copy_task', 'From a sequence to a batch'
+    def shifted(self, tgt): return F.pad(tgt[:, :-1], (1, 0), value=BOS)
+
+class _LastPositionOnly(_Transformer):
+    """`decode` returns the scores of the last position alone. In training, every position
+    is a question: return (b, t, vocab_size)."""
+    section = '07_copy_task', 'From a sequence to a batch'
+    def leave(self, x): return super().leave(x[:, -1:])
 
 # %% ../nbs/15c_build.ipynb #b15model4
 #| echo: false
@@ -1778,11 +1898,10 @@ class _NoSourceGradient(_Transformer):
 #| echo: false
 class _EmbeddingStartsAnew(_Transformer):
     """The model sets the first weights of all its matrices, as by a loop of
-    `xavier_uniform_`, and the embedding's with them. Leave those as they are: `Embedding`
-    has given them a standard deviation of d_model^-0.5."""
+    `xavier_uniform_` or `normal_`, and the embedding's with them. Leave those as they are:
+    `Embedding` has given them a standard deviation of d_model^-0.5."""
     section = '04_embedding', 'Why multiply by √d?'
-    def __init__(self, config):
-        super().__init__(config)
+    def start(self):
         for p in self.parameters():
             if p.dim() > 1: nn.init.xavier_uniform_(p)
 
@@ -1801,8 +1920,8 @@ def _batch(draw, b, s, t): # source and target, with padding at their ends
 def _(code, kit, draw):
     shapes = _parameters(code, 'Transformer', _config(draw))
     new = code.Transformer(_WIDE).parameters() # an embedding that is not square
-    spreads = [_spread(p) for p in new if _shape(p) == (_WIDE.vocab_size, _WIDE.d_model)]
-    return shapes | {_SPREAD: max(spreads)}
+    wide = [p for p in new if _shape(p) == (_WIDE.vocab_size, _WIDE.d_model)]
+    return shapes | _spread(max(wide, key=torch.std))
 
 _WIDE = TransformerConfig(400, d_model=16, d_ff=8, n_heads=1, d_k=4, d_v=4, max_len=30,
                           n_encoder_layers=1, n_decoder_layers=1)
@@ -1813,9 +1932,9 @@ _WIDE = TransformerConfig(400, d_model=16, d_ff=8, n_heads=1, d_k=4, d_v=4, max_
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src = draw.ids(3, 6)
-    return dict(memory=model.encode(src) * (src != PAD)[..., None])
+    return dict(memory=_real(model.encode(src), src))
 
-@_probe(_Transformer, 3, 'the logits of one sentence', tolerance=1e-4)
+@_probe(_Transformer, 2, 'the logits of one sentence', tolerance=1e-4)
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 1, *draw.sizes(2))
@@ -1827,7 +1946,7 @@ def _(code, kit, draw):
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 4, *draw.sizes(2))
-    return dict(logits=model(src, tgt) * (tgt != PAD)[..., None])
+    return dict(logits=_real(model(src, tgt), tgt))
 
 @_probe(_Transformer, 1, 'the same logits in training mode, without dropout', 1e-4)
 def _(code, kit, draw):
@@ -1836,18 +1955,26 @@ def _(code, kit, draw):
 
 # %% ../nbs/15c_build.ipynb #b15modl5d
 #| echo: false
-@_probe(_Transformer, 1, 'gradients, and dropout in training alone', tolerance=1e-3)
+@_probe(_Transformer, 1, 'gradients of all parameters', tolerance=1e-3)
 def _(code, kit, draw):
-    model, _ = _model(code, draw)
+    model, config = _model(code, draw)
     src, tgt = _batch(draw, 2, 5, 4)
+    weights = draw(2, 4, config.vocab_size)
     logits = model(src, tgt)
-    (logits * draw(*logits.shape))[tgt != PAD].sum().backward()
-    dropped, _ = _model(code, draw, dropout=0.5)
+    if logits.shape != weights.shape:
+        raise _Unset(_shapes_differ('logits', logits, weights))
+    (logits * weights)[tgt != PAD].sum().backward()
+    return _gradients(model)
+
+@_probe(_Transformer, 1, 'dropout in training alone')
+def _(code, kit, draw):
+    model, _ = _model(code, draw, dropout=0.5)
+    src, tgt = _batch(draw, 2, 5, 4)
     differs = {}
     for mode in ('eval', 'train'):
-        calls = [getattr(dropped, mode)()(src, tgt) for _ in range(2)]
+        calls = [getattr(model, mode)()(src, tgt) for _ in range(2)]
         differs[f'two calls differ after {mode}()'] = torch.tensor(not torch.equal(*calls))
-    return _gradients(model) | differs
+    return differs
 
 # %% ../nbs/15c_build.ipynb #b15sched1
 class _Schedule:
@@ -2347,7 +2474,8 @@ def _(code, kit, draw):
     code.train(model, optimizer, (_sequences(32) for _ in range(400)), lr_of)
     share = _copied(model.eval(), kit, _sequences(300))
     told = f'{share:.1%} of 300 new sequences are copied, 99 % are wanted'
-    return {'99 % are copied': share >= 0.99, _TOLD: _text(told)}
+    name = '99 % are copied'
+    return {name: share >= 0.99, _TOLD + name: _text(told)}
 
 # %% ../nbs/15c_build.ipynb #b15loop04
 #| echo: false
@@ -2792,7 +2920,7 @@ _TOKENIZERS = {} # read before a submission runs, which may not
 def _(code, kit, draw):
     model = code.load_model(Path(kit.model)).double().eval()
     src, tgt = _batch(draw, 2, 6, 5)
-    return dict(logits=model(src, tgt) * (tgt != PAD)[..., None])
+    return dict(logits=_real(model(src, tgt), tgt))
 
 # %% ../nbs/15c_build.ipynb #b15loa03b
 #| echo: false
@@ -3092,14 +3220,19 @@ def _expected(steps:type, probe:Probe, kit:Kit)->Outcome:
 
 def _equal(probe:Probe, a:Outcome, b:Outcome)->bool:
     if a.error or b.error: return bool(a.error and b.error)
-    if {*a.values, _TOLD} != {*b.values, _TOLD}: return False
-    return all(_close(probe, x, b.values[name]) for name, x in a.values.items()
-               if name != _TOLD)
+    x, y = _compared(a), _compared(b)
+    if x.keys() != y.keys(): return False
+    return all(_close(probe, x[name], y[name]) for name in x)
+
+def _compared(outcome:Outcome)->dict[str,Tensor]: # without what is only told
+    return {n: x for n, x in outcome.values.items() if not n.startswith(_TOLD)}
 
 def _close(probe:Probe, x:Tensor, y:Tensor)->bool:
-    if x.shape != y.shape: return False
+    if x.shape != y.shape or _is_boolean(x) != _is_boolean(y): return False
     t = probe.tolerance
     return torch.allclose(x.double(), y.double(), t, t, equal_nan=True)
+
+def _is_boolean(x:Tensor)->bool: return x.dtype == torch.bool
 
 # %% ../nbs/15c_build.ipynb #b15out03b
 def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
@@ -3108,11 +3241,13 @@ def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
 
 # %% ../nbs/15c_build.ipynb #b15out04
 def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
-    "Do these steps give everything that was found, and not by failing alone?"
+    "Do these steps give all that was found, and not by failing alone, unless they crash?"
     telling = [p for p in outcomes if not p.must and p.points]
     if not all(_equal(p, outcomes[p], _expected(steps, p, kit)) for p in telling):
         return False
-    return any(not outcomes[p].error and _differs(p, outcomes[p], kit) for p in telling)
+    crashes = getattr(steps, 'crashes', False)
+    return any((crashes or not outcomes[p].error) and _differs(p, outcomes[p], kit)
+               for p in telling)
 
 @cache
 def _both(a:type, b:type)->type|None:
@@ -3120,7 +3255,8 @@ def _both(a:type, b:type)->type|None:
     own = [{name for name in vars(c) if name not in _ASIDE} for c in (a, b)]
     return None if own[0] & own[1] else type(f'{a.__name__} and {b.__name__}', (a, b), {})
 
-_ASIDE = {'__doc__', '__module__', '__firstlineno__', '__static_attributes__', 'section'}
+_ASIDE = {'__doc__', '__module__', '__firstlineno__', '__static_attributes__', 'section',
+          'crashes'}
 
 # %% ../nbs/15c_build.ipynb #b15out05
 def explanations(part:type,                  # the right steps
@@ -3369,10 +3505,10 @@ def _message(probe:Probe, outcome:Outcome, kit:Kit)->str:
     "What was expected and what came, in one line"
     if outcome.error: return outcome.error
     expected = _expected(probe.part, probe, kit)
-    for name, y in expected.values.items():
+    for name, y in _compared(expected).items():
         x = outcome.values.get(name, _NOTHING)
-        if name == _TOLD or _close(probe, x, y): continue
-        told = outcome.values.get(_TOLD, _NOTHING)
+        if _close(probe, x, y): continue
+        told = outcome.values.get(_TOLD + name, _NOTHING)
         return _read_text(told) or _other(probe, name, x, y, kit)
     return 'more results than expected'
 
@@ -3381,19 +3517,40 @@ _NOTHING = torch.empty(0)
 def _read_text(x:Tensor)->str: # which `_text` made
     return bytes(x.flatten().to(torch.uint8).tolist()).decode(errors='replace')
 
+def _shapes_differ(name:str, x:Tensor, y:Tensor)->str: # x came, y is right
+    return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
+
 # %% ../nbs/15c_build.ipynb #b15messg2
 def _other(probe:Probe, name:str, x:Tensor, y:Tensor, kit:Kit)->str: # x came, y is right
     if x is _NOTHING: return f'{name} is missing'
+    if name in _SENTENCES: return _SENTENCES[name]
     if y.dtype == torch.uint8:
         return f'{name} should be {_read_text(y)}, and is {_read_text(x)}'
     if x.shape != y.shape:
-        return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
+        return _shapes_differ(name, x, y)
+    if _is_boolean(x) != _is_boolean(y):
+        return f'{name} should be of {_kind(y)}, and is of {_kind(x)}'
     place = _worst(probe, x.double(), y.double())
     if y.dtype == torch.int64 and y.dim() == 2: # ids: the whole row says more
         wanted, actual = y[place[0]].tolist(), x[place[0]].tolist()
         return f'{name} of sequence {place[0]} should be {wanted}, and is {actual}'
     return f'{name}{_at(name, place, kit)} should be {_told_apart(y[place], x[place])}'
 
+def _kind(x:Tensor)->str: return 'True and False' if _is_boolean(x) else 'numbers'
+
+# %% ../nbs/15c_build.ipynb #b15messag3
+_SENTENCES = { # for truth values: what is wrong
+    'train() gives what eval() gives': 'train() and eval() give different numbers, but '
+        'there is no dropout inside',
+    'two calls give different numbers': 'two calls in training mode give equal numbers',
+    'dropout changes most numbers': 'most numbers that are kept stay what they were: '
+        'divide them by 1 − p, as `nn.Dropout` does',
+    'two calls differ after eval()': 'two calls after eval() give different numbers, but '
+        'nothing may be dropped there',
+    'two calls differ after train()': 'two calls after train() give equal numbers, so '
+        'nothing is dropped'}
+
+# %% ../nbs/15c_build.ipynb #b15worst1
 def _worst(probe:Probe, a:Tensor, b:Tensor)->tuple: # the place of the largest difference
     t = probe.tolerance
     wrong = ~torch.isclose(a, b, t, t, equal_nan=True)
@@ -3428,15 +3585,17 @@ def _where(steps:type)->str: # of the book
     number = chapter.partition('_')[0]
     return f'chapter {number}, "{heading}" (nbs/{chapter}.ipynb)'
 
-def _sentences(steps:type)->str: return ' '.join(steps.__doc__.split())
+def _sentences(steps:type, kit:Kit)->str:
+    return ' '.join(steps.__doc__.split()).replace('{masks}', MASKS[kit.masks])
 
 # %% ../nbs/15c_build.ipynb #b15remrkb
 def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     "The names of mistakes, where they are known, for one part of a stage"
     wrong = [p for p in outcomes if p.points and _differs(p, outcomes[p], kit)]
     for error in {outcomes[p].error for p in wrong}:
-        if not error.startswith(_PLAIN_LIST): continue
-        yield f'{error}. {_MODULE_LIST} See {_where(part)}.'
+        cure = _CURES.get(error.partition(':')[0])
+        if not cure: continue
+        yield f'{error}. {cure} See {_where(part)}.'
         return
     if all(outcomes[p].error == NOT_WRITTEN for p in wrong): return
     crashed = any(outcomes[p].error for p in wrong)
@@ -3446,24 +3605,28 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
         known = explanations(part, whole, kit)
     certain = [m for m in known[0] if all(m in k for k in known)] if known else []
     for steps in certain:
-        yield f'{mistake_name(steps)}: {_sentences(steps)} See {_where(steps)}.'
+        yield f'{mistake_name(steps)}: {_sentences(steps, kit)} See {_where(steps)}.'
     others = {m for k in known for m in k} - set(certain)
     if others:
         names = ' or '.join(sorted(mistake_name(m) for m in others))
         yield f'One of these, and we cannot tell which: {names}.'
     if known: return
-    unlike = any(len(outcomes[p].values.get(_TOLD, ())) for p in wrong)
+    unlike = any(len(outcomes[p].values.get(_TOLD_SIZES, ())) for p in wrong)
     why = f'none of the {len(mistakes(part))}{_UNKNOWN} '
     if unlike: why = _FIRST_SET_RIGHT
-    if crashed: why = ''
+    if crashed: why = _STOPPED
     yield f'{", ".join(part.names)}: {why}Read {_where(part)}.'
 
 _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
+_STOPPED = 'we found no mistake that we know. Begin with the error in the lines above. '
 _FIRST_SET_RIGHT = 'begin with the line above that says what is missing or too many. '
 
 # %% ../nbs/15c_build.ipynb #b15remlst
-_MODULE_LIST = ('Layers in a Python list are not registered, so that `parameters()` '
-                'does not find them, and no training changes them. Use `nn.ModuleList`.')
+_CURES = {
+    _PLAIN_LIST: 'Layers in a Python list are not registered, so that `parameters()` '
+                 'does not find them, and no training changes them. Use `nn.ModuleList`.',
+    _NO_PARAMETER: 'A tensor of your own is not registered, even with `requires_grad`, so '
+                   'that no training changes it: wrap it in `nn.Parameter`.'}
 
 # %% ../nbs/15c_build.ipynb #b15grade1
 def grade(folder:str|Path, # of a submission

@@ -17,7 +17,7 @@ def scaled_dot_product_attention(
     query: Tensor,               # (b, h, t, d_k)
     key: Tensor,                 # (b, h, s, d_k)
     value: Tensor,               # (b, h, s, d_v); d_v may differ from d_k
-    mask: Tensor | None = None,  # broadcastable to (b, h, t, s)
+    mask: Tensor | None = None,  # broadcastable to (b, h, t, s): heads may differ
 ) -> tuple[Tensor, Tensor]:      # output (b, h, t, d_v), weights: batch, head, query, key
     "A query that may attend to nothing gets weights and output of zeros, not NaN"
     raise NotImplementedError
@@ -30,5 +30,6 @@ def padding_mask(
 
 def causal_mask(
     t: int,   # number of positions
-) -> Tensor:  # the mask that lets a position attend to itself and earlier ones (t, t)
+) -> Tensor:  # the mask that lets a position attend to itself and earlier ones (t, t):
+              # boolean, True where attention is allowed; rows are queries, columns keys
     raise NotImplementedError

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 class Embedding(nn.Module):
     """One matrix and no other parameter: weight (vocab_size, d_model), at first normally
-    distributed with standard deviation d_model^-0.5"""
+    distributed with standard deviation d_model^-0.5. A tensor of your own becomes a
+    parameter only as an nn.Parameter."""
     def __init__(self, vocab_size: int, d_model: int):
         super().__init__()
         raise NotImplementedError
@@ -24,8 +25,11 @@ class Embedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:  # (b, t) to vectors (b, t, d_model)
         raise NotImplementedError
 
-    def logits(self, x: Tensor) -> Tensor:  # (b, t, d_model) to scores before the softmax
-        raise NotImplementedError           # (b, t, vocab_size)
+    def logits(
+        self,
+        x: Tensor,  # (b, t, d_model)
+    ) -> Tensor:    # scores before the softmax (b, t, vocab_size)
+        raise NotImplementedError
 
 def positional_encoding(
     n_positions: int,  # counted from 0

@@ -22,7 +22,8 @@ class FeedForward(nn.Module):
 class LayerNorm(nn.Module):
     """weight · (x − mean) / √(variance + eps) + bias, with the mean and the variance of each
     position's own features; the variance divides by d_model, not by d_model − 1. Parameters,
-    in this order: weight (d_model), ones at first; bias (d_model), zeros at first."""
+    in this order: weight (d_model), ones at first; bias (d_model), zeros at first. A tensor
+    of your own becomes a parameter only as an nn.Parameter."""
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
         raise NotImplementedError

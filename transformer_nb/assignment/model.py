@@ -56,8 +56,11 @@ class Transformer(nn.Module):
         super().__init__()
         raise NotImplementedError
 
-    def encode(self, src: Tensor) -> Tensor:  # ids (b, s), to the last layer's output, which
-        raise NotImplementedError             # is called the memory (b, s, d_model)
+    def encode(
+        self,
+        src: Tensor,  # ids (b, s)
+    ) -> Tensor:      # the last layer's output, which is called the memory (b, s, d_model)
+        raise NotImplementedError
 
     def decode(
         self,
@@ -66,7 +69,13 @@ class Transformer(nn.Module):
         memory_mask: Tensor,  # padding_mask of the source (b, 1, 1, s)
     ) -> Tensor:              # at each position, the scores of the
                               # next token, before a softmax (b, t, vocab_size)
+        """The padding of the target needs no mask here: it stands at the end, where the
+        causal mask hides it from the tokens before it"""
         raise NotImplementedError
 
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:  # logits (b, t, vocab_size)
+    def forward(
+        self,
+        src: Tensor,  # ids (b, s)
+        tgt: Tensor,  # ids, shifted already: they begin with <s>; decode them all (b, t)
+    ) -> Tensor:      # logits (b, t, vocab_size)
         raise NotImplementedError
