@@ -22,7 +22,7 @@ OTHER = {
     'src': 'train.en', 'max_grad_norm': 1, 'positions': 'learned', 'vocab_size': 300,
     'n_heads': 4, 'max_len': 32}
 
-NAMED = dict(src='corpus', grad_accum_steps='batches_per_step', vocab_size='vocab')
+NAMED = dict(grad_accum_steps='batches_per_step', vocab_size='vocab')
 
 @cases
 def test_other_settings():
