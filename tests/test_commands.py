@@ -521,10 +521,17 @@ def test_translate_streams(model):
     rest, _ = process.communicate('zwei\nauf einmal'.encode(), timeout=60)
     assert rest.count(b'\n') == 2 and process.returncode == 0
 
-@pytest.mark.parametrize('text', ['Zwei Hunde spielen.', 'x' * 300, "It's"])
+@pytest.mark.parametrize('text', ['Zwei Hunde spielen.', 'x' * 100, "It's"])
 def test_a_sentence_is_not_a_file(text, model):
     refuses(call(tnb_translate, model, text), 'there is no file',
             f'echo {shlex.quote(text)} | tnb_translate {model}')
+
+@pytest.mark.parametrize('text', ['x' * 300, 'Ein Hund. ' * 40])
+def test_a_long_sentence_is_not_a_file_either(text, model):
+    "It is quoted once, and in short: `COLUMNS` of robustness/watched.py are enough"
+    done = call(tnb_translate, model, text)
+    refuses(done, f"there is no file '{text[:50]}", f"echo '…' | tnb_translate {model}")
+    assert len(done.stderr) - len(str(model)) < 300
 
 def test_a_person_who_types_is_prompted(model):
     "And nothing is glued to the translations: no bar"

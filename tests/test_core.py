@@ -83,6 +83,15 @@ def test_other_letters_are_printed_as_they_are(capsys):
     message = 'Größe “x” – 大'
     assert stopped(capsys, InputError(message)) == (2, f'tnb_example: {message}\n')
 
+@pytest.mark.parametrize('name', ['x' * 10**5, 'Ein Hund. ' * 10**4, '\x1b' * 10**4])
+def test_a_message_quotes_a_long_name_in_short(name, capsys):
+    for problem in (InputError(f'{name} is wrong'), OSError(36, 'is wrong', name)):
+        status, message = stopped(capsys, problem)
+        assert status == 2 and len(message) < 1100 and '…' in message
+        assert message.startswith('tnb_example: ') and message.endswith(' is wrong\n')
+    path = '/' + 'a/long/folder/' * 10 # the names of usual files are printed whole
+    assert path in stopped(capsys, InputError(path))[1]
+
 def test_closed_streams(monkeypatch, capsys):
     with monkeypatch.context() as patched:
         patched.setattr(sys, 'stdout', None)

@@ -24,7 +24,7 @@ from .copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from .core import (
     VERSION, FieldError, InputError, Arg, check_positive, command, default_device,
-    find_device, memory_advice, read_arguments, set_seed, write_atomically)
+    find_device, memory_advice, read_arguments, set_seed, shorten, write_atomically)
 from .corpora import decode_lines, load_corpus, read_pairs, stream_lines
 from .decoding import SEARCH_TOKENS, Hypothesis, SearchConfig
 from .distributed import process_group, rank
@@ -217,8 +217,7 @@ def _read_section(where:str, section:str, values, options:dict[str,_Option])->di
 
 # %% ../nbs/15a_commands.ipynb #5afd53a0
 def _short(value)->str: # for messages, on one line
-    text = repr(value)
-    return text if len(text) <= 60 else text[:60] + '…'
+    return shorten(repr(value), 60)
 
 # %% ../nbs/15a_commands.ipynb #a1dc577d
 _UNLIMITED = 10**9 # steps
@@ -427,8 +426,9 @@ def _input_chunks(path:str|None, # None: standard input
 
 # %% ../nbs/15a_commands.ipynb #15anofil
 def _no_such_file(path:str, folder:str)->str: # a sentence, perhaps
-    said = shlex.quote(path)
-    return (f'there is no file {path!r}; if that is a sentence to translate: '
+    shown = shorten(repr(path), 120)
+    said = shlex.quote(path if len(path) <= 100 else '…')
+    return (f'there is no file {shown}; if that is a sentence to translate: '
             f'echo {said} | tnb_translate {shlex.quote(str(folder))}')
 
 # %% ../nbs/15a_commands.ipynb #15aprmpt

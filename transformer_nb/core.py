@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 'default_device', 'write_atomically',
-           'remove_half_written', 'InputError', 'FieldError', 'Arg', 'command_parser', 'read_arguments', 'command',
-           'memory_advice', 'check_positive', 'find_device', 'provenance']
+           'remove_half_written', 'InputError', 'FieldError', 'Arg', 'command_parser', 'read_arguments', 'shorten',
+           'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
 import argparse, math, os, platform, random, re, signal, subprocess, sys
@@ -152,15 +152,25 @@ def read_arguments(parser:argparse.ArgumentParser, argv:list[str])->dict: # by n
     if unknown: raise InputError(_not_known(names, unknown))
     return vars(found)
 
-# %% ../nbs/00a_core.ipynb #3b798979
+# %% ../nbs/00a_core.ipynb #00short1
 def _escape(text:str)->str: # without control characters
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
+def shorten(text:str, longest:int)->str: # its beginning and its end
+    if len(text) <= longest: return text
+    half = (longest - 1) // 2
+    return f'{text[:half]}…{text[-half:]}'
+
+def _readable(message:str)->str: # on one line, within a screen, whatever it quotes
+    words = re.sub(r'\S+', lambda word: shorten(word[0], 200), _escape(message))
+    return shorten(words, 1000)
+
+# %% ../nbs/00a_core.ipynb #3b798979
 def _stop(name:str, message:str, status:int):
     try: sys.stdout.flush()
     except OSError: _discard_output()
     except AttributeError: pass # closed by the caller
-    print(f'{name}: {_escape(message)}', file=sys.stderr)
+    print(f'{name}: {_readable(message)}', file=sys.stderr)
     sys.exit(status)
 
 def _discard_output():
