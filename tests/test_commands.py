@@ -2,7 +2,7 @@
 import base64, errno, gzip, importlib.util, json, math, multiprocessing, os, random, re
 import select, shlex
 import shutil, subprocess, sys, termios, types
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
@@ -17,6 +17,7 @@ from transformer_nb.core import BOS, EOS, InputError, command_parser, read_argum
 from transformer_nb.export import _languages, tnb_export
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.prepare import DataConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.translation import (
@@ -394,6 +395,27 @@ def test_fine_tuning_continues_the_models_own_run(tmp_path):
     assert given.warmup_steps == 7
     whole = build('--init', str(tmp_path/'m'), '--preset', 'tiny')
     assert whole.training == preset('tiny').training and whole.model == tuned.model
+
+def test_fine_tuning_takes_other_data_than_the_models(tmp_path):
+    "Where its text came from, what was left out of it, and where and how long it ran"
+    run = small_run(
+        data='d', src=['a', 'b'], tgt=['c', 'd'], valid_src='e', valid_tgt='f',
+        tag=['>>x<<', '>>y<<'], valid_tag='>>x<<', mix=[1., 2.], data_dir='g',
+        tokenizer_pairs=9, max_ratio=3., min_letters=0.5, drop_duplicates=True,
+        drop_same=True, max_minutes=5., patience=3, workers=0, device='cpu',
+        src_lang='nl', tgt_lang='sv', normalize='nfc', batch_tokens=900, vocab_size=100)
+    ids = BPETokenizer.train(['ein Hund', 'a dog'], 300)
+    model = Transformer(replace(run.model, vocab_size=ids.vocab_size))
+    save_model(tmp_path/'m', model, ids, dict(config=run.to_dict(), result=dict(step=90)))
+    tuned = fine_tuning(tmp_path/'m')
+    kept = dict(src_lang='nl', tgt_lang='sv', normalize='nfc', batch_tokens=900,
+                vocab_size=ids.vocab_size)
+    assert tuned.data == DataConfig(**kept)
+    t = tuned.training
+    assert (t.max_minutes, t.patience, t.workers, t.device) == (None, None, None, None)
+    default, stored = asdict(DataConfig()), asdict(run.data)
+    same = {name for name, value in stored.items() if value == default[name]}
+    assert same == {'corpus'} # which excludes files; a new field belongs into the run above
 
 def test_bleu_at_a_validation(tmp_path):
     run = small_run(valid_bleu=7, max_steps=3)
