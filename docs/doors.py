@@ -33,6 +33,7 @@ def files_read(notebook, nbs):
     found = set()
     for name in re.findall(r'''['"/]((?:models|results)\b[\w./-]*)''', code):
         path = Path(name)
+        if path.suffix and not (nbs/path).exists(): continue # not measured yet
         while not (nbs/path).exists(): path = path.parent # '…/{seed}.txt' was cut off
         if path.name: found.add(path.as_posix())
     return sorted(x for x in found if not any(x.startswith(f'{y}/') for y in found))

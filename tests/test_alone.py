@@ -78,6 +78,14 @@ def test_what_a_chapter_reads_is_fetched():
     assert read['21_families'] == ['models/families', 'results/families.jsonl']
     assert 'results/translations' in read['15_translation']
 
+def test_results_that_nobody_has_yet_are_not_fetched(tmp_path):
+    "Nor, in their place, the folder with all the others"
+    (tmp_path/'results').mkdir()
+    names = dict(cell_type='code', source=["f(['a'], 'results/gpu.jsonl')"])
+    assert doors.files_read(dict(cells=[names]), tmp_path) == []
+    (tmp_path/'results/gpu.jsonl').touch()
+    assert doors.files_read(dict(cells=[names]), tmp_path) == ['results/gpu.jsonl']
+
 def test_links_of_a_copy_lead_to_the_site_or_into_the_repository():
     copy = doors.alone(TRANSLATION, HOME.archive('1234567'), HOME)
     prose = '\n'.join(''.join(c['source']) for c in copy['cells']

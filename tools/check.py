@@ -26,6 +26,7 @@ TESTS_OF = {
     'test_checkpoint': 'nbs/11a_*',
     'test_commands': 'nbs/10a_* nbs/12_* nbs/15_*',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
+    'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
     'test_house': 'tools/* ruff.toml',
     'test_live': 'docs/live.py docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'nbs/00b_*',

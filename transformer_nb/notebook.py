@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['INK', 'COLORS', 'figure_style', 'new_axes', 'new_grid', 'save_figure', 'heatmap', 'draw_map', 'skip_heavy_cells',
-           'show_stored', 'begin_chapter', 'fetch_files', 'attempt', 'randn64', 'test_same', 'swap']
+           'show_stored', 'begin_chapter', 'fetch_files', 'attempt', 'randn64', 'test_same', 'swap', 'show_gpu']
 
 # %% ../nbs/00b_notebook.ipynb #f484e171
 import json, os, sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -292,3 +292,33 @@ def swap(old:Callable, new:Callable):
     try: yield
     finally:
         for holder in holders: setattr(holder, old.__name__, old)
+
+# %% ../nbs/00b_notebook.ipynb #00bgpu01
+_OF_EVERY_LINE = ('row', 'seed', 'commit', 'hardware', 'threads', 'torch', 'python')
+
+def _as_text(value)->str:
+    if isinstance(value, list): return ' '.join(map(_as_text, value))
+    if isinstance(value, float): return f'{value:.4g}'
+    return f'{value:,}' if isinstance(value, int) else str(value)
+
+def _measured(line:dict, start:str='')->Iterator[tuple[str,str]]: # names and values
+    for name, value in line.items():
+        if name in _OF_EVERY_LINE and not start: continue
+        if isinstance(value, dict): yield from _measured(value, f'{start}{name}, ')
+        else: yield start + name, _as_text(value)
+
+# %% ../nbs/00b_notebook.ipynb #00bgpu02
+def show_gpu(path:str|Path,         # what `benchmarks/gpu.py` has written
+             stages:Sequence[str]): # names, as there
+    "Print what the stages have measured, or that nobody has run them"
+    if not Path(path).exists():
+        print('not measured yet: benchmarks/gpu.py has not been run on a GPU')
+        return
+    lines = Path(path).read_text(encoding='utf8').splitlines()
+    found = {line['row']: line for line in map(json.loads, lines)}
+    for stage in stages:
+        line = found.get(stage, dict(failed='it was not run'))
+        origin = [f'{name} {line[name]}' for name in ('torch', 'commit') if name in line]
+        if 'hardware' in line: origin.insert(0, line['hardware'])
+        print(', '.join([stage, *origin]))
+        for name, value in _measured(line): print(f'  {name:34} {value}')
