@@ -589,3 +589,22 @@ def test_no_shape_stands_beside_the_line_to_replace():
         lines = kit_file(stage.file, KIT).splitlines()
         todo = [line.strip() for line in lines if 'raise NotImplementedError' in line]
         assert {*todo} == {'raise NotImplementedError'}, stage.file
+
+def test_dropout_that_is_created_in_forward_is_named_with_its_cure():
+    for number, name, line in ((3, 'dropout in eval', 'out'),
+                               (4, 'positions dropout in eval', 'x')):
+        stage = STAGES[number - 1]
+        changes = [('self.dropout = nn.Dropout(dropout)', 'self.p = dropout'),
+                   (f'self.dropout({line})', f'nn.Dropout(self.p)({line})')]
+        result = graded(stage, changed(stage.file, changes))
+        assert names(result) == [name], report(result)
+        assert 'Create `nn.Dropout` in `__init__`' in report(result)
+
+def test_a_boolean_mask_is_of_the_wrong_type_where_masks_are_added():
+    kit = Kit(masks='additive')
+    stage = STAGES[0]
+    result = graded(stage, source(stage.file), kit,
+                    [p for p in stage.probes if p.part is not build._Attention])
+    assert names(result) == [
+        'padding mask of wrong type', 'causal mask of wrong type'], report(result)
+    assert 'should be of numbers, and is of True and False' in report(result)
