@@ -503,11 +503,16 @@ def test_a_process_without_a_gpu_of_its_own(two_gpus):
         with process_group(): pass
     assert two_gpus == {}
 
-def test_the_others_wait_for_two_hours(two_gpus, monkeypatch):
-    monkeypatch.setenv('LOCAL_RANK', '1')
+def test_a_step_may_take_half_an_hour_and_the_data_a_day(two_gpus, monkeypatch):
+    launched = dict(LOCAL_RANK='1', RANK='1', MASTER_ADDR='localhost', MASTER_PORT='1')
+    for name, value in launched.items(): monkeypatch.setenv(name, value)
+    patient = {}
+    def new_group(**options): patient.update(options)
+    monkeypatch.setattr(distributed.dist, 'new_group', new_group)
     with process_group(): pass
     assert two_gpus['gpu'] == 1 and two_gpus['backend'] == 'cpu:gloo,cuda:nccl'
-    assert two_gpus['timeout'].total_seconds() == 2 * 60 * 60
+    assert two_gpus['timeout'].total_seconds() == 30 * 60
+    assert patient['timeout'].total_seconds() == 24 * 60 * 60
 
 @pytest.mark.slow
 def test_processes_side_by_side_have_one_thread():

@@ -619,7 +619,7 @@ def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     check_message(done.stderr.decode(), ['cut.gz: not a whole gzip file'])
 
 @pytest.mark.parametrize('options, words', [
-    (dict(file='none'), ['none', 'No such file']),
+    (dict(file='none'), ['there is no file', 'none']),
     (dict(device='abacus'), ['--device abacus']),
     (dict(alpha=-1), ['--alpha is -1']),
     (dict(alpha=math.nan), ['--alpha is nan']),

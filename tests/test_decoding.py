@@ -180,7 +180,7 @@ def test_arguments():
     (dict(alpha=float('inf')), 'alpha is inf'),
     (dict(min_len=-1), 'min_len is -1; it must be from 0 to 11'),
     (dict(min_len=12), 'min_len is 12'),
-    (dict(precision='fp16'), "precision is 'fp16'; it must be fp32 or bf16")])
+    (dict(precision='fp8'), "precision is 'fp8'; it must be fp32, bf16 or fp16")])
 def test_search_refuses(options, message):
     with pytest.raises(InputError, match=message): search(random_model(8), [[5]], **options)
 

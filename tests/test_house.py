@@ -8,8 +8,8 @@ import chapters, house
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ('nbs', 'tests', 'tools', 'docs', 'benchmarks', 'transformer_nb')
-FILES = ('settings.ini', 'setup.py', 'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
-         'LICENSE', 'ruff.toml', 'CITATION.cff')
+FILES = ('settings.ini', 'setup.py', 'README.md', 'CONTRIBUTING.md', 'RELEASING.md',
+         'CHANGELOG.md', 'LICENSE', 'ruff.toml', 'CITATION.cff')
 PLANT_IN = '00a_core.ipynb'
 
 @pytest.mark.parametrize('rule', house.RULES, ids=lambda r: r.__name__)

@@ -26,7 +26,7 @@ def write_small_corpus(folder):
 def test_own_text(tmp_path):
     pytest.importorskip('ctranslate2')
     write_small_corpus(tmp_path)
-    [block] = [text for kind, text in BLOCKS if kind == 'sh' and 'tnb_train' in text]
+    [block] = [text for kind, text in BLOCKS if kind == 'sh' and '--max_minutes 30' in text]
     assert block.count('--max_minutes 30') == 1
     script = block.replace('--max_minutes 30', '--max_steps 4')
     env = {**os.environ, 'PATH': f'{BIN}{os.pathsep}{os.environ["PATH"]}'}

@@ -437,11 +437,12 @@ class MetricsLog(list):
 
 # %% ../nbs/12_training.ipynb #043384eb
 class ProgressBar(tqdm):
-    "A bar on a terminal, lines elsewhere; by the first process, and never in tests"
+    "A bar for somebody who watches, else lines; by the first process, and never in tests"
     def __init__(self, s:TrainingState, c:TrainingConfig):
         self.config, self.expected = c, c.max_steps # steps
         self.hidden = bool(os.environ.get('IN_TEST')) or rank() > 0
-        self.is_log = not (self.hidden or sys.stderr.isatty())
+        is_seen = sys.stderr.isatty() or 'ipykernel' in sys.modules
+        self.is_log = not (self.hidden or is_seen)
         super().__init__(total=c.max_steps, initial=s.step, unit='step',
                          disable=self.hidden or self.is_log, mininterval=1,
                          dynamic_ncols=True)
