@@ -303,7 +303,7 @@ def contents(text):
         if part: parts.append((part, []))
         else: parts[-1][1].append(f'{title} <{chapter}>')
     gathered = ['translate', 'claims', 'deviations', 'results', 'results/RULES',
-                'bibliography', 'api', 'genindex', 'CONTRIBUTING',
+                'results/README', 'bibliography', 'api', 'genindex', 'CONTRIBUTING',
                 'RELEASING']
     parts.append(('Teaching', ['teaching', 'questions', 'slides', 'slides_2']))
     parts.append(('At a glance', gathered))
