@@ -50,25 +50,7 @@ NEW_NAMES = """Adrian Alexander Anton Bastian Clemens Dennis Dominik Ethan Erik 
 Henrik Ismail Jerome Jonah Kenji Kurt Leon Logan Lorenzo Malik Mason Norbert Olaf Pablo
 Quentin Rainer Ravi Samuele Thorsten Valentin Wesley Yannick Zachary""".split()
 
-ONSETS = 'B Br Ch D Dr F Fl G H J K Kl L M N P R S Sch Sh St T Th Tr V W Y Z'.split()
-NUCLEI = 'a a e e i i o o u ai au ea ee ei ia ie io y'.split()
-CODAS = ['', '', '', *'l ll m n n nn r r s ss t th x ck ld nd rt st'.split()]
-
 # The data
-
-def invent_name(draws):
-    "Two or three syllables that nobody may ever have been called"
-    n_syllables = draws.choice([2, 2, 3])
-    syllables = [draws.choice(ONSETS) + draws.choice(NUCLEI) + draws.choice(CODAS)
-                 for _ in range(n_syllables)]
-    return ''.join(syllables).capitalize()
-
-def with_invented_names(pairs):
-    "Half of the pairs in which somebody else stands for Tom get a name of their own"
-    draws = random.Random(0)
-    renamed = with_other_names(pairs)
-    return [rename_tom(old, invent_name(draws)) if old != new and draws.random() < 0.5
-            else new for old, new in zip(pairs, renamed)]
 
 def load(src_lang, tgt_lang):
     corpus = load_corpus('tatoeba', src_lang, tgt_lang)
@@ -79,8 +61,9 @@ def load(src_lang, tgt_lang):
 def training_pairs(recipe, corpus):
     pairs = corpus['train']
     if recipe['one_translation']: pairs = list(dict(reversed(pairs)).items())
-    if recipe['names'] == 'invented': pairs = with_invented_names(pairs)
-    elif recipe['names']: pairs = with_other_names(pairs)
+    if recipe['names']:
+        invented = 0.5 if recipe['names'] == 'invented' else 0.
+        pairs = with_other_names(pairs, invented)
     return pairs + corpus['captions'] if recipe['captions'] else pairs
 
 class ManyEncodings:

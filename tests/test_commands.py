@@ -810,6 +810,32 @@ def test_evaluate_refuses(model, texts):
     refuses(call(tnb_evaluate, hyp=texts/'short.en', ref=ref), '100')
     refuses(call(tnb_evaluate, hyp=ref, ref=ref, baseline=texts/'short.en'), '100')
 
+def test_evaluate_a_corpus(model, tmp_path):
+    "In the languages that the model was trained for, the same as with two files"
+    refuses(call(tnb_evaluate, model, corpus='mini'), 'does not say its languages')
+    run = tmp_path/'run'
+    sizes = ['--vocab_size', 400, '--max_steps', 2]
+    done = call_train('--out', run, '--corpus', 'mini', '--src_lang', 'en',
+                      '--tgt_lang', 'de', *TINY, *sizes)
+    assert done.returncode == 0, done.stderr.decode()
+    short = dict(beam_size=1, max_extra=2)
+    scores = evaluate(run, corpus='mini', **short)
+    assert scores['sentences'] == 1000
+    german, english = zip(*mini_corpus()['test'])
+    write(tmp_path/'src', english)
+    write(tmp_path/'ref', german)
+    same = evaluate(run, src=tmp_path/'src', ref=tmp_path/'ref', **short)
+    for name in ('bleu', 'chrf', 'ppl'): assert same[name] == scores[name]
+    valid = evaluate(run, corpus='mini', split='valid', **short)
+    assert valid['sentences'] == 500
+    for options, *words in [
+            (dict(corpus='mini', split='val'), '--split', 'train, valid, test'),
+            (dict(corpus='minni'), 'minni', 'multi30k'),
+            (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus exclude'),
+            (dict(split='test', ref=tmp_path/'ref'), '--corpus')]:
+        refuses(call(tnb_evaluate, run, **options), *words)
+    refuses(call(tnb_evaluate, corpus='mini'), 'a model folder')
+
 CHINESE = ['两只狗在雪地里玩耍。', '孩子们在公园里踢足球。']
 
 def test_evaluate_chinese(model, tmp_path):

@@ -10,7 +10,7 @@ from transformer_nb import corpora
 from transformer_nb.core import InputError
 from transformer_nb.corpora import (
     PairFiles, _split_of_sentence, _split_without_leaks, data_file, decode_lines,
-    everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba)
+    everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba, with_other_names)
 from transformer_nb.text import BPETokenizer
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
@@ -270,6 +270,18 @@ def test_the_list_has_ten_sentences_of_each_kind(direction):
     assert [row['number'] for row in rows] == list(range(1, 101))
     assert set(Counter(row['kind'] for row in rows).values()) == {10}
     assert all(row['references'] for row in rows)
+
+def test_invented_names_are_new_each_time():
+    pairs = [(f'Tom has {i} cats.', f'Tom hat {i} Katzen.') for i in range(2000)]
+    renamed = with_other_names(pairs)
+    names = [source.split()[0] for source, _ in renamed]
+    assert [target.split()[0] for _, target in renamed] == names
+    assert 900 < names.count('Tom') < 1100
+    once = {name for name in names if names.count(name) == 1}
+    assert 400 < len(once) < 600
+    assert all(name.istitle() for name in once)
+    listed = with_other_names(pairs, invented=0.)
+    assert len({source.split()[0] for source, _ in listed}) == 170
 
 def test_everyday_itself(multi30k_dir):
     if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')

@@ -1,5 +1,5 @@
 "Everyday sentences are judged without the models' names; the names that Tom gets."
-import json, random
+import json
 import pytest
 import everyday, judge
 from transformer_nb.core import InputError
@@ -65,16 +65,6 @@ def test_judgements_are_checked(sheet):
 
 # Names
 
-def test_invented_names_are_new_each_time():
-    pairs = [(f'Tom has {i} cats.', f'Tom hat {i} Katzen.') for i in range(2000)]
-    renamed = everyday.with_invented_names(pairs)
-    names = [source.split()[0] for source, _ in renamed]
-    assert all(t.split()[0] == name for name, (_, t) in zip(names, renamed))
-    assert 900 < names.count('Tom') < 1100
-    seldom = {name for name in names if names.count(name) == 1}
-    assert 400 < len(seldom) < 600
-    assert not seldom & set(everyday.NEW_NAMES)
-
 def test_copied_names_are_counted(monkeypatch):
     pairs = [('Tom sleeps.', 'Tom schläft.'), ('He sleeps.', 'Er schläft.')] * 50
     def write(text): monkeypatch.setattr(everyday, 'translate', lambda m, t, s: text(s))
@@ -82,5 +72,3 @@ def test_copied_names_are_counted(monkeypatch):
     assert everyday.copied_names(None, None, pairs) == 1
     write(lambda sources: [f'{source[:3]} schläft.' for source in sources])
     assert everyday.copied_names(None, None, pairs) < 0.1
-    draws = random.Random(0)
-    assert everyday.invent_name(draws).istitle()

@@ -37,7 +37,8 @@ from .text import load_any_tokenizer
 from .training import TrainingConfig, plot_training
 from .translation import PRESETS, RunConfig, Translator
 from .translation import evaluate, evaluate_lines, fine_tuning, load_search
-from .translation import plot_attention, preset, train_translator
+from .translation import (
+    model_languages, plot_attention, preset, train_translator)
 
 # %% ../nbs/15a_commands.ipynb #51accc50
 @command
@@ -548,6 +549,8 @@ def tnb_evaluate(
                opt=False)=None,
     src:Arg('sentences to translate, one per line (plain or .gz)', str, 'FILE')=None,
     ref:Arg('their reference translations', str, 'FILE')=None,
+    corpus:Arg('a public corpus in place of --src and --ref', str, 'NAME')=None,
+    split:Arg('of the corpus: valid or test (default: test)', str, 'NAME')=None,
     lang:Arg('language of the references, such as de: how words are split', str,
              'CODE')=None,
     tokenize:Arg("sacreBLEU's rule for words, such as zh, char or intl (default: 13a, or "
@@ -563,17 +566,16 @@ def tnb_evaluate(
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
     version:Arg('print the version', action='version')=VERSION):
-    "Translate a file and score it, or score translations: one JSON object"
+    "Translate a test set and score it, or score translations: one JSON object"
     check_positive(average=average)
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
-    if ref is None: raise InputError('--ref is needed: the reference translations')
-    other = _read_column(baseline, ref) if baseline else None
-    if hyp: return _evaluate_file(hyp, ref, lang, other, tokenize, folder=folder, src=src,
-                                  out=out, average=average, **given)
-    if folder is None or src is None:
-        raise InputError('a model folder and --src are needed, or --hyp: translations')
+    if hyp: _exclude('--hyp', folder=folder, src=src, corpus=corpus, out=out,
+                     average=average, **given)
+    elif folder is None: raise InputError(f'{_NEEDED}, or --hyp: translations')
+    pairs = _load_scored(folder, src or hyp, ref, corpus, split)
+    other = _read_baseline(baseline, pairs) if baseline else None
+    if hyp: return _print_scores(pairs, lang, other, tokenize)
     options = _search_options(folder, given, search_tokens) | dict(precision=precision)
-    pairs = read_pairs(src, ref)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
     with memory_advice('lower --search_tokens or --beam_size'):
@@ -582,18 +584,44 @@ def tnb_evaluate(
     print(json.dumps(scores))
 
 # %% ../nbs/15a_commands.ipynb #72e68374
-def _read_column(path:str, ref:str)->list[str]: # as many lines as `ref` has
-    return [line for line, _ in read_pairs(path, ref)]
+_NEEDED = 'a model folder and --src are needed'
 
-def _evaluate_file(hyp:str, ref:str, lang:str|None, baseline:list[str]|None,
-                   tokenize:str|None, **of_a_model): # options that make no sense with --hyp
-    for name, value in of_a_model.items():
+def _exclude(option:str, **others): # options that make no sense with it
+    for name, value in others.items():
         if value is None: continue
         name = 'a model folder' if name == 'folder' else f'--{name}'
-        raise InputError(f'{name} and --hyp exclude each other')
-    translations, references = map(list, zip(*read_pairs(hyp, ref)))
-    scores = evaluate_lines(translations, references, lang, baseline, tokenize)
-    print(json.dumps(scores))
+        raise InputError(f'{name} and {option} exclude each other')
+
+def _load_scored(folder:str|None, src:str|None, ref:str|None, corpus:str|None,
+                 split:str|None)->list[tuple[str,str]]: # sentences and their references
+    "From two files, or from a corpus in the languages of the model"
+    if corpus:
+        _exclude('--corpus', src=src, ref=ref)
+        return _load_split(folder, corpus, split or 'test')
+    if split: raise InputError('--split is that of a corpus; give --corpus, too')
+    if ref is None: raise InputError('--ref is needed: the reference translations')
+    if src is None: raise InputError(f'{_NEEDED}, or --hyp: translations')
+    return read_pairs(src, ref)
+
+def _load_split(folder:str, corpus:str, split:str)->list[tuple[str,str]]:
+    src_lang, tgt_lang = model_languages(folder)
+    if None in (src_lang, tgt_lang):
+        raise InputError(f'{folder} does not say its languages; give --src and --ref')
+    splits = load_corpus(corpus, src_lang, tgt_lang)
+    if split not in splits:
+        raise InputError(f'--split is {split!r}; {corpus} has {", ".join(splits)}')
+    return list(splits[split])
+
+def _read_baseline(path:str, pairs:list)->list[str]: # as many lines as pairs
+    lines = list(stream_lines(path))
+    if len(lines) == len(pairs): return lines
+    raise InputError(f'{path} has {len(lines)} lines and there are {len(pairs)} '
+                     'references; they must match line by line')
+
+def _print_scores(pairs:list[tuple[str,str]], lang:str|None, baseline:list[str]|None,
+                  tokenize:str|None): # of translations and their references
+    translations, references = map(list, zip(*pairs))
+    print(json.dumps(evaluate_lines(translations, references, lang, baseline, tokenize)))
 
 # %% ../nbs/15a_commands.ipynb #20e8c7ab
 def _report_left_out(scores:dict, limit:int): # from `evaluate`

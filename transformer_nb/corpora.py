@@ -245,6 +245,9 @@ Moritz Nathan Nico Nils Noah Oliver Omar Oscar Otto Patrick Paul Pedro Philip Pi
 Rafael Ralf Raj Rene Richard Robert Roland Roman Rudolf Ryan Samir Samuel Sebastian
 Sergei Simon Stefan Stephen Steve Sven Tariq Theodor Tim Tobias Toni Udo Uwe Victor
 Viktor Vincent Walter Werner Wilhelm William Wolfgang Xavier Yusuf Zoltan""".split()
+_ONSETS = 'B Br Ch D Dr F Fl G H J K Kl L M N P R S Sch Sh St T Th Tr V W Y Z'.split()
+_NUCLEI = 'a a e e i i o o u ai au ea ee ei ia ie io y'.split()
+_CODAS = ['', '', '', *'l ll m n n nn r r s ss t th x ck ld nd rt st'.split()]
 
 # %% ../nbs/10a_corpora.ipynb #a10renam
 def rename_tom(pair:tuple[str,str], name:str)->tuple[str,str]:
@@ -253,11 +256,21 @@ def rename_tom(pair:tuple[str,str], name:str)->tuple[str,str]:
     source, target = [re.sub(r'\bTom(?=s?\b)', name, text) for text in pair] # also *Toms*
     return source, target
 
-def with_other_names(pairs:Iterable[tuple[str,str]] # in either direction
+def _invent_name(draws:random.Random)->str: # that nobody may ever have been called
+    n_syllables = draws.choice([2, 2, 3])
+    syllables = [draws.choice(_ONSETS) + draws.choice(_NUCLEI) + draws.choice(_CODAS)
+                 for _ in range(n_syllables)]
+    return ''.join(syllables).capitalize()
+
+def with_other_names(pairs:Iterable[tuple[str,str]], # in either direction
+                     invented:float=0.5              # share of invented names
                     )->list[tuple[str,str]]:
     "The same at every call: Tom keeps his name in half of his pairs"
     draws = random.Random(0)
-    return [rename_tom(pair, draws.choice(_FIRST_NAMES)) if draws.random() < 0.5 else pair
+    def new_name():
+        if draws.random() < invented: return _invent_name(draws)
+        return draws.choice(_FIRST_NAMES)
+    return [rename_tom(pair, new_name()) if draws.random() < 0.5 else pair
             for pair in pairs]
 
 # %% ../nbs/10a_corpora.ipynb #a10corpu
