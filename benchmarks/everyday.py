@@ -14,7 +14,8 @@ from statistics import median
 import torch
 from transformer_nb.core import default_device, provenance, set_seed
 from transformer_nb.corpora import (
-    load_corpus, rename_tom, with_other_names, without_everyday_sentences)
+    first_translations, load_corpus, rename_tom, with_other_names,
+    without_everyday_sentences)
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.decoding import search
 from transformer_nb.distributed import read_results, write_results
@@ -60,7 +61,7 @@ def load(src_lang, tgt_lang):
 
 def training_pairs(recipe, corpus):
     pairs = corpus['train']
-    if recipe['one_translation']: pairs = list(dict(reversed(pairs)).items())
+    if recipe['one_translation']: pairs = first_translations(pairs)
     if recipe['names']:
         invented = 0.5 if recipe['names'] == 'invented' else 0.
         pairs = with_other_names(pairs, invented)

@@ -10,7 +10,8 @@ from transformer_nb import corpora
 from transformer_nb.core import InputError
 from transformer_nb.corpora import (
     PairFiles, _split_of_sentence, _split_without_leaks, data_file, decode_lines,
-    everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba, with_other_names)
+    everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba, with_other_names,
+    without_everyday_sentences)
 from transformer_nb.text import BPETokenizer
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
@@ -250,19 +251,23 @@ def test_everyday_changes_only_the_training_set(tmp_path):
     rows = [('Hi.', 'Hallo!'), ('Cheers!', 'Prost!'), ('I did it.', 'Ich habe es getan.'),
             ('WHERE is the train station', 'Wo ist hier der Bahnhof?'), # in the list
             ('Where is the station?', 'Wo ist der Bahnhof?')]           # a reference of it
+    rows += [('Go away!', 'Geh weg!'), ('Go away!', 'Verschwinde!'), ('Leave!', 'Geh weg!')]
     rows += [(f'Tom saw {i} of Tom’s dogs.', f'Tom sah {i} von Toms Hunden.')
              for i in range(1000)]
     zipped(tmp_path, deu_txt=''.join(f'{e}\t{g}\n' for e, g in rows))
     plain = load_corpus('tatoeba', 'en', 'de', tmp_path)
     corpus = load_corpus('everyday', 'en', 'de', tmp_path)
     for split in ('valid', 'test'): assert corpus[split] == plain[split]
-    kept = [pair for pair in plain['train'] if 'station' not in pair[0]]
-    assert len(corpus['train']) == len(kept) == len(plain['train']) - 2
+    left_out = {'WHERE is the train station', 'Where is the station?', 'Verschwinde!'}
+    kept = [pair for pair in plain['train'] if left_out.isdisjoint(pair)]
+    assert len(corpus['train']) == len(kept) == len(plain['train']) - 3
     for before, after in zip(kept, corpus['train']):
         name = after[0].split()[0]
         assert after == tuple(text.replace('Tom', name) for text in before)
-    turned = load_corpus('everyday', 'de', 'en', tmp_path)
-    assert turned['train'] == [pair[::-1] for pair in corpus['train']]
+    into_english = load_corpus('everyday', 'de', 'en', tmp_path)['train']
+    assert ('Geh weg!', 'Go away!') in into_english
+    assert ('Geh weg!', 'Leave!') not in into_english
+    assert ('Verschwinde!', 'Go away!') in into_english
 
 @pytest.mark.parametrize('direction', ['en-de', 'de-en'])
 def test_the_list_has_ten_sentences_of_each_kind(direction):
@@ -285,10 +290,12 @@ def test_invented_names_are_new_each_time():
 
 def test_everyday_itself(multi30k_dir):
     if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')
-    train = load_corpus('everyday', 'de', 'en', multi30k_dir)['train']
-    assert len(train) == 166_408 - 516 - 178
-    n_with_tom = sum(all(re.search(r'\bTom\b', text) for text in pair) for pair in train)
-    assert n_with_tom == 18_532
+    train = load_corpus('tatoeba', 'de', 'en', multi30k_dir)['train']
+    assert len(without_everyday_sentences(train)) == 166_408 - 516 - 178
+    sizes = {('de', 'en'): 155_693, ('en', 'de'): 132_328}
+    for direction, size in sizes.items():
+        train = load_corpus('everyday', *direction, multi30k_dir)['train']
+        assert len(train) == len({source for source, _ in train}) == size
 
 def test_splits_are_about_a_hundredth():
     splits = [_split_of_sentence(f'sentence {i}') for i in range(20_000)]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'PairFiles', 'read_pairs', 'corpus_folder', 'multi30k', 'tatoeba',
-           'everyday_sentences', 'without_everyday_sentences', 'rename_tom', 'with_other_names', 'everyday',
-           'JoinedPairs', 'load_corpus']
+           'everyday_sentences', 'without_everyday_sentences', 'first_translations', 'rename_tom', 'with_other_names',
+           'everyday', 'JoinedPairs', 'load_corpus']
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
 import gzip, hashlib, json, os, random, re, stat, urllib.request, zipfile, zlib
@@ -231,6 +231,12 @@ def without_everyday_sentences(pairs:Iterable[tuple[str,str]] # in either direct
     held_out = set(map(_words_alone, texts))
     return [pair for pair in pairs if held_out.isdisjoint(map(_words_alone, pair))]
 
+def first_translations(pairs:Iterable[tuple[str,str]] # in either direction
+                      )->list[tuple[str,str]]:        # each source once
+    first = {}
+    for source, target in pairs: first.setdefault(source, target)
+    return list(first.items())
+
 # %% ../nbs/10a_corpora.ipynb #a10names
 _FIRST_NAMES = """Aaron Abdul Adam Ahmed Akira Alan Alberto Alejandro Alfred Ali Amir
 Andreas Andrew Antonio Arthur Ben Benjamin Bernd Bjorn Boris Brian Bruno Carlos Charles Chen
@@ -274,12 +280,12 @@ def with_other_names(pairs:Iterable[tuple[str,str]], # in either direction
             for pair in pairs]
 
 # %% ../nbs/10a_corpora.ipynb #a10corpu
-def everyday(data_dir:str|Path|None=None, # as for `tatoeba`
+def everyday(corpus:dict[str,list[tuple[str,str]]], # `tatoeba`, in either direction
             )->dict[str,list[tuple[str,str]]]:
-    "Tatoeba without the sentences that judge a model, and with more names than Tom's"
-    corpus = tatoeba(data_dir)
-    train = with_other_names(without_everyday_sentences(corpus['train']))
-    return corpus | dict(train=train)
+    """Without the sentences that judge a model, with one translation of each source, and
+    with more names than Tom's; valid and test stay as they are"""
+    pairs = first_translations(without_everyday_sentences(corpus['train']))
+    return corpus | dict(train=with_other_names(pairs))
 
 # %% ../nbs/10a_corpora.ipynb #6868d728
 def _check_can_be_reread(path:str|Path):
@@ -342,7 +348,7 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday';
         raise InputError(f'corpus is {name!r}; it must be one of: {", ".join(_LANGUAGES)}')
     _check_languages(name, src_lang, tgt_lang)
     if name == 'multi30k': return multi30k(src_lang, tgt_lang, data_dir)
-    if name == 'mini': corpus = mini_corpus()
-    else: corpus = tatoeba(data_dir) if name == 'tatoeba' else everyday(data_dir)
-    if src_lang == 'de': return corpus
-    return {split: [(en, de) for de, en in pairs] for split, pairs in corpus.items()}
+    corpus = mini_corpus() if name == 'mini' else tatoeba(data_dir)
+    if src_lang == 'en':
+        corpus = {split: [(en, de) for de, en in pairs] for split, pairs in corpus.items()}
+    return everyday(corpus) if name == 'everyday' else corpus
