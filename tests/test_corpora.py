@@ -1,5 +1,5 @@
 "Files: strict reading, bounded downloads, damaged archives, splits without leaks."
-import errno, gzip, hashlib, io, os, random, re, time, zipfile
+import errno, gzip, hashlib, io, os, random, time, zipfile
 from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer

@@ -231,6 +231,7 @@ def without_everyday_sentences(pairs:Iterable[tuple[str,str]] # in either direct
     held_out = set(map(_words_alone, texts))
     return [pair for pair in pairs if held_out.isdisjoint(map(_words_alone, pair))]
 
+# %% ../nbs/10a_corpora.ipynb #a10first
 def first_translations(pairs:Iterable[tuple[str,str]] # in either direction
                       )->list[tuple[str,str]]:        # each source once
     first = {}
