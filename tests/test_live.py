@@ -328,21 +328,21 @@ def test_bleu_of_the_readers_translation(open_figure):
     page.wait_for_function('document.querySelectorAll(".live-grams .hit").length == 3')
     assert 'divide by zero' in says(page)
 
-# 08: joins
+# 08: merges
 
 TEXTS = ['A skateboarder is skateboarding.', 'Die Mäuse im Haus.', 'aaaa  aa\n a',
          'qwertz 🐶 123 don’t', 'Ein Mann mit einem orangefarbenen Hut starrt etwas an.']
 
-def test_joins_are_those_of_the_tokenizer(open_figure, translator):
-    "Step by step, the chapter's `join`; at the end, the tokens of the library"
-    join = chapter_functions('08_text')['join']
+def test_merges_are_those_of_the_tokenizer(open_figure, translator):
+    "Step by step, the chapter's `merge`; at the end, the tokens of the library"
+    merge = chapter_functions('08_text')['merge']
     tokenizer = translator.tokenizer
     known = json.loads(tokenizer.to_json())['model']['merges']
     page = open_figure('merges')
     steps_of = '''async text => {
         const {Tokenizer} = modules.engine
         const tokenizer = new Tokenizer(await modules.live_model.modelHeader())
-        return modules.live_merges.joinSteps(tokenizer, text)
+        return modules.live_merges.mergeSteps(tokenizer, text)
             .map(({words}) => words.map(ids => ids.map(id => tokenizer.tokens[id])))
     }'''
     for text in TEXTS:
@@ -350,14 +350,14 @@ def test_joins_are_those_of_the_tokenizer(open_figure, translator):
         words = [tuple(word) for word, _ in split]
         wanted = [words]
         for pair in known:
-            words = [join(word, tuple(pair)) for word in words]
+            words = [merge(word, tuple(pair)) for word in words]
             if words != wanted[-1]: wanted.append(words)
         found = page.evaluate(steps_of, text)
         assert [[tuple(word) for word in words] for words in found] == wanted
         tokens = [tokenizer.tokenizer.id_to_token(i) for i in tokenizer.encode(text)]
         assert [piece for word in found[-1] for piece in word] == tokens
 
-def test_joins_play_and_stop(open_figure):
+def test_merges_play_and_stop(open_figure):
     page = open_figure('merges')
     page.get_by_label('Text').fill('Ein')
     pieces = 'document.querySelectorAll(".live-word span").length == %d'
@@ -366,7 +366,7 @@ def test_joins_play_and_stop(open_figure):
     page.wait_for_function(pieces % 1)
     assert says(page).endswith('these are the tokens.')
     page.get_by_role('button', name='Play', exact=True).wait_for() # it has stopped
-    slide(page, 'joins made', 0)
+    slide(page, 'merges made', 0)
     assert page.locator('.live-word span').all_inner_texts() == list('Ein')
 
 # 00: a translation, and where it looked

@@ -1,4 +1,4 @@
-"Tokenizers: every string, every learned join, and files damaged on purpose."
+"Tokenizers: every string, every learned merge, and files damaged on purpose."
 import copy, json, os, pickle, unicodedata
 from collections import Counter
 import pytest, tokenizers
@@ -76,18 +76,18 @@ def test_an_unknown_word_is_shown():
         ids = [BOS, *tokenizer.encode('Die Maus'), EOS, PAD, PAD]
         assert tokenizer.decode(ids) == 'Die Maus'
 
-def learn(words, n_joins): # the book's `learn`, in one piece
+def learn(words, n_merges): # the book's `learn`, in one piece
     letters = {letter for word in words for letter in word}
     number = {letter: i for i, letter in enumerate(sorted(letters))}
-    joins = []
-    for _ in range(n_joins):
+    merges = []
+    for _ in range(n_merges):
         pairs = Counter()
         for pieces, n in words.items():
             for pair in zip(pieces, pieces[1:]): pairs[pair] += n
         if not pairs: break
         best = min(pairs, key=lambda pair: (-pairs[pair], number[pair[0]], number[pair[1]]))
         number.setdefault(''.join(best), len(number))
-        joins.append(best)
+        merges.append(best)
         shorter = Counter()
         for pieces, n in words.items():
             out = []
@@ -96,11 +96,11 @@ def learn(words, n_joins): # the book's `learn`, in one piece
                 else: out.append(p)
             shorter[tuple(out)] += n
         words = shorter
-    return joins
+    return merges
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text('abcäß 1.', min_size=1, max_size=14), min_size=1, max_size=12))
-def test_the_library_joins_as_the_book_says(texts): # with many ties
+def test_the_library_merges_as_the_book_says(texts): # with many ties
     bpe = BPETokenizer.train(texts, 300)
     cut = bpe.tokenizer.pre_tokenizer.pre_tokenize_str
     words = Counter(tuple(w) for text in texts for w, _ in cut(text))
@@ -172,7 +172,7 @@ def test_ids_are_those_of_the_rows(token, i):
     content['model']['vocab'][token] = i
     assert 'ids should be 0, 1, 2' in refused(content) or 'TypeError' in refused(content)
 
-def test_all_bytes_and_all_joined_tokens_are_there():
+def test_all_bytes_and_all_merged_tokens_are_there():
     def renamed(token):
         content = json.loads(BPE.to_json())
         vocab = content['model']['vocab']
@@ -181,10 +181,10 @@ def test_all_bytes_and_all_joined_tokens_are_there():
 
     last = BPE.tokenizer.id_to_token(BPE.vocab_size - 1)
     assert refused(renamed('ÿ')) == 'it should hold all 256 bytes'
-    assert refused(renamed(last)).startswith('it joins ')
+    assert refused(renamed(last)).startswith('it merges ')
     content = json.loads(BPE.to_json())
-    for joins in ([['a', 'none such']], [['a']], ['a b'], [[1, 2]], 5, None):
-        content['model']['merges'] = joins
+    for merges in ([['a', 'none such']], [['a']], ['a b'], [[1, 2]], 5, None):
+        content['model']['merges'] = merges
         assert refused(content)
 
 def fixed_padding(n): # the tokens of every text, however short

@@ -110,20 +110,6 @@ def _pair_lengths(pairs:Sequence[Ids])->np.ndarray: # tokens of both sides (n, 2
     if hasattr(pairs, 'lengths'): return pairs.lengths # pairs on disk, see the aside below
     return np.array([(len(s), len(t)) for s, t in pairs])
 
-# %% ../nbs/10_data.ipynb #d10mix
-def _draw(mix:list[Sequence], # of each part: number of pairs, times per epoch
-          rng:np.random.Generator
-         )->np.ndarray:       # the pairs of an epoch, by index
-    parts, start = [], 0
-    for n, times in mix:
-        part = np.arange(start, start + n)
-        start += n
-        parts += [part] * int(times)
-        if times % 1: # at least one, or an epoch might have no pair
-            n_more = min(n, max(1, round(times % 1 * n)))
-            parts.append(rng.choice(part, n_more, replace=False))
-    return np.concatenate(parts)
-
 # %% ../nbs/10_data.ipynb #841cff20
 class TokenBatches:
     "Batches of pairs of similar length, under a token budget (§5.1)"
@@ -156,6 +142,20 @@ class TokenBatches:
         return int(self.lengths[rows, 1].sum()) + len(rows)
 
     def epoch(self, n:int)->Iterator[Batch]: return map(self.batch, self.plan(n))
+
+# %% ../nbs/10_data.ipynb #d10mix
+def _draw(mix:list[Sequence], # of each part: number of pairs, times per epoch
+          rng:np.random.Generator
+         )->np.ndarray:       # the pairs of an epoch, by index
+    parts, start = [], 0
+    for n, times in mix:
+        part = np.arange(start, start + n)
+        start += n
+        parts += [part] * int(times)
+        if times % 1: # at least one, or an epoch might have no pair
+            n_more = min(n, max(1, round(times % 1 * n)))
+            parts.append(rng.choice(part, n_more, replace=False))
+    return np.concatenate(parts)
 
 # %% ../nbs/10_data.ipynb #2809ea56
 class EncodedPairs(Sequence):

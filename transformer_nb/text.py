@@ -126,8 +126,8 @@ class BPETokenizer(Tokenizer):
               normalize:str='none', # 'nfc' composes accents, 'punctuation' simplifies, too
               tags:Collection[str]=(), # texts that are one token each, such as `>>de<<`
              )->Self:               # with at most `vocab_size` tokens
-        "Learn the joins; raises `InputError` if `vocab_size` has no room for the bytes"
-        return cls(_learn_joins(texts, vocab_size, normalize, tags))
+        "Learn the merges; raises `InputError` if `vocab_size` has no room for the bytes"
+        return cls(_learn_merges(texts, vocab_size, normalize, tags))
 
     @property
     def vocab_size(self)->int: return self.tokenizer.get_vocab_size()
@@ -177,8 +177,8 @@ def _assemble(model:models.BPE, normalize:str, tags:Collection[str]=()
     return tokenizer
 
 # %% ../nbs/08_text.ipynb #938fca55
-def _learn_joins(texts:Iterable[str], vocab_size:int, normalize:str, tags:Collection[str]
-                )->tokenizers.Tokenizer:
+def _learn_merges(texts:Iterable[str], vocab_size:int, normalize:str, tags:Collection[str]
+                 )->tokenizers.Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(SPECIAL_TOKENS) + len(alphabet) + len(tags)
     if not least <= vocab_size <= _MAX_VOCAB:
@@ -197,7 +197,7 @@ def _learn_joins(texts:Iterable[str], vocab_size:int, normalize:str, tags:Collec
     return tokenizer
 
 # %% ../nbs/08_text.ipynb #55040d05
-def _find_problem(vocab:dict[str,int], joins:list[tuple[str,str]])->str|None:
+def _find_problem(vocab:dict[str,int], merges:list[tuple[str,str]])->str|None:
     "Why they cannot belong to a `BPETokenizer`"
     tokens = sorted(vocab, key=vocab.get)
     if [vocab[token] for token in tokens] != list(range(len(tokens))):
@@ -206,12 +206,12 @@ def _find_problem(vocab:dict[str,int], joins:list[tuple[str,str]])->str|None:
         return f'its first tokens should be {" ".join(SPECIAL_TOKENS)}'
     if not vocab.keys() >= set(pre_tokenizers.ByteLevel.alphabet()):
         return 'it should hold all 256 bytes'
-    for first, second in joins:
+    for first, second in merges:
         if vocab.keys() >= {first, second, first + second}: continue
-        return f'it joins {first!r} and {second!r}, and not all three are tokens'
+        return f'it merges {first!r} and {second!r}, and not all three are tokens'
 
 # %% ../nbs/08_text.ipynb #eda14bc2
-def _settings(content:dict)->dict: # all of a tokenizer's file but vocabulary and joins
+def _settings(content:dict)->dict: # all of a tokenizer's file but vocabulary and merges
     settings = content | content['model']
     for name in ('model', 'vocab', 'merges'): del settings[name]
     settings['added_tokens'] = settings['added_tokens'][:len(SPECIAL_TOKENS)]
@@ -239,11 +239,11 @@ def _bpe_from_json(text:str)->tokenizers.Tokenizer:
     try:
         content = json.loads(text)
         vocab = content['model']['vocab']
-        joins = [(first, second) for first, second in content['model']['merges']]
-        problem = _find_problem(vocab, joins)
+        merges = [(first, second) for first, second in content['model']['merges']]
+        problem = _find_problem(vocab, merges)
         if problem: raise ValueError(problem)
         normalize = _find_normalization(_settings(content))
-        built = _assemble(models.BPE(vocab, joins), normalize, _tags_of(content))
+        built = _assemble(models.BPE(vocab, merges), normalize, _tags_of(content))
         if json.loads(built.to_str())['added_tokens'] != content['added_tokens']:
             raise ValueError('its added_tokens are not written as ours')
         return built

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'choose_precision', 'TrainingConfig',
            'TrainingState', 'batch_groups', 'train_steps', 'MetricsLog', 'ProgressBar', 'deferred_signals',
-           'wrap_model', 'RunFiles', 'StepResults', 'Trainer', 'plot_training']
+           'wrap_model', 'RunFiles', 'Trainer', 'StepResults', 'plot_training']
 
 # %% ../nbs/12_training.ipynb #30bf3d93
 import json, math, os, signal, sys, time, warnings
@@ -155,7 +155,7 @@ class TrainingConfig:
     patience_on: str = 'loss'        # what must get better: loss, or bleu (with valid_bleu)
     lr: float = 5e-3                 # peak learning rate, reached at the end of the warm-up
     warmup_steps: int = 1000         # steps over which the learning rate rises
-    decay_steps: int|None = None     # step at which lr, falling in a line, is 0; or Eq. (3)
+    decay_steps: int|None = None     # step at which lr reaches 0 linearly; else Eq. (3)
     weight_decay: float|None = None  # decay of matrices, by AdamW; by default plain Adam
     label_smoothing: float = 0.1     # share of each target given to the whole vocabulary
     grad_accum_steps: int = 1        # batches per step, in each process
@@ -227,7 +227,7 @@ def _diverged(what:str, best_loss:float|None # lowest validation loss so far
 # %% ../nbs/12_training.ipynb #3403ac81
 @dataclass
 class TrainingState:
-    "How far a training has come"
+    "How far a run has come"
     step: int = 0                 # taken or skipped
     epoch: int = 0
     position: int = 0             # batches of this epoch already used
@@ -527,7 +527,7 @@ def _save_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
 def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
                 run_settings:dict,
                )->dict|None: # progress and history of the newest state, if there is one
-    "Restore it; raises `InputError` if it belongs to another training"
+    "Restore it; raises `InputError` if it belongs to another run"
     stored = checkpoints.last_state()
     if stored is None: return None
     state, info = stored
@@ -543,7 +543,7 @@ def _read_progress(info:dict, folder:Path)->TrainingState:
 
 # %% ../nbs/12_training.ipynb #29dcc5f1
 def _remove_later(checkpoints:Checkpoints, s:TrainingState, c:TrainingConfig):
-    "If the training goes on, drop the weights written only because it had ended"
+    "If the run continues, drop the weights written only because it had ended"
     if rank() == 0 and not s.finished(c): checkpoints.keep_only(s.due_steps)
 
 # %% ../nbs/12_training.ipynb #b9d41335
@@ -651,42 +651,6 @@ def _choose_weights(t:'Trainer')->dict: # which ones, and the losses
     return dict(weights=chosen, average_loss=losses['mean'], last_loss=losses['last'],
                 best_loss=losses['best'], final_loss=_judge(t))
 
-# %% ../nbs/12_training.ipynb #12steps1
-class StepResults:
-    "Loss and outcome of the steps that nobody has looked at, still on the device"
-    def __init__(self): self.unread = []
-
-    def add(self, step:int, loss:Tensor, taken:Tensor, n_tokens:int):
-        self.unread.append((step, loss, taken, n_tokens))
-
-    def read(self, s:TrainingState): # waits for the device, once for all of them
-        if not self.unread: return
-        steps, losses, taken, n_tokens = zip(*self.unread)
-        self.unread = []
-        losses = all_reduce_sum(*torch.stack(losses).tolist()) # of all processes
-        for step, loss, was_taken, n in zip(
-                steps, losses, torch.stack(taken).tolist(), n_tokens):
-            if was_taken: s.record(loss, n)
-            else: s.skip(step)
-
-# %% ../nbs/12_training.ipynb #12steps4
-def _take_one_step(t:'Trainer', batches:list[Batch], n_tokens:int):
-    s, c = t.state, t.config
-    loss, taken = train_step(t.network, t.optimizer, batches, s.lr, c.label_smoothing,
-                             c.max_grad_norm, n_tokens, c.precision, t.scaler)
-    t.results.add(s.step, loss, taken, n_tokens)
-
-def _look_is_due(t:'Trainer', look_at:int # step, at the latest
-                )->bool: # is it time to read results and clock?
-    s, c = t.state, t.config
-    is_planned = s.step >= min(look_at, c.max_steps) or s.step % c.log_every == 0
-    return is_planned or _validation_is_due(s, c) or _checkpoint_is_due(s, c)
-
-def _next_look(t:'Trainer', seconds:float, steps:int # since the last one
-              )->int: # a step in about a second; on a CPU, which never runs ahead, the next
-    if t.device.type == 'cpu': return t.state.step + 1
-    return t.state.step + max(1, min(50, int(steps / max(seconds, 1e-3))))
-
 # %% ../nbs/12_training.ipynb #12steps5
 def _score(t:'Trainer')->dict: # scores of the model as it is; all processes get them
     if t.scores is None: return {}
@@ -742,7 +706,7 @@ def _take_steps(t:'Trainer')->bool: # did a signal end it?
 
 # %% ../nbs/12_training.ipynb #3179145c
 class Trainer:
-    "A training that can be watched, stopped and resumed"
+    "A run that can be watched, stopped, and resumed"
     def __init__(self, model:nn.Module,     # ends with the weights of `config.weights`
                  batches:TokenBatches,      # to train on
                  valid:list[Batch],         # held out, to validate on
@@ -784,6 +748,42 @@ class Trainer:
         if self.state.validated_at < self.state.seconds: _validate(self) # was stopped
         self.history.amend(**_choose_weights(self))
         return self.history
+
+# %% ../nbs/12_training.ipynb #12steps1
+class StepResults:
+    "Loss and outcome of the steps that nobody has looked at, still on the device"
+    def __init__(self): self.unread = []
+
+    def add(self, step:int, loss:Tensor, taken:Tensor, n_tokens:int):
+        self.unread.append((step, loss, taken, n_tokens))
+
+    def read(self, s:TrainingState): # waits for the device, once for all of them
+        if not self.unread: return
+        steps, losses, taken, n_tokens = zip(*self.unread)
+        self.unread = []
+        losses = all_reduce_sum(*torch.stack(losses).tolist()) # of all processes
+        for step, loss, was_taken, n in zip(
+                steps, losses, torch.stack(taken).tolist(), n_tokens):
+            if was_taken: s.record(loss, n)
+            else: s.skip(step)
+
+# %% ../nbs/12_training.ipynb #12steps4
+def _take_one_step(t:'Trainer', batches:list[Batch], n_tokens:int):
+    s, c = t.state, t.config
+    loss, taken = train_step(t.network, t.optimizer, batches, s.lr, c.label_smoothing,
+                             c.max_grad_norm, n_tokens, c.precision, t.scaler)
+    t.results.add(s.step, loss, taken, n_tokens)
+
+def _look_is_due(t:'Trainer', look_at:int # step, at the latest
+                )->bool: # is it time to read results and clock?
+    s, c = t.state, t.config
+    is_planned = s.step >= min(look_at, c.max_steps) or s.step % c.log_every == 0
+    return is_planned or _validation_is_due(s, c) or _checkpoint_is_due(s, c)
+
+def _next_look(t:'Trainer', seconds:float, steps:int # since the last one
+              )->int: # a step in about a second; on a CPU, which never runs ahead, the next
+    if t.device.type == 'cpu': return t.state.step + 1
+    return t.state.step + max(1, min(50, int(steps / max(seconds, 1e-3))))
 
 # %% ../nbs/12_training.ipynb #8e261a40
 def plot_training(history:list[dict], # lines of `metrics.jsonl`

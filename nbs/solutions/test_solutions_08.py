@@ -4,16 +4,17 @@ from itertools import accumulate
 import pytest
 from transformer_nb.text import BPETokenizer
 
-def lengths(words, n_joins):
-    """Exercise 1. Every join of a pair counted n times shortens the text by n, save where
+def lengths(words, n_merges):
+    """Exercise 1. Every merge of a pair counted n times shortens the text by n, save where
     pairs overlap, as in `aaa`.
 
-    So the gains fall from join to join, while each costs one row of the vocabulary. Nothing
-    is gained by a pair that is seen once: one token less in the text, one more in the
-    vocabulary, and a new text hardly ever has it. With no pair left, nothing is shortened.
+    So the gains fall from merge to merge, while each costs one row of the vocabulary.
+    Nothing is gained by a pair that is seen once: one token less in the text, one more in
+    the vocabulary, and a new text hardly ever has it. With no pair left, nothing is
+    shortened.
     """
     def total(words): return sum(n * len(pieces) for pieces, n in words.items())
-    return [total(words), *(total(now) for _, now in learn(words, n_joins))]
+    return [total(words), *(total(now) for _, now in learn(words, n_merges))]
 
 def words_needed(counts, share):
     """Exercise 2. Take the most frequent words until they make up the share. The last
@@ -39,23 +40,23 @@ def stream(tokenizer, ids):
     if held: yield tokenizer.decode(held)
 
 # What the chapter defines and does not export
-def join(pieces, pair):
-    joined = []
+def merge(pieces, pair):
+    merged = []
     for piece in pieces:
-        if joined and (joined[-1], piece) == pair: joined[-1] += piece
-        else: joined.append(piece)
-    return tuple(joined)
+        if merged and (merged[-1], piece) == pair: merged[-1] += piece
+        else: merged.append(piece)
+    return tuple(merged)
 
-def learn(words, n_joins):
+def learn(words, n_merges):
     letters = {letter for word in words for letter in word}
     number = {letter: i for i, letter in enumerate(sorted(letters))}
-    for _ in range(n_joins):
+    for _ in range(n_merges):
         pairs = Counter()
         for pieces, n in words.items():
             for pair in zip(pieces, pieces[1:]): pairs[pair] += n
         pair = min(pairs, key=lambda pair: (-pairs[pair], number[pair[0]], number[pair[1]]))
         number.setdefault(''.join(pair), len(number))
-        words = {join(pieces, pair): n for pieces, n in words.items()}
+        words = {merge(pieces, pair): n for pieces, n in words.items()}
         yield pair, words
 
 DOZEN = ['haus', 'hauses', 'hausboot', 'rathaus', 'kaufhaus', 'baumhaus',

@@ -1,4 +1,4 @@
-// Chapter 08: a text cut into tokens, one join after the other, as they were learned
+// Chapter 08: a text cut into tokens, one merge after the other, as they were learned
 import {el, write, keep} from './dom.js'
 import {label} from './words.js'
 import {Tokenizer, pairKey} from './engine.js'
@@ -28,8 +28,8 @@ function nextJoin(words, merges) { // of all pairs of neighbors, the one learned
                       {rank: Infinity})
 }
 
-// The words after each join, from single bytes on: {words, join}
-function joinSteps(tokenizer, text) {
+// The words after each merge, from single bytes on: {words, join}
+function mergeSteps(tokenizer, text) {
   const utf8 = new TextEncoder(), found = tokenizer.normalize(text).match(tokenizer.word)
   const bytes = word => Array.from(utf8.encode(word), b => tokenizer.idOfByte[b])
   let words = (found ?? []).map(bytes), steps = [{words}]
@@ -44,11 +44,11 @@ function joinSteps(tokenizer, text) {
 function inWords(tokenizer, steps, at) {
   const n = steps[at].words.flat().length, tokens = `${n} ${n === 1 ? 'piece' : 'pieces'}`
   const {join} = steps[at], last = steps.length - 1
-  if (!join) return `Before the first join: ${tokens}, one for each byte of the text.`
+  if (!join) return `Before the first merge: ${tokens}, one for each byte of the text.`
   const [a, b] = join.pair.map(id => `“${tokenizer.pieces([id])[0].text}”`)
   const nth = (join.rank + 1).toLocaleString('en')
-  const end = at === last ? ' No other join fits: these are the tokens.' : ''
-  return `Join ${at} of ${last}: ${a} and ${b} become one, number ${nth} of the joins `
+  const end = at === last ? ' No other merge fits: these are the tokens.' : ''
+  return `Merge ${at} of ${last}: ${a} and ${b} become one, number ${nth} of the merges `
     + `that the tokenizer learned. ${tokens} are left.${end}`
 }
 
@@ -63,7 +63,7 @@ function drawWords(box, tokenizer, {words, join}) {
   })
 }
 
-const TEMPO = 350 // ms for a join
+const TEMPO = 350 // ms for a merge
 
 async function merges(stage) {
   const tokenizer = new Tokenizer(await modelHeader()), says = caption()
@@ -82,11 +82,11 @@ async function merges(stage) {
   })
   const look = text => {
     stop()
-    state.steps = joinSteps(tokenizer, text)
+    state.steps = mergeSteps(tokenizer, text)
     place.input.max = state.steps.length - 1
     go(0)
   }
-  const place = slider('joins made', {min: 0, max: 1, value: 0}, at => {
+  const place = slider('merges made', {min: 0, max: 1, value: 0}, at => {
     stop()
     go(at)
   })
@@ -97,4 +97,4 @@ async function merges(stage) {
   look(EXAMPLES[0])
 }
 
-export {merges, joinSteps}
+export {merges, mergeSteps}
