@@ -155,7 +155,7 @@ class TrainingConfig:
     patience_on: str = 'loss'        # what must get better: loss, or bleu (with valid_bleu)
     lr: float = 5e-3                 # peak learning rate, reached at the end of the warm-up
     warmup_steps: int = 1000         # steps over which the learning rate rises
-    decay_steps: int|None = None     # step at which lr reaches 0 linearly; else Eq. (3)
+    decay_steps: int|None = None     # step at which lr reaches 0 linearly (default: Eq. 3)
     weight_decay: float|None = None  # decay of matrices, by AdamW; by default plain Adam
     label_smoothing: float = 0.1     # share of each target given to the whole vocabulary
     grad_accum_steps: int = 1        # batches per step, in each process
