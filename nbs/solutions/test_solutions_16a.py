@@ -18,9 +18,9 @@ def needed(model, runs, places:list[Place])->Tensor: # of each place (places, n)
     return 1 - effects(model, runs, others)
 
 def my_pair()->Pair:
-    "Exercise 3. What the dog does decides the second word of the translation."
-    sources = ('A dog is running in the water.', 'A dog is swimming in the water.')
-    return Pair('running/swimming', sources, 'Ein Hund', ('läuft', 'schwimmt'))
+    "Exercise 3. What the woman does decides the verb, and nothing else differs."
+    sources = ('A woman is sitting on the street.', 'A woman is standing on the street.')
+    return Pair('sitting/standing', sources, 'Eine Frau', ('sitzt', 'steht'))
 
 @pytest.fixture(scope='module')
 def translator():
