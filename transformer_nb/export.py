@@ -345,7 +345,7 @@ _MAX_PAGE = 2**29 # characters; Chrome reads no longer text
 def export_page(folders:Iterable[str|Path], # model folders
                 out:str|Path,               # file to write; must be new
                 book:str|None=None,         # address of the book's pages, if it has one
-                beside:dict[str,str]={}     # titles of pages with other models, by address
+                beside:dict[str,str]|None=None # titles of pages with other models, by address
                ):
     "One HTML file that translates in any browser, without a network"
     out = Path(out)
