@@ -320,15 +320,16 @@ def _policy(style:str, scripts:list[str])->str: # as an element of HTML
 # %% ../nbs/15b_export.ipynb #e15pag10
 def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
               book:str|None=None,             # address of the book's pages, for links
-              beside:dict[str,str]|None=None # titles of pages with other models, by address
+              beside:dict[str,str]|None=None # titles of pages beside it, by address
              )->str:                          # the page
     _make_distinct([header for header, _ in models])
     style, script, engine = _read('style.css'), _join('page'), _join('worker')
     link = '' if book is None else f'<link rel="contents" href="{escape(book)}">'
+    others = [_link(*page) for page in (beside or {}).items()]
     blocks = dict(csp=_policy(style, [engine, script]),
                   style=f'<style>{style}</style>',
                   book=link,
-                  beside=''.join(_link(*page) for page in (beside or {}).items()),
+                  beside=''.join(others),
                   models=''.join(_model_blocks(*model) for model in models),
                   engine=f'<script type="text/plain" id="engine">{engine}</script>',
                   page=f'<script>{script}</script>')
@@ -345,7 +346,7 @@ _MAX_PAGE = 2**29 # characters; Chrome reads no longer text
 def export_page(folders:Iterable[str|Path], # model folders
                 out:str|Path,               # file to write; must be new
                 book:str|None=None,         # address of the book's pages, if it has one
-                beside:dict[str,str]|None=None # titles of pages with other models, by address
+                beside:dict[str,str]|None=None # titles of pages beside it, by address
                ):
     "One HTML file that translates in any browser, without a network"
     out = Path(out)
