@@ -481,12 +481,16 @@ def reader_of(book, name):
 
 # Writing
 
+TRANSLATE = {'translate_here.html': ('English → German', live.MODEL), # the first opens
+             'translate_german.html': ('German → English', 'multi30k-de-en')}
+
 def playground(root, folder):
-    "The page that translates, which Sphinx copies as it is"
+    "The pages that translate, one for each model, which Sphinx copies as they are"
     from transformer_nb.export import export_page # slow
     folder.mkdir(parents=True, exist_ok=True)
-    model = root/'nbs/models'/live.MODEL
-    export_page([model], folder/'translate_here.html', book='./')
+    beside = {name: title for name, (title, _) in TRANSLATE.items()}
+    for name, (_, model) in TRANSLATE.items():
+        export_page([root/'nbs/models'/model], folder/name, './', beside)
 
 # Teaching
 

@@ -70,6 +70,10 @@ MULTIHEAD = {
         'w = self.output.weight.view(heads, size, -1)\n'
         "        return nn.functional.pad(__import__('torch').einsum("
         "'bhtv,hvm->btm', out, w), (0, 0))"),
+    'matrices reshaped': [
+        ('self.query(x)', 'x @ self.query.weight.view(self.d_model, -1)'),
+        ('self.key(source)', 'source @ self.key.weight.view(self.d_model, -1)'),
+        ('self.value(source)', 'source @ self.value.weight.view(self.d_model, -1)')],
     'values sized as keys': to('heads * size', 'heads * self.d_k'),
     'heads mask inverted': to('(q, k, v, mask)',
                               '(q, k, v, None if mask is None else ~mask)'),
@@ -204,6 +208,10 @@ MODEL = {
     'one norm in encoder': [('for _ in range(2)', 'for _ in range(1)'),
                             ('x = self.residuals[1](x, self',
                              'x = self.residuals[0](x, self')],
+    'first norm twice in encoder': to('x = self.residuals[1](x, self.feed_forward)',
+                                      'x = self.residuals[0](x, self.feed_forward)'),
+    'second norm twice': to('self.residuals[2]', 'self.residuals[1]'),
+    'first norm twice': to('self.residuals[1](x, lambda', 'self.residuals[0](x, lambda'),
     'no feed forward': to('x = self.residuals[1](x, self.feed_forward)\n', 'pass\n'),
     'cross first': to(
         '    x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))\n'

@@ -521,7 +521,7 @@ def test_processes_side_by_side_have_one_thread():
 
 @pytest.mark.slow
 def test_a_killed_training_says_how_to_go_on():
-    with pytest.raises(InputError, match='goes on with what is missing'):
+    with pytest.raises(InputError, match='makes only what is missing'):
         list(run_in_processes(os._exit, dict(a=(1,)), 1))
 
 @pytest.mark.parametrize('processes', [0, pytest.param(1, marks=pytest.mark.slow)])

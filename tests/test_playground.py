@@ -661,6 +661,32 @@ def test_two_models_in_one_page(new_page, own_model, tmp_path):
     when_ready(page)
     assert page.input_value('#model') == key
 
+def test_into_the_other_language(new_page, tmp_path):
+    "On a page beside this one, or by another model of the same page"
+    back = MODEL.parent/'multi30k-de-en'
+    export_page([MODEL, back], tmp_path/'both.html')
+    beside = {'here.html': 'English → German', 'there.html': 'German → English',
+              'more.html': 'English → German, more'}
+    for name, model in zip(beside, (MODEL, back)):
+        export_page([model], tmp_path/name, beside=beside)
+    for name in ('both.html', 'here.html'):
+        page = new_page('#type', (tmp_path/name).as_uri())
+        german = translation(page)
+        assert page.inner_text('#turn') == '⇄ German → English'
+        page.click('#turn')
+        if name == 'here.html': page.wait_for_url('**/there.html#*')
+        when_ready(page)
+        assert page.input_value('#text') == german
+        assert 'boy' in translation(page).lower()
+        assert page.inner_text('#turn') == '⇄ English → German'
+        assert 'in German' in page.inner_text('#promise')
+    assert texts(page, '#model option') == ['German → English', 'English → German',
+                                            'English → German, more']
+    page.select_option('#model', 'English → German')
+    page.wait_for_url('**/here.html#type?t=*')
+    when_ready(page)
+    assert page.input_value('#text') == german
+
 # The first visit
 
 FIRST = 'Two children are playing in the snow with a small dog.'

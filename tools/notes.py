@@ -66,9 +66,11 @@ def main():
                 f'validation captions {change(percent)}.')
         heads[key] = {'letter': LETTERS[name], 'class': name, 'note': note}
 
-    [old] = json.loads(NOTES.read_text(encoding='utf8')).values()
+    known = json.loads(NOTES.read_text(encoding='utf8'))
+    [old] = [key for key, notes in known.items() if notes['model'] == MODEL.name]
     checksum = _header_and_weights(MODEL)[0]['checksum']
-    text = json.dumps({checksum: old | dict(heads=heads)}, ensure_ascii=False, indent=1)
+    known = {checksum: known.pop(old) | dict(heads=heads)} | known
+    text = json.dumps(known, ensure_ascii=False, indent=1)
     write_atomically(NOTES, (text + '\n').encode())
 
 if __name__ == '__main__': main()

@@ -630,6 +630,14 @@ class _OutputMatrixReshaped(_MultiHead):
     (h, d_v, d_model), which mixes its entries. Transpose first: `output.weight.T`."""
     def mix(self, x): return x @ self.output.weight.reshape(x.shape[-1], -1)
 
+class _MatricesReshaped(_MultiHead):
+    """W^Q, W^K and W^V are read by a `view` of `weight`, (h·d_k, d_model), to (d_model,
+    h·d_k) or (d_model, h, d_k), which mixes its entries. Transpose first:
+    `query.weight.T`."""
+    def project(self, q, k, v):
+        weights = self.query.weight, self.key.weight, self.value.weight
+        return [x @ w.reshape(self.d_model, -1) for x, w in zip((q, k, v), weights)]
+
 class _ValuesSizedAsKeys(_MultiHead):
     """The checks fail only where d_v is not d_k. A head's values and its result have d_v
     features: split the values by d_v, and concatenate the results to h·d_v."""
@@ -1526,6 +1534,11 @@ class _NoFeedForward(_EncoderLayer):
     "The layer ends after self-attention. The feed-forward network follows."
     def transform(self, x): return x
 
+class _FirstNormTwiceInEncoder(_EncoderLayer):
+    """The first `ResidualNorm` is used by both sub-layers, and the second never. The
+    feed-forward network has the second."""
+    def transform(self, x): return self.residuals[0](x, self.feed_forward)
+
 # %% ../nbs/15c_build.ipynb #b15enc04
 #| echo: false
 def _config(draw, **more):
@@ -1651,6 +1664,18 @@ class _OneAttention(_DecoderLayer):
 class _OneNormInDecoder(_DecoderLayer):
     "The sub-layers share one norm. Give each of the three a `ResidualNorm` of its own."
     n_residuals = 1
+
+class _SecondNormTwice(_DecoderLayer):
+    """The second `ResidualNorm` is used by cross-attention and by the feed-forward network,
+    and the third never. The feed-forward network has the third."""
+    def transform(self, x): return self.residuals[1](x, self.feed_forward)
+
+class _FirstNormTwice(_DecoderLayer):
+    """The first `ResidualNorm` is used by both attentions, and the second never.
+    Cross-attention has the second."""
+    def attend_memory(self, x, memory, mask):
+        read, mask = self.read(x, memory), self.cross_mask(mask)
+        return self.residuals[0](x, self.cross_attention, memory=read, mask=mask)
 
 def _decoder_layer(code, kit, draw, t, s, real):
     config = _config(draw)

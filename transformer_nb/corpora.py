@@ -344,7 +344,7 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday';
     "A corpus in its splits; raises `InputError` for an unusable name, language or file"
     if name is None: return _own_corpus(**files)
     if any(files.values()):
-        raise InputError('`corpus` and files of your own exclude each other')
+        raise InputError('`corpus` and files of your own cannot be used together')
     if name not in _LANGUAGES:
         raise InputError(f'corpus is {name!r}; it must be one of: {", ".join(_LANGUAGES)}')
     _check_languages(name, src_lang, tgt_lang)

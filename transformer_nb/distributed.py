@@ -156,8 +156,8 @@ def run_in_processes(function:Callable,  # importable by name: a new process has
         try:
             for future in as_completed(futures): yield futures[future], future.result()
         except BrokenExecutor:
-            raise InputError('a training was killed; the same call or command goes on '
-                             'with what is missing') from None
+            raise InputError('a run was killed; repeat the call or command, which then '
+                             'makes only what is missing') from None
         finally: pool.shutdown(cancel_futures=True)
 
 # %% ../nbs/11a_distributed.ipynb #d11many4

@@ -319,14 +319,17 @@ def _policy(style:str, scripts:list[str])->str: # as an element of HTML
 
 # %% ../nbs/15b_export.ipynb #e15pag10
 def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
-              book:str|None=None              # address of the book's pages, for links
+              book:str|None=None,             # address of the book's pages, for links
+              beside:dict[str,str]|None=None # titles of pages beside it, by address
              )->str:                          # the page
     _make_distinct([header for header, _ in models])
     style, script, engine = _read('style.css'), _join('page'), _join('worker')
     link = '' if book is None else f'<link rel="contents" href="{escape(book)}">'
+    others = [_link(*page) for page in (beside or {}).items()]
     blocks = dict(csp=_policy(style, [engine, script]),
                   style=f'<style>{style}</style>',
                   book=link,
+                  beside=''.join(others),
                   models=''.join(_model_blocks(*model) for model in models),
                   engine=f'<script type="text/plain" id="engine">{engine}</script>',
                   page=f'<script>{script}</script>')
@@ -334,12 +337,16 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
     for name, block in blocks.items(): page = page.replace(f'<!-- tnb:{name} -->', block)
     return page
 
+def _link(address:str, title:str)->str: # to a page with another model
+    return f'<link rel="alternate" href="{escape(address)}" title="{escape(title)}">'
+
 # %% ../nbs/15b_export.ipynb #e15page9
 _MAX_PAGE = 2**29 # characters; Chrome reads no longer text
 
 def export_page(folders:Iterable[str|Path], # model folders
                 out:str|Path,               # file to write; must be new
-                book:str|None=None          # address of the book's pages, if it has one
+                book:str|None=None,         # address of the book's pages, if it has one
+                beside:dict[str,str]|None=None # titles of pages beside it, by address
                ):
     "One HTML file that translates in any browser, without a network"
     out = Path(out)
@@ -350,7 +357,7 @@ def export_page(folders:Iterable[str|Path], # model folders
     if size > _MAX_PAGE:
         raise InputError(f'{out} would have {size / 1e6:,.0f} MB; Chrome reads '
                          f'at most {_MAX_PAGE / 1e6:,.0f}')
-    write_atomically(out, _assemble(models, book).encode())
+    write_atomically(out, _assemble(models, book, beside).encode())
 
 # %% ../nbs/15b_export.ipynb #1c459e03
 @command

@@ -18,6 +18,7 @@ import {drawInside} from './view_inside.js'
 import {followTheme, linkChapters} from './book.js'
 import {drawPresent, listenToSharing} from './share.js'
 import {listenToTour, drawTourButton} from './tour.js'
+import {drawModels} from './others.js'
 import {drawRoving, onKey} from './keys.js'
 
 const DRAW = {type: drawType, looked: drawLook, break: drawBreak, step: drawStep,
@@ -70,7 +71,7 @@ function drawEmptiness() { // why a view shows nothing
 function drawChoices() {
   const {beams, alphas} = searchChoices()
   const options = numbers => numbers.map(n => [n, n])
-  drawModels()
+  drawModels(chooseModel)
   drawExamples()
   choose($('beam'), options(beams), state.beam, x => update({beam: Number(x)}))
   choose($('alpha'), options(alphas), state.alpha, x => update({alpha: Number(x)}))
@@ -78,18 +79,12 @@ function drawChoices() {
   drawTourButton()
 }
 
-function drawModels() {
-  const options = Object.values(models).map(({key, title}) => [key, title])
-  $('model').hidden = options.length < 2
-  choose($('model'), options, state.model, chooseModel)
-}
-
-function chooseModel(key) {
+function chooseModel(key, text) { // by default its first example
   const {beam_size, alpha} = models[key].search
   Object.assign(state, {model: key, off: [], force: [], pin: null, beam: beam_size, alpha})
   past.length = 0
   drawChoices()
-  update({head: firstHead(), text: exampleText()})
+  update({head: firstHead(), text: text ?? exampleText()})
 }
 
 function drawExamples() {
@@ -116,7 +111,7 @@ function chooseExample(text) {
 const PRIVATE = 'What you type stays on this page.'
 const ABOUT_ANY = `A Transformer, alive in your browser. ${PRIVATE}`
 const ABOUT_CAPTIONS = 'This Transformer has read 29,000 captions of photos, and nothing '
-  + `else. Describe a picture in English, and look inside while it translates. ${PRIVATE}`
+  + 'else. Describe a picture in SOURCE, and look inside while it translates. ' + PRIVATE
 
 function drawLanguages() {
   const {title, src, tgt, n_parameters, checksum, captions_only} = model()
@@ -125,7 +120,7 @@ function drawLanguages() {
   const targets = [$('tgt'), $('spoken').firstChild, $('cards'), $('steps'),
                    $('banner-old').lastElementChild]
   for (const node of targets) node.lang = codes.tgt
-  write($('promise'), captions_only ? ABOUT_CAPTIONS : ABOUT_ANY)
+  write($('promise'), captions_only ? ABOUT_CAPTIONS.replace('SOURCE', src) : ABOUT_ANY)
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')
   write($('about'), `${title}, ${n_parameters.toLocaleString('en')} parameters, `
