@@ -142,20 +142,6 @@ def next_logits(model:Transformer,
     with torch.autocast(x.device.type, enabled=False):         # exact, see the aside below
         return model.output.logits(x.to(model.output.weight.dtype))
 
-# %% ../nbs/13_decoding.ipynb #94f1e3fc
-def top_tokens(logits:Tensor,          # (..., v)
-               k:int,                  # at most v
-              )->tuple[Tensor,Tensor]: # the k largest and their ids (..., k), as by `topk`
-    "Search only the k hundreds with the largest maxima; the k largest logits are there"
-    v = logits.shape[-1]
-    if v % 100: return logits.topk(k)
-    maxima = logits.unflatten(-1, (-1, 100)).amax(-1)       # (..., v/100)
-    hundreds = maxima.topk(min(k, v // 100)).indices        # (..., k)
-    within = torch.arange(100, device=logits.device)
-    ids = (100*hundreds[..., None] + within).flatten(-2)    # (..., 100·k)
-    top, place = logits.gather(-1, ids).topk(k)
-    return top, ids.gather(-1, place)
-
 # %% ../nbs/13_decoding.ipynb #e13live1
 class LiveBeams:
     "The k live hypotheses of every sentence of a batch"
@@ -189,6 +175,20 @@ class LiveBeams:
             self.ancestors = self.ancestors[rows, parent]
         self.ids[:, :, n-1] = token
         self.log_probs[:, :, n-1] = log_prob
+
+# %% ../nbs/13_decoding.ipynb #94f1e3fc
+def top_tokens(logits:Tensor,          # (..., v)
+               k:int,                  # at most v
+              )->tuple[Tensor,Tensor]: # the k largest and their ids (..., k), as by `topk`
+    "Search only the k hundreds with the largest maxima; the k largest logits are there"
+    v = logits.shape[-1]
+    if v % 100: return logits.topk(k)
+    maxima = logits.unflatten(-1, (-1, 100)).amax(-1)       # (..., v/100)
+    hundreds = maxima.topk(min(k, v // 100)).indices        # (..., k)
+    within = torch.arange(100, device=logits.device)
+    ids = (100*hundreds[..., None] + within).flatten(-2)    # (..., 100·k)
+    top, place = logits.gather(-1, ids).topk(k)
+    return top, ids.gather(-1, place)
 
 # %% ../nbs/13_decoding.ipynb #e13ances
 def best_continuations(scores:Tensor,       # log-probabilities of hypotheses (b, k)
