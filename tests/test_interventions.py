@@ -183,6 +183,7 @@ HEADS = [Place(kind, 0, head=head) for kind in ('encoder', 'cross') for head in 
     ([.4, .3, .4, .3, .4], 0., 'carries a part'),
     ([.4, .3, .4, .3, .4], .4, 'undecided'),
     ([.9, .1, .9, .1, .9], .6, 'undecided'),
+    ([.9, .1, .9, .1, .9], .4, 'undecided'), # ahead, but not by its interval
     ([.9, .8, .9, .7], 0., 'no verdict')])
 def test_verdicts(best, others, word):
     scoring = torch.full((6, len(best)), 9.) # the other kind does not count
