@@ -467,7 +467,7 @@ def test_missing_parameters_have_names():
     text = report(graded(STAGES[2], changed('layers.py', [
         ('nn.Linear(d_ff, d_model)', 'nn.Linear(d_ff, d_model, bias=False)')])))
     assert 'missing parameters: outer.bias (' in text, text
-    assert 'begin with the line above' in text, text
+    assert 'begin with the line below' in text, text
     other = 'self.output(out)', 'self.output(out) + self.shift'
     end = 'self.output = nn', 'self.shift = nn.Parameter(torch.ones(d_model))\n'
     text = changed('multihead.py', [other, (end[0], end[1] + '        ' + end[0])])
@@ -583,6 +583,10 @@ def test_a_mistake_is_told_in_the_words_of_the_kit(masks):
 def test_a_crash_without_a_name_says_so():
     text = report(graded(STAGES[1], changed('multihead.py', [('heads * size', 'size')])))
     assert 'MultiHeadAttention: we found no mistake that we know. Begin with' in text, text
+
+def test_names_come_before_the_lines_of_the_checks():
+    text = report(graded(STAGES[0], changed('attention.py', [(' / math.sqrt(d_k)', '')])))
+    assert text.index('→ no scale: ') < min(text.index('✔'), text.index('✘')), text
 
 def test_no_shape_stands_beside_the_line_to_replace():
     for stage in STAGES:

@@ -138,3 +138,19 @@ def test_file_names_that_every_system_takes():
     paths = listed.stdout.decode().strip('\0').split('\0')
     assert not [path for path in paths if any(map(NO_NAME.search, path.split('/')))]
     assert len({path.lower() for path in paths}) == len(paths) # for Macs, too
+
+WITHOUT_PARSER = """import sys
+sys.modules['fastcore.script'] = None # an import of it fails
+from transformer_nb import build, commands, export
+sys.argv[1:] = ['--help']
+if __name__ == '__main__': build.tnb_start()"""
+
+def test_commands_need_no_parser_of_fastcore(tmp_path):
+    "fastcore 2 has no `Param`: a fresh installation could not import the package"
+    script = tmp_path/'tnb_start'
+    script.write_text(WITHOUT_PARSER, encoding='utf8')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                          encoding='utf8')
+    assert done.returncode == 0, done.stderr
+    assert 'usage: tnb_start [-h] [--layout TEXT]' in done.stdout
+    assert '(default: bhtd)' in done.stdout

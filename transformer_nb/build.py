@@ -3643,8 +3643,8 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     yield f'{", ".join(part.names)}: {why}Read {_where(part)}.'
 
 _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
-_STOPPED = 'we found no mistake that we know. Begin with the error in the lines above. '
-_FIRST_SET_RIGHT = 'begin with the line above that says what is missing or too many. '
+_STOPPED = 'we found no mistake that we know. Begin with the error in the lines below. '
+_FIRST_SET_RIGHT = 'begin with the line below that says what is missing or too many. '
 
 # %% ../nbs/15c_build.ipynb #b15remlst
 _CURES = {
@@ -3689,14 +3689,15 @@ def _shorten(checks:list[Check], most:int=40):
         said.add(check.message)
 
 # %% ../nbs/15c_build.ipynb #b15report
-def report(result:StageResult)->str: # a line for each check, then the remarks
+def report(result:StageResult)->str: # the remarks, then a line for each check
     s = result.stage
     lines = [f'Stage {s.number} · {s.file} · {s.title}: {result.points} of {s.points}']
+    lines += [f'  → {remark}' for remark in result.remarks]
     for check in result.checks:
         p, right = check.probe, not check.message
         line = f'  {"✔" if right else "✘"} {check.points}/{p.points} {p.title}'
         lines.append(line if right else f'{line}: {check.message}')
-    return '\n'.join(lines + [f'  → {remark}' for remark in result.remarks])
+    return '\n'.join(lines)
 
 # %% ../nbs/15c_build.ipynb #b15json01
 def gradescope(results:list[StageResult])->dict: # what Gradescope reads from results.json

@@ -8,17 +8,16 @@ __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 
            'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
-import argparse, math, os, platform, random, re, signal, subprocess, sys
+import argparse, math, os, platform, random, re, shutil, signal, subprocess, sys
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 import numpy as np
 import torch
 import transformer_nb
-from fastcore.script import Param, anno_parser
 
 # %% ../nbs/00a_core.ipynb #1ef95191
 PAD, BOS, EOS, UNK = range(4)
@@ -102,20 +101,44 @@ class FieldError(InputError):
         self.field = field
 
 # %% ../nbs/00a_core.ipynb #00option
-class Arg(Param):
+class Arg:
     "Of a command: its help, its type, and what stands for its value in the help"
-    def __init__(self, help:str, type:type|None=None, metavar:str|None=None, **how):
-        super().__init__(help, type, **how)
-        self.metavar = metavar
+    def __init__(self, help:str, type:type|None=None, metavar:str|None=None,
+                 opt:bool=True, # False: written without dashes, although it has a default
+                 **how):        # what else argparse has to know
+        self.help, self.opt = help, opt
+        self.how = dict(how)
+        if type is bool: self.how['action'] = 'store_true'
+        elif type: self.how['type'] = type
+        if metavar: self.how['metavar'] = metavar
+
+    def add(self, parser:argparse.ArgumentParser, name:str,
+            default): # of the function's parameter; `Parameter.empty` if it has none
+        is_option = self.opt and default is not Parameter.empty
+        how = dict(self.how, help=self.help)
+        if how.get('action') == 'version': how['version'] = default
+        elif default is not None and default is not Parameter.empty:
+            how.update(default=default, help=f'{self.help} (default: {default})')
+        if is_option and 'type' in how: how.setdefault('metavar', _METAVARS[how['type']])
+        parser.add_argument(f'--{name}' if is_option else name, **how)
 
 _METAVARS = {int: 'N', float: 'X', str: 'TEXT'} # unless an argument has its own
 
+# %% ../nbs/00a_core.ipynb #00optpar
+class _Help(argparse.HelpFormatter):
+    "As wide as the terminal; a % is a %"
+    def __init__(self, prog:str):
+        width = shutil.get_terminal_size((120, 30)).columns
+        super().__init__(prog, max_help_position=width//2, width=width)
+
+    def _expand_help(self, action): return action.help
+
 def command_parser(func:Callable # of a command
                   )->argparse.ArgumentParser:
-    parser = anno_parser(func, func.__name__)
-    for action in parser._actions:
-        if action.option_strings and not action.metavar:
-            action.metavar = _METAVARS.get(action.type)
+    name = func.__name__
+    parser = argparse.ArgumentParser(name, description=func.__doc__, formatter_class=_Help)
+    for parameter in signature(func).parameters.values():
+        parameter.annotation.add(parser, parameter.name, parameter.default)
     return parser
 
 # %% ../nbs/00a_core.ipynb #00spell0
