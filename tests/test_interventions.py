@@ -230,14 +230,22 @@ def test_the_grammar_knows_the_articles():
 
 def test_a_study_is_whole_and_a_model_that_knows_nothing_is_refused(model, tokenizer, runs,
                                                                   monkeypatch):
-    halves = [PAIRS, PAIRS]
+    halves = [PAIRS[:2], PAIRS]
     monkeypatch.setattr(iv, 'keep_right', lambda model, tokenizer, pairs: pairs)
     found = iv.study(model, tokenizer, halves)
-    assert found['kept'] == [3, 3] and found['groups'] == [2, 2]
+    assert found['kept'] == [2, 3] and found['groups'] == [2, 2]
     assert found['word'] == 'no verdict' and len(found['alone'][1]) == 24
-    alone = effects(model, runs, [[place] for place in all_heads(model)])
-    wanted = iv.by_nouns(alone, runs).mean(1)
-    assert_close(torch.tensor(found['alone'][1], dtype=torch.float64), wanted)
+    heads, measured = all_heads(model), []
+    for half, alone in zip(halves, found['alone']):
+        r = encode_runs(tokenizer, half)
+        measured.append(iv.by_nouns(effects(model, r, [[h] for h in heads]), r).mean(1))
+        assert_close(torch.tensor(alone, dtype=torch.float64), measured[-1])
+    best = heads[measured[0].argmax()]
+    rest = [h for h in heads if h.kind == best.kind and h != best]
+    without = iv.by_nouns(effects(model, runs, [rest]), runs).mean().item()
+    assert found['without'][0] == pytest.approx(without)
+    scored = measured[1][heads.index(best)].item()
+    assert found['curve'][0]['effect'][0] == pytest.approx(scored)
     monkeypatch.setattr(iv, 'keep_right', lambda model, tokenizer, pairs: [])
     with pytest.raises(ValueError, match='not right about any pair'):
         iv.study(model, tokenizer, halves)
