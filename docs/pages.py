@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
 import doors, live, teaching
+from look import parts as parts_of_the_book
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -217,6 +218,7 @@ def prose(book, chapter, cell, quoted):
         entry = f'```{{index}} ! §{m[1]}\n```\n\n'
         return f'(quote-{m[1]}-{module_of(chapter)})=\n\n{entry}'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
+    text = re.sub(r'— (?=\[?§)', '—\N{NO-BREAK SPACE}', text)
     text = CAPTION.sub(caption, text)
     text = live.boxes(text)
     if cell.number == 0 and chapter != 'index':
@@ -295,23 +297,10 @@ def prompt_of(cell):
              for name, line in definitions(cell.text)]
     return ' · '.join(lines).replace('`', '') or 'Helpers'
 
-def contents(text):
-    "A table of contents for each part, from the map in index.ipynb, and one for the rest"
-    parts = [('', [])]
-    row = r'^\| (?:\*\*(.+?)\*\*|\[(.+?)\]\((\w+)\.ipynb\))'
-    for part, title, chapter in re.findall(row, text, re.M):
-        if part: parts.append((part, []))
-        else: parts[-1][1].append(f'{title} <{chapter}>')
-    gathered = ['translate', 'claims', 'deviations', 'results', 'results/RULES',
-                'results/README', 'bibliography', 'api', 'genindex', 'CONTRIBUTING',
-                'RELEASING']
-    parts.append(('Teaching', ['teaching', 'questions', 'slides', 'slides_2']))
-    parts.append(('At a glance', gathered))
-    return '\n'.join(toctree(part, rows) for part, rows in parts)
-
-def toctree(part, rows):
-    caption = [f':caption: {part}'] if part else []
-    return '\n'.join(['```{toctree}', ':hidden:', *caption, '', *rows, '```'])
+def contents(root):
+    "For Sphinx, which wants every page in a table of contents; templates/ shows ours"
+    names = [entry.page for _, rows in parts_of_the_book(root) for entry in rows]
+    return '\n'.join(['```{toctree}', ':hidden:', '', *names, '```'])
 
 # The gathered pages
 
@@ -564,7 +553,7 @@ def write(root, out):
     for chapter, rows in book.cells.items():
         made = list(page(book, chapter))
         if chapter == 'index':
-            made.append(markdown(contents('\n'.join(cell.text for cell in rows))))
+            made.append(markdown(contents(root)))
         write_notebook(out/f'{chapter}.ipynb', made)
     write_teaching(book, out)
     pages = dict(claims=[claims(book)], deviations=deviations(book),

@@ -90,7 +90,6 @@ PREPARE = """async ([ids, width]) => {
     document.documentElement.dataset.theme = 'light'
     document.querySelectorAll('details').forEach(e => e.open = true)
     document.querySelectorAll('img').forEach(e => e.loading = 'eager')
-    await window.MathJax?.startup?.promise
     const article = document.querySelector('article') || document.body
     article.style.width = width + 'px'
     for (const wide of article.querySelectorAll('pre, table, .math')) {
@@ -102,9 +101,8 @@ PREPARE = """async ([ids, width]) => {
         .filter(e => e.getBoundingClientRect().right > edge)
         .map(e => 'too wide: ' + (e.innerText || e.src).slice(0, 60))
     const formulas = article.querySelectorAll('.math').length
-    const set = article.querySelectorAll('mjx-container').length
-    const failed = article.querySelectorAll('mjx-merror').length
-    if (set - failed < formulas) problems.push(`${set - failed} of ${formulas} formulas`)
+    const set = article.querySelectorAll('.math > math').length
+    if (set < formulas) problems.push(`${set} of ${formulas} formulas`)
     article.style.width = ''
     const found = [...article.querySelectorAll('section[id] > h2')]
     const links = document.createElement('div')

@@ -36,10 +36,7 @@ def folder(tmp_path_factory):
         box = live.boxes(f'<!-- live {name}: Try it, and look. -->')
         text = (f'<!doctype html><html lang="en" data-theme="light"><title>{name}</title>'
                 f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-                f'<style>{style} html {{ background: var(--pst-color-background) }}'
-                f'body {{ color: var(--pst-color-text-base) }}'
-                f'html[data-theme=dark] {{ --pst-color-background: #121212 }}'
-                f'html[data-theme=light] {{ --pst-color-background: #fff }}</style>'
+                f'<style>{style}</style>'
                 f'<main class="bd-article"><h1>{name}</h1><div style="height: 40px"></div>'
                 f'{box}</main>{live.LOADER}')
         (folder/f'{name}.html').write_text(text, encoding='utf8')

@@ -1,0 +1,119 @@
+"""How the site looks, besides templates/layout.html and static/: the contents with the
+minutes of each chapter, the way from page to page, code and figures made light.
+"""
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from book import cells
+
+# Words of the code that have no color of their own
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
+GATHERED = {
+    'Teaching': ['teaching', 'questions', 'slides', 'slides_2'],
+    'At a glance': ['translate', 'claims', 'deviations', 'results', 'results/RULES',
+                    'results/README', 'bibliography', 'api', 'genindex', 'CONTRIBUTING',
+                    'RELEASING']}
+
+@dataclass(frozen=True)
+class Entry:
+    "A line of the table of contents"
+    page: str
+    title: str = ''     # as the map has it; else the page's own
+    minutes: int = 0
+    is_workshop: bool = False
+
+def parts(root): # -> [(name of the part, entries)]
+    "The map of index.ipynb, then what is gathered from all chapters"
+    text = '\n'.join(cell.source for cell in cells(Path(root, 'nbs/index.ipynb')))
+    row = r'^\| (?:\*\*(.+?)\*\*|\[(.+?)\]\((\w+)\.ipynb\)( ⚒)?.*\| (\d+)) \|'
+    found = [('', [])]
+    for part, title, page, hammers, minutes in re.findall(row, text, re.M):
+        if part: found.append((part, []))
+        else: found[-1][1].append(Entry(page, title, int(minutes), bool(hammers)))
+    return found + [(part, list(map(Entry, names))) for part, names in GATHERED.items()]
+
+def neighbors(book, page):
+    "Pages before and after; the way through the book goes around the workshop"
+    entries = [entry for _, rows in book for entry in rows]
+    place = next((i for i, entry in enumerate(entries) if entry.page == page), None)
+    if page == 'index': return None, entries[0]
+    if place is None: return None, None
+    here, before, after = entries[place], entries[:place], entries[place + 1:]
+    if not here.is_workshop: after = [entry for entry in after if not entry.is_workshop]
+    before = [entry for entry in before if not entry.is_workshop]
+    return before[-1] if before else Entry('index'), after[0] if after else None
+
+def described(body):
+    "The promise of a page, or its first sentence, for search engines and shared links"
+    promise = re.search(r'<(blockquote|p)\b[^>]*>(.*?)</\1>', body, re.S)
+    text = re.sub(r'<[^>]+>', '', promise[2]) if promise else ''
+    return ' '.join(text.split())[:200]
+
+# For Sphinx
+
+def show_page(app, page, template, context, doctree):
+    book = app.config.tnb_book
+    titles = {name: node.astext() for name, node in app.env.titles.items()}
+    titles |= {'genindex': 'Index', 'index': 'The book'}
+    named = lambda entry: entry.title or titles.get(entry.page, entry.page)
+    before, after = neighbors(book, page)
+    here = [(part, entry) for part, rows in book for entry in rows if entry.page == page]
+    context |= dict(book=book, named=named, before=before, after=after,
+                    part=here[0][0] if here else '', entry=here[0][1] if here else None)
+    context['css_files'] = [css for css in context['css_files']
+                            if not re.search(r'basic|mystnb', str(css.filename))]
+    if 'body' in context:
+        context['description'] = described(context['body'])
+        context['body'] = light(app, context['body'])
+
+def light(app, body):
+    "A page without marks that nothing shows; figures load when the reader comes near"
+    body = PLAIN.sub(r'\1', body)
+    files = {name: Path(app.srcdir, uri) for uri, name in app.builder.images.items()}
+    def lazy(m):
+        return f'{m[0]} loading="lazy"{dimensions(files.get(m[1]))}'
+    body = re.sub('<table', '<div class="table-wrapper"><table', body)
+    return IMAGE.sub(lazy, body.replace('</table>', '</table></div>'))
+
+def dimensions(path):
+    "Width and height of an SVG, so that nothing moves when it comes"
+    if not path or path.suffix != '.svg' or not path.exists(): return ''
+    head = path.read_text(encoding='utf8')[:1000]
+    size = re.search(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', head)
+    if not size: return ''
+    width, height = (round(float(x)*4/3) for x in size.groups())
+    return f' width="{width}" height="{height}"'
+
+def finish(app, error):
+    "Colors of the code for both themes; figures without what nobody sees"
+    if error: return
+    static = Path(app.outdir, '_static')
+    (static/'pygments.css').write_text(colors(), encoding='utf8')
+    for path in Path(app.outdir, '_images').glob('*.svg'):
+        path.write_text(slim(path.read_text(encoding='utf8')), encoding='utf8')
+
+def colors():
+    from pygments.formatters import HtmlFormatter
+    rules = []
+    for theme in ('light', 'dark'):
+        made = HtmlFormatter(style=f'a11y-high-contrast-{theme}')
+        rules += made.get_style_defs(f'html[data-theme={theme}] .highlight').splitlines()
+    return '\n'.join(rule for rule in rules if ' { ' in rule) + '\n'
+
+def slim(text):
+    "An SVG without comments, metadata and digits below a hundredth of a point"
+    text = re.sub(r'<!--.*?-->|<metadata>.*?</metadata>', '', text, flags=re.S)
+    short = lambda m: re.sub(r'-?\d+\.\d{3,}', rounded, ' '.join(m[0].split()))
+    text = re.sub(r'<\w[^>]*>', short, text)
+    return re.sub(r'>\s+<', '>\n<', text)
+
+def rounded(m):
+    x = float(m[0])
+    return f'{x:.2f}'.rstrip('0').rstrip('.') if abs(x) >= 1 else f'{x:.5g}'
+
+def setup(app):
+    app.add_config_value('tnb_book', parts(Path(app.confdir).parent), 'html')
+    app.connect('html-page-context', show_page)
+    app.connect('build-finished', finish)
+    return dict(parallel_read_safe=True, parallel_write_safe=True)
