@@ -2817,7 +2817,7 @@ class _LogitsAdded(_Search):
 class _BestOfEach(_Search):
     """Each hypothesis keeps its own best continuation, so that the beam is k greedy
     searches. Take the k best of *all* continuations."""
-    section = '13_decoding', 'The k best continuations'
+    section = '13_decoding', 'Beam search: keep several'
     def extend(self, live, log_probs, k):
         if len(live[0][0]) == 1: return super().extend(live, log_probs, k)
         each = [super(_BestOfEach, self).extend([h], row[None], 1)
