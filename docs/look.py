@@ -8,6 +8,7 @@ from book import cells
 
 # Words of the code that have no color of their own
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+MATH = re.compile(r'(<span class="math">(?:(?!</math>).)*</math></span>[,.;:?!)]+)')
 IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
 GATHERED = {
     'Teaching': ['teaching', 'questions', 'slides', 'slides_2'],
@@ -70,6 +71,7 @@ def show_page(app, page, template, context, doctree):
 def light(app, body):
     "A page without marks that nothing shows; figures load when the reader comes near"
     body = PLAIN.sub(r'\1', body)
+    body = MATH.sub(r'<span class="unbroken">\1</span>', body) # a comma begins no line
     files = {name: Path(app.srcdir, uri) for uri, name in app.builder.images.items()}
     def lazy(m):
         return f'{m[0]} loading="lazy"{dimensions(files.get(m[1]))}'

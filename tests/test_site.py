@@ -9,6 +9,7 @@ from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 import formulas, look, pages, pytest
@@ -183,6 +184,12 @@ def test_captions_with_a_number(number):
     (r'\Big(\frac12\Big)^2', '<mo stretchy="true" fence="true" form="postfix">)</mo>')])
 def test_formulas_are_spaced_as_in_tex(tex, found):
     assert found in formulas.mathml(tex, display=True)
+
+def test_no_line_begins_with_the_comma_after_a_formula():
+    app = SimpleNamespace(builder=SimpleNamespace(images={}), srcdir='.')
+    one, two = (f'<span class="math"><math><mi>{x}</mi></math></span>' for x in 'xy')
+    body = look.light(app, f'<p>{one} and {two}, so</p>')
+    assert body == f'<p>{one} and <span class="unbroken">{two},</span> so</p>'
 
 def test_every_formula_of_the_book_is_well_formed():
     "MathML that a strict reader accepts, with no command left over"
