@@ -204,7 +204,7 @@ HUGE = str(10**23)
     ([], ['--out is needed']),
     (['--out', 'm'], ['--src is needed']),
     (['--out', 'm', '--corpus', 'wmt'], ["'wmt'", 'mini, multi30k']),
-    ([*MINI, '--src', 'x'], ['exclude']),
+    ([*MINI, '--src', 'x'], ['cannot be used together']),
     ([*MINI, '--tgt_lang', 'fr'], ["'fr'", 'de, en']),
     ([*MINI, '--tgt_lang', 'de'], ["both 'de'"]),
     ([*MINI, '--preset', 'huge'], ["'huge'"]),

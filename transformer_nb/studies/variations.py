@@ -387,13 +387,15 @@ def short_corpus(corpus:dict,
 # %% ../../nbs/18_variations.ipynb #8c1932c7
 @command
 def tnb_variations(
-    out:str='variations.jsonl', # file of results; rows it already has are not trained again
-    rows:str='table,left_out,depth', # names of rows, or groups; the fourth group is rates
-    seeds:int=3,            # trainings of each row
-    processes:int=2,        # trainings at the same time, one thread each
-    corpus:str='multi30k',  # multi30k or mini
-    n_steps:int=N_STEPS,    # steps of each training
-    data_dir:str=None,      # folder with the files of multi30k
+    out:Arg('file of results; rows it already has are not trained again', str,
+            'FILE')='variations.jsonl',
+    rows:Arg('names of rows, or groups; the fourth group is rates', str,
+             'NAMES')='table,left_out,depth',
+    seeds:Arg('trainings of each row', int)=3,
+    processes:Arg('trainings at the same time, one thread each', int)=2,
+    corpus:Arg('multi30k or mini', str, 'NAME')='multi30k',
+    n_steps:Arg('steps of each training', int)=N_STEPS,
+    data_dir:Arg('folder with the files of multi30k', str, 'DIR')=None,
     version:Arg('print the version', action='version')=VERSION):
     "Train Table 3 in small, in the order of --rows: English to German, short captions"
     check_positive(seeds=seeds, processes=processes, n_steps=n_steps)
