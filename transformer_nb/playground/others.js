@@ -19,13 +19,11 @@ function drawModels(chooseModel) {
   const inside = Object.values(models).map(model => [model.key, titleOf(model)])
   const others = beside.filter(link => !isHere(link))
   const options = [...inside, ...others.map(({href, title}) => [href, title])]
-  const choice = name => name in models ? chooseModel(name) : goBeside(name, state.text)
+  const goTo = (name, text) => name in models ? chooseModel(name, text)
+    : goBeside(name, text ?? state.text)
   $('model').hidden = options.length < 2
-  choose($('model'), options, state.model, choice)
-  drawTurn(options, (name, text) => {
-    if (name in models) chooseModel(name, text)
-    else goBeside(name, text)
-  })
+  choose($('model'), options, state.model, name => goTo(name))
+  drawTurn(options, goTo)
 }
 
 function drawTurn(options, goTo) { // into the other language, with what was translated
