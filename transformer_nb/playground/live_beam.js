@@ -3,8 +3,9 @@ import {el, make, write, keep} from './dom.js'
 import {fixed, label} from './words.js'
 import {lengthPenalty} from './engine.js'
 import {slider, presets, textField, player, caption, shape} from './live_parts.js'
-import {asker, LOADING} from './live_model.js'
+import {asker, onItsWay} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['Three teenagers in a subway playing around.',
                   'Man and boy play with dog at sunset on a beach.']
 const TEMPO = 700 // ms for a step
@@ -125,7 +126,7 @@ function scrollToTip(box) {
 async function beam(stage) {
   const state = {text: EXAMPLES[0], size: 4, alpha: 0.6, at: 0, found: null}
   const says = caption(), ends = newEnds()
-  const ask = asker(stage, message => says.tell(`No search: ${message}.`))
+  const ask = asker(MODEL, stage, message => says.tell(`No search: ${message}.`))
   const tree = el('div', {className: 'live-tree', lang: 'de'},
                   shape('svg', {'aria-hidden': true}), el('ol'))
   const box = scrolling('The tree', tree), draw = () => drawAll(state, tree, ends, says)
@@ -155,7 +156,7 @@ async function beam(stage) {
     stop()
     go(at)
   })
-  says.tell(LOADING)
+  says.tell(onItsWay(MODEL))
   stage.append(...newControls(state, look),
     el('div', {className: 'live-play'}, button, place.node), box,
     scrolling('Finished sentences', ends), says.node)

@@ -4,8 +4,9 @@ import {range, label, percent, likelier} from './words.js'
 import {paint} from './colors.js'
 import {choice, presets, textField, caption} from './live_parts.js'
 import {tokenRow, readBy} from './live_tokens.js'
-import {modelHeader, asker, LOADING} from './live_model.js'
+import {modelHeader, asker, onItsWay} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['A girl is riding a bike.', 'A soccer player is kicking the ball.',
                   'The dog is chasing the cat.']
 const KINDS = [['encoder', 'encoder'], ['decoder', 'decoder'], ['cross', 'cross']]
@@ -83,10 +84,10 @@ function drawAll(state, {tokens, box, says}, toggle) {
 }
 
 async function heads(stage) {
-  const {config} = await modelHeader(), says = caption()
+  const {config} = await modelHeader(MODEL), says = caption()
   const n_layers = Math.min(config.n_encoder_layers, config.n_decoder_layers)
   const state = {text: EXAMPLES[0], kind: 'cross', layer: n_layers, token: 2, off: []}
-  const ask = asker(stage, message => says.tell(`No maps: ${message}.`))
+  const ask = asker(MODEL, stage, message => says.tell(`No maps: ${message}.`))
   const box = el('div', {className: 'live-heads', role: 'group', ariaLabel: 'Heads'})
   const tokens = tokenRow('Tokens that look', '', token => {
     state.token = token
@@ -109,7 +110,7 @@ async function heads(stage) {
   const kinds = choice('Attention', KINDS, state.kind, kind => look({kind, off: []}))
   const numbers = range(n_layers).map(i => [i + 1, String(i + 1)])
   const layers = choice('Layer', numbers, state.layer, layer => look({layer, off: []}))
-  says.tell(LOADING)
+  says.tell(onItsWay(MODEL))
   stage.append(field.node, examples, el('div', {className: 'live-row'}, kinds, layers),
                tokens.node, box, says.node)
   await look({})

@@ -5,6 +5,7 @@ import {Tokenizer, pairKey} from './engine.js'
 import {slider, presets, textField, player, caption} from './live_parts.js'
 import {modelHeader} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['A skateboarder is skateboarding.', 'Das Stadthaus steht am Seehafen.',
                   'Die Mäuse im Haus.', 'qwertz 🐶']
 
@@ -66,7 +67,7 @@ function drawWords(box, tokenizer, {words, join}) {
 const TEMPO = 350 // ms for a merge
 
 async function merges(stage) {
-  const tokenizer = new Tokenizer(await modelHeader()), says = caption()
+  const tokenizer = new Tokenizer(await modelHeader(MODEL)), says = caption()
   const state = {steps: [], at: 0}
   const box = el('div', {className: 'live-words', role: 'group', ariaLabel: 'The pieces'})
   const go = at => {

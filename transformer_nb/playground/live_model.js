@@ -1,4 +1,5 @@
-// The model of the live figures: loaded when the first figure asks for it, then shared
+// The models of the live figures: each is loaded when the first figure asks for it, and
+// then shared
 import {el} from './dom.js'
 import {request, startEngine, bytesOf} from './connection.js'
 
@@ -14,22 +15,24 @@ function script(name) {
   return scripts[name]
 }
 
-async function modelHeader() { // what it has beside its weights, such as its tokenizer
-  await script('header.js')
-  return tnb.header
+async function modelHeader(name) { // what it has beside its weights, such as its tokenizer
+  await script(`${name}_header.js`)
+  return tnb.headers[name]
 }
 
-let model
-async function loadModel() {
-  const engine = startEngine(tnb.engine)
-  const header = await modelHeader()
-  await Promise.all([script('weights.js'), engine])
-  const weights = bytesOf(tnb.weights)
-  delete tnb.weights // of which a copy as text would stay in memory
+let engine
+async function load(name) { // -> a function that asks this model
+  engine ??= startEngine(tnb.engine)
+  const header = await modelHeader(name)
+  await Promise.all([script(`${name}_weights.js`), engine])
+  const weights = bytesOf(tnb.weights[name])
+  delete tnb.weights[name] // of which a copy as text would stay in memory
   await request('load', {models: [{header, weights}]}, {transfer: [weights]})
-  const {log_prob} = await request('inspect', header.check)
+  const ask = (method, args) => request(method, {...args, model: header.key})
+  const {log_prob} = await ask('inspect', header.check)
   if (!(Math.abs(log_prob - header.check.log_prob) < 0.01))
     throw new Error('this browser computes other numbers than PyTorch')
+  return ask
 }
 
 function countWaiting(box, change) { // for its answers; as long as it does, it looks busy
@@ -40,16 +43,16 @@ function countWaiting(box, change) { // for its answers; as long as it does, it 
 // Questions of a figure, one at a time: `job` may make several requests. A question that a
 // newer one of the same asker has overtaken is not answered.
 let line = Promise.resolve() // of all figures
-function asker(box, onTrouble) {
+const models = {}            // by name: the promise that one can be asked
+function asker(name, box, onTrouble) {
   let newest = 0
   return job => {
     const mine = ++newest
     countWaiting(box, 1)
     const turn = line.then(async () => {
       if (mine !== newest) return undefined
-      model ??= loadModel()
-      await model
-      return job(request)
+      models[name] ??= load(name)
+      return job(await models[name])
     })
     const settle = () => countWaiting(box, -1)
     line = turn.catch(({message}) => onTrouble(message)).finally(settle)
@@ -57,6 +60,8 @@ function asker(box, onTrouble) {
   }
 }
 
-const LOADING = `The model is on its way: ${tnb.megabytes} MB, once for this page.`
+function onItsWay(name) {
+  return `The model is on its way: ${tnb.megabytes[name]} MB, once for this page.`
+}
 
-export {modelHeader, asker, LOADING}
+export {modelHeader, asker, onItsWay}

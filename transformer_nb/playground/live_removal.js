@@ -5,8 +5,9 @@ import {paint} from './colors.js'
 import {presets, textField, caption, shape, drawing} from './live_parts.js'
 import {axisNames} from './live_heads.js'
 import {roving} from './live_tokens.js'
-import {asker, LOADING} from './live_model.js'
+import {asker, onItsWay} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['A boy is picking up a ball.', 'A soccer player is kicking the ball.',
                   'The dog is chasing the cat.']
 const KINDS = ['encoder', 'decoder', 'cross']
@@ -106,7 +107,7 @@ const dearest = found => headsOf(found).reduce((dear, head) =>
 async function removal(stage) {
   const state = {found: null, pick: null, without: ''}, says = caption()
   const trouble = message => says.tell(`No maps: ${message}.`)
-  const ask = asker(stage, trouble), askCosts = asker(stage, trouble)
+  const ask = asker(MODEL, stage, trouble), askCosts = asker(MODEL, stage, trouble)
   const box = el('div', {className: 'live-kinds', role: 'group', ariaLabel: 'All heads'})
   const {svg, draw: drawMap} = drawing(SIDE, (svg, width) => {
     if (state.found) paintMap(svg, width, state)
@@ -138,7 +139,7 @@ async function removal(stage) {
   }
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
-  says.tell(LOADING)
+  says.tell(onItsWay(MODEL))
   stage.append(field.node, examples, el('div', {className: 'live-pair'}, box, svg),
                says.node)
   await look(EXAMPLES[0])

@@ -1,8 +1,9 @@
 // Chapter 04: the words of a sentence in other orders, with positions and without
 import {el, make, write, keep} from './dom.js'
 import {presets, textField, caption} from './live_parts.js'
-import {asker, LOADING} from './live_model.js'
+import {asker, onItsWay} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['A dog is chasing a man on a beach.', 'A girl gives the dog a ball.']
 const BROKEN = {no_source_positions: true}
 const MOST = 6 // orders that are kept
@@ -56,7 +57,7 @@ function drawTable(table, orders) {
 
 async function shuffle(stage) {
   const state = {orders: []}, says = caption(), table = newTable()
-  const ask = asker(stage, message => says.tell(`No translation: ${message}.`))
+  const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
   const look = async (text, before) => {
     const found = await ask(async request => {
       const intact = await request('translate', {text})
@@ -78,7 +79,7 @@ async function shuffle(stage) {
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, begin)
   const buttons = [['Shuffle the words', again],
                    ...EXAMPLES.map(text => [text, () => field.set(text)])]
-  says.tell(LOADING)
+  says.tell(onItsWay(MODEL))
   stage.append(field.node, presets('Orders and examples', buttons),
     el('div', {className: 'live-scroll', tabIndex: 0, role: 'group',
                ariaLabel: 'Translations'}, table), says.node)

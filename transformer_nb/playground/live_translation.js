@@ -3,8 +3,9 @@ import {el} from './dom.js'
 import {sum, range, label, percent} from './words.js'
 import {presets, textField, caption, shape} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
-import {asker, LOADING} from './live_model.js'
+import {asker, onItsWay} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['A girl is riding a bike.', 'A man in a blue shirt is riding a horse.',
                   'A woman is riding an elephant.', 'The government raised taxes.']
 
@@ -48,7 +49,7 @@ function drawAll({found, pin}, {src, tgt, lines, says}) {
 
 async function translation(stage) {
   const says = caption(), state = {found: null, pin: 0}
-  const ask = asker(stage, message => says.tell(`No translation: ${message}.`))
+  const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
   const src = tokenRow('Tokens of the sentence', 'en')
   const tgt = tokenRow('Translation', 'de', pin => {
@@ -68,7 +69,7 @@ async function translation(stage) {
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
-  says.tell(LOADING)
+  says.tell(onItsWay(MODEL))
   stage.append(field.node, examples, sides, says.node)
   new ResizeObserver(draw).observe(sides)
   await look(EXAMPLES[0])

@@ -3,8 +3,9 @@ import {el, style, write, keep} from './dom.js'
 import {fixed, label, percent} from './words.js'
 import {choice, presets, textField, caption} from './live_parts.js'
 import {tokenRow, readBy} from './live_tokens.js'
-import {asker, LOADING} from './live_model.js'
+import {asker, onItsWay} from './live_model.js'
 
+const MODEL = 'captions'
 const EXAMPLES = ['A girl is riding a bike.', 'Two dogs are playing in the snow.']
 const STACKS = [['encoder', 'encoder'], ['decoder', 'decoder']]
 const START = {encoder: 3, decoder: 1} // the token that is shown first
@@ -66,7 +67,7 @@ async function walkOf(request, {text, stack, token}) {
 async function walk(stage) {
   const state = {text: EXAMPLES[0], stack: 'decoder', token: START.decoder}
   const says = caption(), table = newTable()
-  const ask = asker(stage, message => says.tell(`No walk: ${message}.`))
+  const ask = asker(MODEL, stage, message => says.tell(`No walk: ${message}.`))
   const tokens = tokenRow('Tokens that are read', '', token => look({token}))
   const look = async change => {
     Object.assign(state, change)
@@ -83,7 +84,7 @@ async function walk(stage) {
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
   const stacks = choice('Stack', STACKS, state.stack,
     stack => look({stack, token: START[stack]}))
-  says.tell(LOADING)
+  says.tell(onItsWay(MODEL))
   stage.append(field.node, examples, el('div', {className: 'live-row'}, stacks),
     tokens.node, el('div', {className: 'live-scroll', tabIndex: 0, role: 'group',
                ariaLabel: 'Steps of the token'}, table), says.node)
