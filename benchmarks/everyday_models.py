@@ -34,31 +34,34 @@ def train(name, runs):
     if (runs/name/'checkpoints').exists(): command += ' --resume'
     call(command, runs=runs)
 
-def evaluate(folder, name, test, **folders):
+OURS = 'Tatoeba, test' # which counts
+TESTS = {'Tatoeba, validation': '--corpus tatoeba --split valid',
+         OURS: '--corpus tatoeba',
+         'captions, validation': '--corpus multi30k --split valid',
+         'captions, test': '--corpus multi30k'}
+
+def evaluate(folder, name, on, **folders):
     src, tgt, seed = RUNS[name]
-    command = f'tnb_evaluate {folder} {test} --lang {tgt}'
-    out = f' --out runs/{name}.txt' if test == '--corpus tatoeba' else ''
+    command = f'tnb_evaluate {folder} {TESTS[on]} --lang {tgt}'
+    out = f' --out runs/{name}.txt' if on == OURS else ''
     report = json.loads(call(command + out, **folders))
     place, _, model = folder.rpartition('/')
     which = f'seed {seed}' if place == 'runs' else 'in the book'
-    about = dict(row=f'{src.upper()} → {tgt.upper()}, {which}, {test[9:]}',
-                 command=command, minutes=minutes(folders[place]/model))
+    about = dict(row=f'{src.upper()} → {tgt.upper()}, {which}: {on}', command=command,
+                 minutes=minutes(folders[place]/model))
     return about | report | provenance()
-
-TESTS = ('--corpus tatoeba --split valid', '--corpus tatoeba', # the second is the one
-         '--corpus multi30k --split valid', '--corpus multi30k') # that counts
 
 def report(runs, book):
     reports = []
     places = {'runs': runs, 'nbs/models': book/'models'}
     for name in filter(lambda name: is_complete(runs/name), RUNS):
-        reports += [evaluate(f'runs/{name}', name, test, **places) for test in TESTS]
+        reports += [evaluate(f'runs/{name}', name, on, **places) for on in TESTS]
         text = (runs/f'{name}.txt').read_bytes()
         write_atomically(book/'results/translations'/f'everyday-{name}.txt', text)
         if not name.endswith('0'): continue
         model = f'everyday-{name[:-2]}'
         ship(runs/name, book/'models'/model)
-        reports.append(evaluate(f'nbs/models/{model}', name, TESTS[1], **places))
+        reports.append(evaluate(f'nbs/models/{model}', name, OURS, **places))
     write_results(book/'results/everyday_models.jsonl', reports)
 
 def main():

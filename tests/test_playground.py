@@ -666,8 +666,8 @@ def test_into_the_other_language(new_page, tmp_path):
     back = MODEL.parent/'multi30k-de-en'
     export_page([MODEL, back], tmp_path/'both.html')
     beside = {'here.html': 'English → German', 'there.html': 'German → English',
-              'more.html': 'English → German, more'}
-    for name, model in zip(beside, (MODEL, back)):
+              'more.html': 'English → German, more', 'turned.html': 'German → English, more'}
+    for name, model in zip(beside, (MODEL, back, MODEL, back)):
         export_page([model], tmp_path/name, beside=beside)
     for name in ('both.html', 'here.html'):
         page = new_page('#type', (tmp_path/name).as_uri())
@@ -681,11 +681,14 @@ def test_into_the_other_language(new_page, tmp_path):
         assert page.inner_text('#turn') == '⇄ English → German'
         assert 'in German' in page.inner_text('#promise')
     assert texts(page, '#model option') == ['German → English', 'English → German',
-                                            'English → German, more']
-    page.select_option('#model', 'English → German')
-    page.wait_for_url('**/here.html#type?t=*')
+                                            'English → German, more',
+                                            'German → English, more']
+    page.select_option('#model', 'English → German, more')
+    page.wait_for_url('**/more.html#type?t=*')
     when_ready(page)
     assert page.input_value('#text') == german
+    page.click('#turn') # to a model of the same kind
+    page.wait_for_url('**/turned.html#*')
 
 # The first visit
 

@@ -9,7 +9,7 @@ const EXPERIMENTS = [
    says: 'All self-attention of the decoder is off: while it writes, it sees its last '
      + 'token and not what came before. Does it say things twice, or stop too early?'},
   {name: 'Blindfold it', off: 'cross',
-   says: 'All cross-attention is off: it cannot see your sentence, and makes up a caption. '
+   says: 'All cross-attention is off: it cannot see your sentence, and makes one up. '
      + 'Type something else: does it notice?'},
   {name: 'Does it need to think about the source?', off: 'encoder',
    says: 'All self-attention of the encoder is off: no word of your sentence knows the '

@@ -27,10 +27,11 @@ function drawModels(chooseModel) {
 }
 
 function drawTurn(options, goTo) { // into the other language, with what was translated
-  const {src, tgt} = model(), back = `${tgt} → ${src}`
+  const {src, tgt} = model(), direction = `${tgt} → ${src}`
+  const back = titleOf(model()).replace(`${src} → ${tgt}`, direction)
   const found = options.find(([, title]) => title === back)
   $('turn').hidden = !found
-  write($('turn'), `⇄ ${back}`)
+  write($('turn'), `⇄ ${direction}`)
   $('turn').onclick = () => goTo(found[0], wholeTranslation())
 }
 
