@@ -470,7 +470,7 @@ def reader_of(book, name):
 
 # Writing
 
-TRANSLATE = {'translate_here.html': ('English → German', 'multi30k-en-de'), # the first opens
+TRANSLATE = {'translate_here.html': ('English → German', 'multi30k-en-de'), # opens first
              'translate_german.html': ('German → English', 'multi30k-de-en')}
 
 def playground(root, folder):

@@ -666,7 +666,8 @@ def test_into_the_other_language(new_page, tmp_path):
     back = MODEL.parent/'multi30k-de-en'
     export_page([MODEL, back], tmp_path/'both.html')
     beside = {'here.html': 'English → German', 'there.html': 'German → English',
-              'more.html': 'English → German, more', 'turned.html': 'German → English, more'}
+              'more.html': 'English → German, more',
+              'turned.html': 'German → English, more'}
     for name, model in zip(beside, (MODEL, back, MODEL, back)):
         export_page([model], tmp_path/name, beside=beside)
     for name in ('both.html', 'here.html'):
