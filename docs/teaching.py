@@ -33,10 +33,10 @@ def questions_page(questions, titles): # titles by chapter
 
 INTRODUCTION = f"""# Questions
 
-Multiple choice, five or six for each numbered chapter up to 15. Every wrong answer is one
-that people give, and the fold below a question says why it is wrong. Where there is code,
-predict what its last line gives before you run it. The tests of the book run all of it: no
-answer here rests on our word.
+Multiple choice, five or six for each chapter up to 15d, the workshop included. Every wrong
+answer is one that people give, and the fold below a question says why it is wrong. Where
+there is code, predict what its last line gives before you run it. The tests of the book run
+all of it: no answer here rests on our word.
 
 For Moodle, import <a href="{MOODLE}">{MOODLE}</a> as *Moodle XML format*; the questions
 come sorted by chapter. Moodle publishes no schema of that format, so the tests check the
@@ -50,8 +50,8 @@ def one_question(question, number):
                     for answer, letter in letters.items())
     yield '<details class="answer"><summary>Answer</summary>'
     yield f"**{letters[question['right']]}** is right. {question['why']}"
-    yield '\n'.join(f'- **{letters[answer]}** {why}'
-                    for answer, why in question['wrong'].items())
+    yield '\n'.join(f"- **{letter}** {question['wrong'][answer]}"
+                    for answer, letter in letters.items() if answer in question['wrong'])
     yield '</details>'
 
 def shown(question, answer): # what code prints looks like code, and a sentence does not

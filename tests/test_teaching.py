@@ -121,6 +121,10 @@ def test_the_page_has_every_question_in_a_fold():
     page = '\n\n'.join(questions_page(ASKED, TITLES))
     assert page.count('<details') == page.count('</details>') == len(ASKED)
     assert all(question['why'] in page for question in ASKED)
+    for fold in re.findall('<details.*?</details>', page, re.S):
+        letters = re.findall(r'^- \*\*([a-d])\*\*', fold, re.M)
+        [right] = re.findall(r'^\*\*([a-d])\*\* is right', fold, re.M)
+        assert letters == sorted(letters) and {right, *letters} == set('abcd')
 
 # The routes
 
