@@ -13,12 +13,13 @@ from teaching import moodle, questions_page, read_questions
 ROOT = Path(__file__).parent.parent
 ASKED = read_questions(ROOT)
 
+ROW = re.compile(r'^\| \[[^]]+\]\((\w+)\.ipynb\).*\| (\d+) \|$', re.M)
+
 def rows_of_the_map(): # chapter, minutes and part (0: before the parts) of each
     text = '\n'.join(c.source for c in cells(ROOT/'nbs/index.ipynb', 'markdown'))
     parts = re.split(r'^\| \*\*Part [IV]+ .*\n', text, flags=re.M)
     for part, rows in enumerate(parts):
-        for chapter, n in re.findall(r'^\| \[[^]]+\]\((\w+)\.ipynb\).*\| (\d+) \|$', rows, re.M):
-            yield chapter, int(n), part
+        for chapter, n in ROW.findall(rows): yield chapter, int(n), part
 
 ASKED_ABOUT = ['00_introduction'] + [chapter for chapter, _, part in rows_of_the_map()
                                      if part in (1, 2)]
