@@ -4,7 +4,7 @@ it, and its numbers beside PyTorch's.
 Every page is opened from a file. At its end each test looks whether the page complained, or
 asked anyone for anything.
 """
-import math, re
+import base64, math, re
 from pathlib import Path
 import pytest
 import torch
@@ -150,6 +150,8 @@ def test_it_translates_while_one_types(new_page, torch_model):
     assert translation(page) == wanted
     assert ''.join(page.evaluate('now.scene.tgt.map(x => x.text)')) == wanted + '</s>'
     assert texts(page, '#tgt .chip > span')[-1] == 'end'
+    assert 'log p' not in page.inner_text('#status') # not at first sight
+    go_to(page, 'looked')
     log_p = page.evaluate('now.scene.written.log_prob')
     assert numbers(page.inner_text('#status'))[0] == pytest.approx(log_p, abs=.005)
     again = page.evaluate("tnb.translate('Two dogs are playing in the snow.')")
@@ -373,6 +375,34 @@ def test_an_example_says_what_to_try(new_page):
     page.click('#notes button')
     wait(page, 'now.scene.off.length == 1')
     assert translation(page) == 'Ein Hund jagt die Katze.' and 'off=c4.3' in page.url
+
+def test_the_list_of_examples_closes(new_page):
+    page = new_page('#type')
+    is_open = "document.getElementById('examples').open"
+    for close in (lambda: page.keyboard.press('Escape'), lambda: page.mouse.click(700, 880)):
+        page.click('#examples summary')
+        page.keyboard.press('Tab')
+        assert page.evaluate(is_open)
+        close()
+        assert not page.evaluate(is_open)
+    page.click('#examples summary')
+    page.keyboard.press('Tab')
+    page.keyboard.press('Escape')
+    assert page.evaluate('document.activeElement.tagName') == 'SUMMARY'
+
+def test_a_new_sentence_has_lines_at_once(new_page):
+    page = new_page('#looked')
+    type_text(page, 'The dog is chasing the cat.')
+    assert page.locator('#lines path').count() > 0
+
+def test_no_card_breaks_a_common_word(new_page):
+    page = new_page('#type?t=A+girl+in+an+orange+shirt+is+kicking+a+black+ball.')
+    tall = page.eval_on_selector_all('.choice span', '''all => all.map(x => {
+        const range = document.createRange()
+        range.selectNodeContents(x)
+        return range.getClientRects().length > 1 ? x.textContent : ''
+    }).filter(Boolean)''')
+    assert tall == []
 
 # Step
 
@@ -904,6 +934,44 @@ def test_it_has_the_theme_of_the_site(new_page):
     color = 'getComputedStyle(document.body).backgroundColor'
     assert page.evaluate(color) == 'rgb(18, 18, 18)'
 
+SHOWN_PIXEL = '''async ([data, x, y]) => {
+    const image = new Image()
+    image.src = `data:image/png;base64,${data}`
+    await image.decode()
+    const canvas = document.createElement('canvas'), g = canvas.getContext('2d')
+    Object.assign(canvas, {width: image.width, height: image.height})
+    g.drawImage(image, 0, 0)
+    const color = [...g.getImageData(x, y, 1, 1).data].slice(0, 3)
+    return {width: image.width, height: image.height, color: `rgb(${color.join(', ')})`}
+}'''
+
+def saved_picture(page, i=1):
+    "Its size, and the color of a corner of token i of the translation"
+    with page.expect_download() as saved: page.click('#save-picture')
+    assert saved.value.suggested_filename == 'translate-here.png'
+    data = base64.b64encode(Path(saved.value.path()).read_bytes()).decode()
+    chip, src = (page.locator(x).bounding_box() for x in (f'#tgt .chip >> nth={i}', '#src'))
+    x = 2*(24 + chip['x'] + 3 - src['x'])
+    y = 2*(24 + 30 + chip['y'] + 3 - src['y'])
+    return page.evaluate(SHOWN_PIXEL, [data, x, y])
+
+def test_a_picture_of_what_is_there(new_page):
+    page = new_page('#looked?pin=1')
+    chip = page.locator('#tgt .chip').nth(1)
+    color = chip.evaluate('x => getComputedStyle(x).backgroundColor')
+    pinned = saved_picture(page)
+    assert pinned['color'] == color
+    page.keyboard.press('Escape')
+    plain = saved_picture(page)
+    assert plain['color'] != color and plain['height'] == pinned['height']
+    page.evaluate("toggle('cross.4.4')")
+    settle(page)
+    broken = saved_picture(page) # two lines more: what is off, and what it said before
+    assert broken['height'] == plain['height'] + 2*2*26
+    words = page.evaluate('modules.picture.wordsBelow()')
+    assert words[0].startswith('1 off: cross 4.4') and words[1] == f'before: “{BOY_DE}”'
+    assert words[2].startswith('English → German: a Transformer of 2,086,912 parameters')
+
 # Maps
 
 def test_arrow_keys_in_a_map(new_page):
@@ -913,6 +981,15 @@ def test_arrow_keys_in_a_map(new_page):
     page.keyboard.press('ArrowRight')
     assert page.evaluate('[state.pin, state.col]') == ['t2', 1]
     assert page.inner_text('#map-says').startswith('hebt → boy: ')
+
+def test_arrow_keys_bring_a_long_map_into_view(new_page):
+    phone = dict(width=390, height=800)
+    page = new_page(f'#looked?t={LONG}&pin=1', viewport=phone)
+    wait(page, 'now.scene')
+    page.focus('#map')
+    for _ in range(30): page.keyboard.press('ArrowRight')
+    box, cell = (page.locator(x).bounding_box() for x in ('#map', '#map .cell'))
+    assert cell['x'] + cell['width'] <= box['x'] + box['width']
 
 def test_names_beside_a_map_do_not_touch(new_page):
     page = new_page(f'#looked?t={LONG}')
@@ -943,6 +1020,41 @@ def test_german_is_marked_as_german(new_page):
     go_to(page, 'looked')
     assert page.get_attribute('#map .rows', 'lang') == 'de'
     assert page.get_attribute('#map .cols', 'lang') == 'en'
+
+WRONG_TONGUE = '''() => { // words of one sentence that are marked as the other's language
+    const words = tokens => new Set(tokens.map(x => x.text.trim())
+        .filter(text => /^\\p{L}{3,}$/u.test(text)))
+    const ofSentence = {de: words(now.scene.tgt), en: words(now.scene.src)}
+    const walker = document.createTreeWalker(document.querySelector('main'), 4)
+    const wrong = []
+    while (walker.nextNode()) {
+        const {textContent, parentElement: node} = walker.currentNode
+        const {lang} = node.closest('[lang]'), other = {de: 'en', en: 'de'}[lang]
+        if (!node.offsetParent || node.closest('#notes')) continue
+        for (const word of textContent.match(/\\p{L}+/gu) ?? []) {
+            const isWrong = ofSentence[other].has(word) && !ofSentence[lang].has(word)
+            if (isWrong) wrong.push(`${word} in ${node.outerHTML.slice(0, 80)}`)
+        }
+    }
+    return wrong
+}'''
+
+def test_each_word_is_marked_as_its_language(new_page):
+    page = new_page('#looked?pin=1')
+    page.click('#as-table summary')
+    page.focus('#map')
+    page.keyboard.press('ArrowDown')
+    for view in VIEWS:
+        go_to(page, view)
+        wait(page, '!queue.wanted.length && !queue.running')
+        assert page.evaluate(WRONG_TONGUE) == [], view
+
+def test_nothing_is_said_of_an_empty_sentence(new_page):
+    page = new_page('#type')
+    assert page.locator('#gloss-note').is_visible()
+    page.fill('#text', '')
+    wait(page, "state.text == ''")
+    assert page.locator('#gloss-note').is_hidden()
 
 def test_half_a_word_is_waited_for(new_page):
     page = new_page('#type?t=')

@@ -27,6 +27,15 @@ function write(node, text) {
   if (node.textContent !== text) node.textContent = text
 }
 
+// In several languages: parts are strings, or [text, language]
+function writeMixed(node, parts) {
+  const key = JSON.stringify(parts)
+  if (node.written === key) return
+  node.written = key
+  const ofOther = ([textContent, lang]) => el('span', {textContent, lang})
+  node.replaceChildren(...parts.map(x => typeof x === 'string' ? x : ofOther(x)))
+}
+
 function keep(box, items, make, fill) { // as many children as items
   while (box.children.length > items.length) box.lastElementChild.remove()
   items.forEach((item, i) => {
@@ -60,5 +69,5 @@ function segments(box, name, options, value, onPick) { // a row of radio buttons
   })
 }
 
-export {$, el, make, button, attributes, style, enable, write, keep, drawPath, choose,
-        segments}
+export {$, el, make, button, attributes, style, enable, write, writeMixed, keep, drawPath,
+        choose, segments}

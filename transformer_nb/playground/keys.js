@@ -39,7 +39,13 @@ function onArrow(event) {
   drawRoving()
 }
 
-function onEscape() { // leaves the tour, else the big type, else the pin
+function closeExamples() {
+  $('examples').open = false
+  $('examples').firstElementChild.focus()
+}
+
+function onEscape() { // closes the examples, else leaves the tour, the big type, the pin
+  if ($('examples').open) return closeExamples()
   if (tour.at !== null) return endTour()
   update(state.present ? {present: false} : {pin: null, hover: null})
 }

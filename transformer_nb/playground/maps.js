@@ -12,39 +12,44 @@ function axisNames(kind) { // rows and columns: cross predicts its rows, the dec
   return {encoder: [src, src], decoder: [read, read], cross: [tgt, src]}[kind]
 }
 
+function axisLanguages(kind) {
+  const {src, tgt} = languages()
+  return {encoder: [src, src], decoder: [tgt, tgt], cross: [tgt, src]}[kind]
+}
+
 // With row and column marked. `onPick(row, column)` is called when a square is clicked, or
-// gone to by an arrow key.
+// gone to by an arrow key. -> what the marked square says
 function drawMap(box, row, col, onPick) {
   const map = mapOf(state.head)
   box.hidden = !map || now.scene.isLong
   if (box.hidden) return
   const [cols, rows, field] = box.children, [canvas, rowMark, cellMark] = field.children
   const [kind] = state.head.split('.'), [rowNames, colNames] = axisNames(kind)
-  const {src, tgt} = languages()
+  const [rowLang, colLang] = axisLanguages(kind)
   const [cell, font] = cellSize(map)
   style(box, {'--cell': `${cell}px`, '--font': `${font}px`, '--row': row, '--col': col,
               '--rows': map.rows, '--cols': map.cols})
-  rows.lang = kind === 'encoder' ? src : tgt
-  cols.lang = kind === 'decoder' ? tgt : src
+  rows.lang = rowLang
+  cols.lang = colLang
   drawNames(rows, rowNames, row)
   drawNames(cols, colNames, col)
   rowMark.hidden = row === undefined
   cellMark.hidden = col === undefined || row === undefined
   paint(canvas, map)
   attributes(canvas, {role: 'img', 'aria-label': `Weights of ${nameOf(state.head)}`})
-  const says = (i, j) => {
-    const weight = fixed(map.data[i * map.cols + j])
-    return `${rowNames[i]} → ${colNames[j]}: ${weight}`
-  }
+  const says = (i, j) => [[rowNames[i], rowLang], ' → ', [colNames[j], colLang],
+                          `: ${fixed(map.data[i * map.cols + j])}`]
+  const plain = parts => parts.map(x => typeof x === 'string' ? x : x[0]).join('')
   canvas.onclick = event => onPick(...squareAt(event, map))
-  canvas.onpointermove = event => canvas.title = says(...squareAt(event, map))
+  canvas.onpointermove = event => canvas.title = plain(says(...squareAt(event, map)))
   box.onkeydown = event => {
     const square = squareBeside(event.key, row, col, map)
     if (!square) return
     event.preventDefault()
     onPick(...square)
+    cellMark.scrollIntoView({block: 'nearest', inline: 'nearest'}) // a long map scrolls
   }
-  return cellMark.hidden ? '' : says(row, col)
+  return cellMark.hidden ? [] : says(row, col)
 }
 
 function squareBeside(key, row, col, {rows, cols}) {
@@ -76,4 +81,4 @@ function squareAt({target, clientX, clientY}, {rows, cols}) { // row, column
   return [place((clientY - top) / height, rows), place((clientX - left) / width, cols)]
 }
 
-export {axisNames, drawMap}
+export {axisNames, axisLanguages, drawMap}

@@ -1,6 +1,7 @@
 // Other models, in this page or in pages beside it; and the translation turned round
 import {$, choose, write} from './dom.js'
 import {state, models, model} from './store.js'
+import {firstPin} from './address.js'
 import {wholeTranslation} from './stage.js'
 
 const beside = [...document.querySelectorAll('link[rel=alternate]')]
@@ -11,7 +12,9 @@ function titleOf({title}) { // as the pages around call it
 }
 
 function goBeside(href, text) {
-  location.href = `${href}#${state.view}?${new URLSearchParams({t: text})}`
+  const {view} = state, pin = firstPin(view)
+  const q = new URLSearchParams({t: text, ...pin ? {pin: pin.replace('t', '')} : {}})
+  location.href = `${href}#${view}?${q}`
 }
 
 // `chooseModel` is for those of this page
@@ -21,18 +24,27 @@ function drawModels(chooseModel) {
   const options = [...inside, ...others.map(({href, title}) => [href, title])]
   const goTo = (name, text) => name in models ? chooseModel(name, text)
     : goBeside(name, text ?? state.text)
-  $('model').hidden = options.length < 2
+  const back = optionBack(options)
+  $('model').hidden = options.length < (back ? 3 : 2) // else the button is enough
   choose($('model'), options, state.model, name => goTo(name))
-  drawTurn(options, goTo)
+  drawTurn(back, goTo)
 }
 
-function drawTurn(options, goTo) { // into the other language, with what was translated
-  const {src, tgt} = model(), direction = `${tgt} → ${src}`
-  const back = titleOf(model()).replace(`${src} → ${tgt}`, direction)
-  const found = options.find(([, title]) => title === back)
-  $('turn').hidden = !found
-  write($('turn'), `⇄ ${direction}`)
-  $('turn').onclick = () => goTo(found[0], wholeTranslation())
+function optionBack(options) { // the model of the same kind, into the other language
+  const {src, tgt} = model()
+  const title = titleOf(model()).replace(`${src} → ${tgt}`, directionBack())
+  return options.find(option => option[1] === title)
+}
+
+function directionBack() {
+  const {src, tgt} = model()
+  return `${tgt} → ${src}`
+}
+
+function drawTurn(back, goTo) { // with what was translated
+  $('turn').hidden = !back
+  write($('turn'), `⇄ ${directionBack()}`)
+  $('turn').onclick = () => goTo(back[0], wholeTranslation())
 }
 
 export {drawModels}

@@ -151,7 +151,7 @@ function readText() {
   past.splice(0, past.length, ...others)
   for (const before of past) before.force = [] // ids of another sentence's translation
   const nth = sentenceAt(text, selectionEnd)
-  update({text, nth, force: [], pin: null, step: Infinity})
+  update({text, nth, force: [], pin: firstPin(state.view), step: Infinity})
 }
 
 function listen() {
@@ -167,6 +167,9 @@ function listen() {
     if (state.off.length || state.force.length) change({off: [], force: []})
   }
   $('as-table').ontoggle = draw
+  addEventListener('pointerdown', event => {
+    if (!$('examples').contains(event.target)) $('examples').open = false
+  })
   addEventListener('popstate', onHistory)
   addEventListener('resize', draw)
 }

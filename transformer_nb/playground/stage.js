@@ -1,5 +1,5 @@
 // The stage, above all views: sentence, translation, notes, and what is switched off
-import {$, el, make, attributes, style, enable, write, keep} from './dom.js'
+import {$, el, make, attributes, style, enable, write, writeMixed, keep} from './dom.js'
 import {fixed, percent, likelier, isSpecial, beginsWord, label, marked} from './words.js'
 import {ask} from './answers.js'
 import {state, now, past, languages, draw, update} from './store.js'
@@ -18,7 +18,10 @@ function drawStage() {
   $('stage').classList.toggle('typing', isTyping())
   drawChips($('src'), scene?.src ?? [], 's')
   drawChips($('tgt'), scene?.tgt ?? [], 't')
-  if (scene) markTokens(scene)
+  const words = glosses()
+  if (scene) markTokens(scene, words)
+  $('gloss-note').hidden = !words.some(Boolean)
+  $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
   attributes($('tgt'), {'aria-label': `Translation: ${scene?.written.text ?? ''}`})
   drawSentences()
   drawExperiments()
@@ -63,8 +66,8 @@ function whole(piece) {
 }
 
 // Of the translation: what is fixed, new or unlikely, and the word that was looked at most
-function markTokens(scene) {
-  const words = glosses(), unlikely = new Set(unlikelyTokens(scene))
+function markTokens(scene, words) {
+  const {src} = languages(), unlikely = new Set(unlikelyTokens(scene))
   const changed = new Set(changedTokens(scene))
   for (const [i, node] of [...$('tgt').children].entries()) {
     const isForced = i < scene.force.length
@@ -72,12 +75,11 @@ function markTokens(scene) {
     node.classList.toggle('changed', changed.has(i))
     node.classList.toggle('unlikely', unlikely.has(i))
     write(node.lastChild, words[i] ?? '')
+    node.lastChild.lang = src
     const share = percent(Math.exp(scene.seen.token_log_probs[i]))
     node.title += `, ${share}${isForced ? ', fixed' : ''}`
     if (words[i]) node.title += `; it looked at “${words[i]}” most`
   }
-  $('gloss-note').hidden = !words.some(Boolean)
-  $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
 }
 
 function changedTokens({intact, ids, off}) { // places of those that the intact model lacks
@@ -134,8 +136,8 @@ function status() {
   if (!now.scene) return ''
   const {written: {log_prob, ms}, ids} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
-  return `${share} sure of each token, on average · log p ${fixed(log_prob)} · `
-    + `in ${Math.round(ms)} ms`
+  const sure = `${share} sure of each token, on average · in ${Math.round(ms)} ms`
+  return state.view === 'type' ? sure : `${sure} · log p ${fixed(log_prob)}` // not at first
 }
 
 function drawBanner() {
@@ -173,7 +175,7 @@ function speak() {
   if (!now.scene) return
   const {written, off} = now.scene, [translation, change] = $('spoken').children
   translation.textContent = written.text
-  change.textContent = off.length ? spokenChange(now.scene) : ''
+  writeMixed(change, off.length ? spokenChange(now.scene) : [])
 }
 
 function spokenChange({written, intact, old}) {
@@ -181,11 +183,11 @@ function spokenChange({written, intact, old}) {
   const words = (name, sign) => {
     const ofSign = row.filter(x => x.sign === sign)
     const text = ofSign.map(x => x.word.trim()).join(' ')
-    return text && ` ${name}: ${text}.`
+    return text ? [` ${name}: `, [text, languages().tgt], '.'] : []
   }
   const isSame = written.text === intact.text
-  const what = isSame ? ' Unchanged.' : words('Lost', '−') + words('New', '+')
-  return `${what} Old text ${likelier(old.log_prob - intact.log_prob)}.`
+  const what = isSame ? [' Unchanged.'] : [...words('Lost', '−'), ...words('New', '+')]
+  return [...what, ` Old text ${likelier(old.log_prob - intact.log_prob)}.`]
 }
 
 // Chips are pointed at, and pinned

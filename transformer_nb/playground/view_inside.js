@@ -1,10 +1,10 @@
 // Inside: the walk of chapter 05, and one score by hand
-import {$, el, make, attributes, style, write, keep, choose} from './dom.js'
+import {$, el, make, attributes, style, write, writeMixed, keep, choose} from './dom.js'
 import {fixed, percent, label} from './words.js'
-import {state, now, pointed, update} from './store.js'
+import {state, now, languages, pointed, update} from './store.js'
 import {KINDS, headsOf, nameOf, toBroken} from './parts.js'
 import {ask, latest} from './answers.js'
-import {axisNames, drawMap} from './maps.js'
+import {axisNames, axisLanguages, drawMap} from './maps.js'
 
 function drawInside() {
   const {scene} = now, isDrawn = scene && !scene.isLong
@@ -28,8 +28,11 @@ function drawWalk(walk) {
     const near = pointed()?.[0] === (side === 'encoder' ? 's' : 't')
       ? Number(pointed().slice(1)) : null
     const fill = (cell, item, i) => fillCell(cell, item, i - 2 === near)
-    const newCell = (_, i) => el(i ? 'td' : 'th')
-    keep(head.firstChild, [side, 'shape', ...columns], make('th'), fill)
+    const ownWords = i => i < 2 ? {lang: 'en'} : {} // the page's, not a sentence's
+    const newHead = (_, i) => el('th', ownWords(i))
+    const newCell = (_, i) => el(i ? 'td' : 'th', ownWords(i))
+    box.firstChild.lang = languages()[side === 'encoder' ? 'src' : 'tgt']
+    keep(head.firstChild, [side, 'shape', ...columns], newHead, fill)
     keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))
   })
 }
@@ -85,7 +88,7 @@ function fillCell(cell, item, isNear) {
 
 function drawPair() {
   const [kind, layer, head] = state.head.split('.').map((x, i) => i ? Number(x) : x)
-  const [rows, cols] = axisNames(kind)
+  const [rows, cols] = axisNames(kind), [rowLang, colLang] = axisLanguages(kind)
   const row = Math.min(state.row, rows.length - 1)
   const visible = kind === 'decoder' ? cols.slice(0, row + 1) : cols // the future is masked
   const col = Math.min(state.col, visible.length - 1)
@@ -94,12 +97,14 @@ function drawPair() {
   choose($('pair-head'), heads, state.head, head => update({head}))
   choose($('pair-row'), numbered(rows), row, x => update({row: Number(x)}))
   choose($('pair-col'), numbered(visible), col, x => update({col: Number(x)}))
+  $('pair-row').lang = rowLang
+  $('pair-col').lang = colLang
   const pick = (i, j) => update({row: i, col: Math.min(j, kind === 'decoder' ? i : j)})
   drawMap($('pair-map'), row, col, pick)
   const pair = ask('pair', {...translationArgs(), kind, layer, head, row, col})
   $('sum').classList.toggle('old', !pair)
   if (!pair) return
-  drawSum(pair, rows[row], cols[col])
+  drawSum(pair, [rows[row], rowLang], [cols[col], colLang])
   drawProducts(pair)
 }
 
@@ -107,9 +112,9 @@ function drawSum({dot, d_k, score, weight}, row, col) {
   const isScaled = !now.scene.off.includes('no_scale')
   const scaled = isScaled ? `divided by √${d_k}, the score is ${fixed(score)}`
     : '√dₖ is switched off, so that is the score'
-  write($('sum'), `Query of ${row} · key of ${col}: the ${d_k} products sum to `
-    + `${fixed(dot)}; ${scaled}; after the softmax over the row, the weight is `
-    + `${fixed(weight)}.`)
+  const sum = `: the ${d_k} products sum to ${fixed(dot)}; ${scaled}; after the softmax `
+    + `over the row, the weight is ${fixed(weight)}.`
+  writeMixed($('sum'), ['Query of ', row, ' · key of ', col, sum])
 }
 
 function drawProducts({q, k, products}) {

@@ -1,10 +1,10 @@
 // Look: where each token looked; all heads, one of them large
-import {$, el, attributes, write, segments} from './dom.js'
+import {$, el, attributes, write, writeMixed, segments} from './dom.js'
 import {fixed, likelier} from './words.js'
 import {state, now, model, pointed, update} from './store.js'
 import {nameOf, spokenHead} from './parts.js'
 import {costs, mapOf} from './scene.js'
-import {axisNames, drawMap} from './maps.js'
+import {axisNames, axisLanguages, drawMap} from './maps.js'
 import {drawHeads, headsLegend, drawKinds} from './heads.js'
 
 function drawLook() {
@@ -27,7 +27,7 @@ function drawLook() {
   const isByKeys = document.activeElement === $('map')
   const col = isByKeys ? Math.min(state.col, axisNames(kind)[1].length - 1) : undefined
   const pick = (row, col) => update({pin: side + row, col})
-  write($('map-says'), drawMap($('map'), row, col, pick) ?? '')
+  writeMixed($('map-says'), drawMap($('map'), row, col, pick) ?? [])
   drawTable(kind)
 }
 
@@ -45,15 +45,15 @@ function drawTable(kind) {
   box.hidden = !map || now.scene.isLong
   if (box.hidden || !box.open || box.drawn === map) return
   box.drawn = map
-  const [rows, cols] = axisNames(kind)
-  const heading = (textContent, scope) => el('th', {textContent, scope})
+  const [rows, cols] = axisNames(kind), [rowLang, colLang] = axisLanguages(kind)
+  const heading = (textContent, scope, lang) => el('th', {textContent, scope, lang})
   const weight = (i, j) => fixed(map.data[i * map.cols + j])
   const body = rows.map((name, i) => {
     const cells = cols.map((_, j) => el('td', {textContent: weight(i, j)}))
-    return el('tr', {}, heading(name, 'row'), ...cells)
+    return el('tr', {}, heading(name, 'row', rowLang), ...cells)
   })
   const textContent = `Weights of ${nameOf(state.head)}; each row sums to 1`
-  const head = el('tr', {}, el('td'), ...cols.map(name => heading(name, 'col')))
+  const head = el('tr', {}, el('td'), ...cols.map(name => heading(name, 'col', colLang)))
   const table = el('table', {}, el('caption', {textContent}), head, ...body)
   box.lastElementChild.replaceChildren(table)
 }

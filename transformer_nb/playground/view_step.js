@@ -1,5 +1,5 @@
 // Step: the beam, a tree that grows to the right
-import {$, el, make, style, enable, write, keep, drawPath} from './dom.js'
+import {$, el, make, style, enable, write, writeMixed, keep, drawPath} from './dom.js'
 import {fixed, label} from './words.js'
 import {state, now, languages, draw} from './store.js'
 import {toBroken} from './parts.js'
@@ -70,7 +70,7 @@ function familyTree(steps, best, greedy) { // who continues whom, and on whose w
 }
 
 function newCandidate() {
-  const unseen = el('span', {className: 'unseen'})
+  const unseen = el('span', {className: 'unseen', lang: 'en'})
   return el('li', {}, el('span'), el('small'), unseen)
 }
 
@@ -78,10 +78,11 @@ function fillCandidate(node, c) {
   const [token, number, unseen] = node.children, isEnded = c.state === 'ended'
   write(token, (isEnded ? '■ ' : '') + label({text: c.piece}, c.ids.length - 1))
   write(number, fixed(isEnded ? c.score : c.log_prob))
-  const after = c.from ? `, after “${c.from.text}”` : ''
+  const {tgt} = languages()
+  const after = c.from ? [', after “', [c.from.text, tgt], '”'] : []
   const best = c.isBest ? ', on the way to the best' : ''
   const greedy = c.isGreedy ? ', greedy' : ''
-  write(unseen, `, ${c.state}${after}${best}${greedy}`)
+  writeMixed(unseen, [`, ${c.state}`, ...after, best + greedy])
   node.title = `${c.text} (${c.state})`
   node.className = c.state
   node.classList.toggle('best', c.isBest)

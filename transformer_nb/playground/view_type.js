@@ -1,11 +1,11 @@
 // Type: five alternatives for each token
-import {$, el, attributes, style, write, keep} from './dom.js'
+import {$, el, attributes, style, write, writeMixed, keep} from './dom.js'
 import {percent, label} from './words.js'
-import {now, pointed, change} from './store.js'
+import {now, languages, pointed, change} from './store.js'
 
 function drawType() {
   const {scene} = now
-  write($('rivals'), closestRival(scene))
+  writeMixed($('rivals'), closestRival(scene))
   keep($('cards'), scene?.seen.alternatives ?? [], newCard, (card, alternatives, i) => {
     const [title, list] = card.children
     write(title.firstChild, label(scene.tgt[i], i))
@@ -19,20 +19,22 @@ const CLOSE = 0.3 // a rival, relative to the first choice
 
 // Where the second choice comes nearest to the first: a place worth a click
 function closestRival(scene) {
-  if (!scene) return ''
+  if (!scene) return []
   const cards = scene.seen.alternatives.map(([first, second], i) =>
     ({i, first, second, ratio: second.prob / first.prob}))
   const isWord = ({first, second, i}) => [first, second].every(choice =>
     /[\p{L}\p{N}]/u.test(choice.text) && i >= scene.force.length)
   const words = cards.filter(isWord)
-  if (!words.length) return ''
+  if (!words.length) return []
   const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
-  const rivals = `${quoted(first, i)} and ${quoted(second, i)}`
-  return second.prob < CLOSE * first.prob ? `It was sure here; the closest are ${rivals}. `
-    : `The closest race: ${rivals}. `
+  const isSure = second.prob < CLOSE * first.prob
+  const start = isSure ? 'It was sure here; the closest are ' : 'The closest race: '
+  return [start, ...quoted(first, i), ' and ', ...quoted(second, i), '.']
 }
 
-const quoted = (choice, i) => `“${label(choice, i)}” (${percent(choice.prob)})`
+function quoted(choice, i) {
+  return ['“', [label(choice, i), languages().tgt], `” (${percent(choice.prob)})`]
+}
 
 function newCard() {
   const title = el('h2', {}, el('span'), el('small'))

@@ -1,0 +1,78 @@
+// A picture of the stage, to keep or to send: both sentences, the lines between them, and
+// what has been done to the model
+import {$, el} from './dom.js'
+import {model} from './store.js'
+
+const SHARP = 2            // pixels of the picture for one of the page
+const EDGE = 24, LINE = 26 // pixels of the page
+const ARC = 30             // as high as lines rise above the sentence
+
+function wordsBelow() {
+  const {title, n_parameters} = model(), words = [], old = $('banner-old')
+  if ($('banner').matches('.some')) words.push($('banner-text').textContent)
+  if (!old.hidden) words.push(`before: “${old.lastChild.textContent}”`)
+  const count = n_parameters.toLocaleString('en')
+  return [...words, `${title}: a Transformer of ${count} parameters, in a browser.`]
+}
+
+function drawPicture() { // -> canvas
+  const canvas = el('canvas'), g = canvas.getContext('2d'), words = wordsBelow()
+  const chips = [...document.querySelectorAll('#sides .chip')]
+  const {left, top} = $('src').getBoundingClientRect(), y = top - ARC
+  const {bottom} = $('sides').getBoundingClientRect()
+  const {font} = getComputedStyle($('banner-text'))
+  g.font = font
+  const ends = chips.map(chip => chip.getBoundingClientRect().right - left)
+  const width = Math.max(...ends, ...words.map(text => g.measureText(text).width))
+  canvas.width = SHARP * (width + 2 * EDGE)
+  canvas.height = SHARP * (bottom - y + LINE * words.length + 2 * EDGE)
+  g.fillStyle = getComputedStyle(document.body).backgroundColor
+  g.fillRect(0, 0, canvas.width, canvas.height)
+  g.setTransform(SHARP, 0, 0, SHARP, SHARP * (EDGE - left), SHARP * (EDGE - y))
+  chips.forEach(chip => paintChip(g, chip))
+  document.querySelectorAll('#lines path').forEach(path => paintLine(g, path))
+  Object.assign(g, {font, fillStyle: getComputedStyle(document.body).color})
+  Object.assign(g, {textAlign: 'left', textBaseline: 'top'})
+  words.forEach((text, i) => g.fillText(text, left, bottom + LINE * i))
+  return canvas
+}
+
+function paintChip(g, chip) {
+  const {x, y, width, height} = chip.getBoundingClientRect()
+  const share = Number(chip.style.getPropertyValue('--w')) // it was looked at so much
+  g.fillStyle = getComputedStyle(chip).backgroundColor
+  g.fillRect(x, y, width, height)
+  g.fillStyle = getComputedStyle(chip, '::after').backgroundColor
+  g.fillRect(x, y + height + 1, width * share, 3)
+  for (const node of chip.children) if (node.offsetWidth) paintText(g, node)
+}
+
+function paintText(g, node) {
+  const {x, y, width, height} = node.getBoundingClientRect()
+  const {font, color} = getComputedStyle(node)
+  Object.assign(g, {font, fillStyle: color, textAlign: 'center', textBaseline: 'middle'})
+  g.fillText(node.textContent, x + width / 2, y + height / 2)
+  const isNew = node.matches('.changed > span')
+  if (isNew) g.fillRect(x, y + height - 3, width, 2)
+}
+
+function paintLine(g, path) {
+  const {x, y} = $('lines').getBoundingClientRect()
+  const {stroke, opacity} = getComputedStyle(path)
+  g.save()
+  g.translate(x, y)
+  Object.assign(g, {strokeStyle: stroke, globalAlpha: opacity, lineCap: 'round'})
+  g.lineWidth = path.getAttribute('stroke-width')
+  g.stroke(new Path2D(path.getAttribute('d')))
+  g.restore()
+}
+
+function savePicture() {
+  drawPicture().toBlob(file => {
+    const href = URL.createObjectURL(file)
+    el('a', {href, download: 'translate-here.png'}).click()
+    setTimeout(() => URL.revokeObjectURL(href), 10_000) // by then it has been saved
+  })
+}
+
+export {savePicture, wordsBelow}
