@@ -379,7 +379,8 @@ def test_an_example_says_what_to_try(new_page):
 def test_the_list_of_examples_closes(new_page):
     page = new_page('#type')
     is_open = "document.getElementById('examples').open"
-    for close in (lambda: page.keyboard.press('Escape'), lambda: page.mouse.click(700, 880)):
+    click_elsewhere = lambda: page.mouse.click(700, 880)
+    for close in (lambda: page.keyboard.press('Escape'), click_elsewhere):
         page.click('#examples summary')
         page.keyboard.press('Tab')
         assert page.evaluate(is_open)
@@ -704,6 +705,7 @@ def test_into_the_other_language(new_page, tmp_path):
         page = new_page('#type', (tmp_path/name).as_uri())
         german = translation(page)
         assert page.inner_text('#turn') == '⇄ German → English'
+        if name == 'both.html': assert page.locator('#model').is_hidden()
         page.click('#turn')
         if name == 'here.html': page.wait_for_url('**/there.html#*')
         when_ready(page)
@@ -895,6 +897,17 @@ def test_the_tour_goes_back_and_ends(new_page):
     settle(page)
     assert page.locator('#tour, .pointed').first.is_hidden()
     assert page.input_value('#text') == BOY
+
+def test_the_tour_on_a_phone_hides_nothing_that_it_speaks_of(new_page):
+    phone = dict(width=390, height=844)
+    page = new_page('', viewport=phone, reduced_motion='reduce')
+    page.click('#start-tour')
+    bottom = lambda box: box['y'] + box['height']
+    for part in ('#tgt', '#tgt'): # asked of in the first two steps
+        settle(page)
+        card = page.locator('#tour').bounding_box()
+        assert bottom(page.locator(part).bounding_box()) <= card['y']
+        page.click('#tour-next')
 
 def test_link_and_translation_are_copied(new_page):
     page = new_page('#type', permissions=['clipboard-read', 'clipboard-write'])
