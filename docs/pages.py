@@ -33,6 +33,7 @@ PROTECTED = re.compile(f'({"|".join(NOT_PROSE)})', re.M | re.S)
 # a view of the page that translates, which a notebook has only as a cell of chapter 15b
 VIEW = re.compile(r'\[(!\[[^]]*\]\([^)]*\)|[^]]+)\]'
                   r'\(15b_export\.ipynb#translate-here "(\w+)"\)')
+CARDS = re.compile(r'^<!-- cards -->\n(.*?)\n<!-- end of cards -->$', re.M | re.S)
 HOW_IT_RUNS = {'slow', 'cuda', 'notest'}
 
 @dataclass
@@ -220,7 +221,7 @@ def prose(book, chapter, cell, quoted):
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
     text = re.sub(r'— (?=\[?§)', '—\N{NO-BREAK SPACE}', text)
     text = CAPTION.sub(caption, text)
-    text = live.boxes(text)
+    text = CARDS.sub(r'<div class="cards">\n\n\1\n\n</div>', live.boxes(text))
     if cell.number == 0 and chapter != 'index':
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
         line = doors.door_line(book.root, chapter)

@@ -1,5 +1,5 @@
 "What is kept beside the chapters: two small trained models, and the reports of real runs."
-import json
+import json, re
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
@@ -96,3 +96,8 @@ def test_first_page_has_the_scores_of_the_reports():
                 and 'beam' in row['row']]
         for name in ('bleu', 'bleu_moses_lc'):
             assert f'{mean(row[name] for row in rows):.1f}' in readme, (pair, name)
+
+def test_first_page_counts_the_claims():
+    ledger = (ROOT/'docs/claims.md').read_text(encoding='utf8')
+    n = len(re.findall(r'^- C\d+ ', ledger, re.M))
+    assert f'A ledger holds {n} claims' in (ROOT/'README.md').read_text(encoding='utf8')
