@@ -3,6 +3,11 @@ PYTHON ?= python3
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
+# Where there is no NVIDIA GPU, PyTorch comes without its libraries, if its own index answers;
+# else pip takes the usual one.
+SMALL_TORCH = command -v nvidia-smi >/dev/null || $(PIP) -qq --retries 0 --timeout 10 \
+    --index-url https://download.pytorch.org/whl/cpu torch 2>/dev/null || true
+
 # How long a thread that waits spins before it sleeps. On a busy machine threads that spin (by
 # default, 300,000 times) stop each other; on a quiet one, threads that sleep at once take half
 # as long again.
@@ -27,17 +32,16 @@ help:
 .venv/ready: constraints.txt settings.ini setup.py
 	@echo 'Setting up .venv (the first time this takes some minutes) ...'
 	@$(PYTHON) -m venv .venv
+	@$(SMALL_TORCH)
 	@$(PIP) -qq --use-pep517 -e '.[dev,bench,studies]'
 	@touch $@
 
 # For reading: JupyterLab and what the chapters compare with, without the tools of tests and
-# site. Where there is no NVIDIA GPU, PyTorch comes without its libraries, if its own index
-# answers; else pip takes the usual one.
+# site.
 .venv/reader: constraints.txt settings.ini setup.py
 	@echo 'Setting up .venv for reading (the first time this takes a minute or two) ...'
 	@$(PYTHON) -m venv .venv
-	@command -v nvidia-smi >/dev/null || $(PIP) -qq --retries 0 --timeout 10 \
-	    --index-url https://download.pytorch.org/whl/cpu torch 2>/dev/null || true
+	@$(SMALL_TORCH)
 	@$(PIP) --use-pep517 -e '.[lab]'
 	@touch $@
 

@@ -23,7 +23,7 @@ html_js_files = ['book.js']
 html_extra_path = [str(HERE/'_build/extra')]   # translate_here.html
 html_favicon = str(HERE/'static/favicon.svg')
 home = repository.repository(HERE.parent)
-html_context = {'last_run': doors.last_run(HERE.parent), 'home': home and home.site}
+html_context = {'last_run': doors.last_run(HERE.parent), 'source': home and home.url}
 templates_path = [str(HERE/'templates')]
 html_show_sourcelink, html_copy_source = False, False
 # what is typed, not what is printed

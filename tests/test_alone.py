@@ -3,13 +3,15 @@ environment that lacks the package, with an archive of this checkout as their so
 import json, re, shutil, subprocess, sys
 from pathlib import Path
 from zipfile import ZipFile
-import pytest, torch
+import pytest, torch, yaml
+from jinja2 import Template
 import doors
 from book import chapters
 from repository import Repository, citation, repository
 from readme import with_addresses
 
 ROOT = Path(__file__).parent.parent
+CITATION = ROOT/'CITATION.cff'
 HOME = Repository('someone', 'book', 'main')
 TRANSLATION = ROOT/'nbs/13_decoding.ipynb'
 
@@ -115,6 +117,29 @@ def test_pages_have_doors(owned):
     assert '"notebooks/01_attention.ipynb" download' in line
     assert 'github/someone/book/blob/notebooks/01_attention.ipynb"' in line
     assert 'Colab' not in doors.door_line(ROOT, '01_attention') or repository(ROOT)
+
+def foot(**about):
+    "What the layout of the pages writes below them"
+    text = (ROOT/'docs/templates/layout.html').read_text(encoding='utf8')
+    return Template(re.search('<footer>.*?</footer>', text, re.S)[0]).render(**about)
+
+def test_the_foot_of_a_page_leads_to_the_source(owned):
+    assert f'<a href="{HOME.url}">Source</a>' in foot(source=repository(owned).url)
+    assert '<a' not in foot(source=None)
+
+def test_readme_and_citation_of_the_book_have_the_address(owned):
+    "The real ones, and the real first page of the site"
+    plain = (ROOT/'README.md').read_text(encoding='utf8')
+    if repository(ROOT) is None:
+        assert plain.count('git clone URL') == 1
+        assert 'colab' not in plain.lower() and 'github' not in plain.lower()
+        text = with_addresses(plain, repository(owned))
+        assert 'git clone https://github.com/someone/book transformer_nb\n' in text
+        assert ' URL' not in text and text.count('](https://someone.github.io/book/)') == 1
+        about = yaml.safe_load(citation(CITATION.read_text(encoding='utf8'), owned))
+        assert about['url'] == 'https://someone.github.io/book/'
+        assert about['repository-code'] == 'https://github.com/someone/book'
+    assert ('url' in yaml.safe_load(CITATION.read_text('utf8'))) == bool(repository(ROOT))
 
 def test_readme_and_citation_have_the_address(owned):
     page = '# T\n\n> P\n\ngit clone URL book    # URL: x\n'

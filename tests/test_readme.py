@@ -38,8 +38,8 @@ def test_own_text(tmp_path):
     assert (tmp_path/'model_ct2/model.bin').exists()
     assert 'tnb:' not in (tmp_path/'page.html').read_text(encoding='utf8')[:2000]
 
-def dry_run(target):
-    done = subprocess.run(['make', '-n', target], check=True, capture_output=True,
+def dry_run(*targets):
+    done = subprocess.run(['make', '-n', *targets], check=True, capture_output=True,
                           text=True, cwd=ROOT)
     return done.stdout
 
@@ -72,6 +72,12 @@ def test_torch_without_cuda_is_what_make_wants():
     [wanted] = re.findall(r'torch==\S+', README)
     pinned = (ROOT/'constraints.txt').read_text(encoding='utf8').splitlines()
     assert wanted in pinned
+
+@pytest.mark.parametrize('target', ['.venv/ready', '.venv/reader'])
+def test_make_wants_no_cuda_where_there_is_no_gpu(target):
+    "PyTorch's own index is asked before everything else is installed"
+    first, rest = dry_run('-B', target).split('--use-pep517')
+    assert 'nvidia-smi >/dev/null ||' in first and 'whl/cpu torch' in first
 
 def test_options():
     said = run('tnb_train', '--help').stdout.decode()
