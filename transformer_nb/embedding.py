@@ -36,7 +36,7 @@ class Embedding(nn.Module):
 def angles(positions:Tensor, # (t,)
            d_model:int,      # even
            base:float=10000, # of the wavelengths, as in the paper
-          )->Tensor:         # float64 (t, d_model/2)
+          )->Tensor:         # (t, d_model/2); float64, since large angles need the digits
     "pos / base^(2i/d_model): how far each hand has turned at each position"
     i = torch.arange(d_model // 2, dtype=torch.float64)
     return positions[:, None] / base**(2*i / d_model)

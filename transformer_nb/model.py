@@ -144,7 +144,7 @@ class DecoderLayer(nn.Module):
                 memory:Tensor,      # the encoder's output (b, s, d)
                 mask:Tensor,        # what the target may see of itself (t, t)
                 memory_mask:Tensor, # what it may see of the source (b, 1, 1, s)
-                cache=None,         # passed on to both attentions
+                cache=None,         # of chapter 13; passed on to both attentions
                )->Tensor:           # (b, t, d)
         residual_1, residual_2, residual_3 = self.residuals
         x = residual_1(x, self.self_attention, mask=mask, cache=cache)
