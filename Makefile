@@ -83,6 +83,7 @@ bench: .venv/ready
 export: .venv/ready
 	@$(BIN)/nbdev_clean
 	@$(BIN)/python tools/folds.py
+	@$(BIN)/python tools/figures.py
 	@$(BIN)/nbdev_export
 	@$(BIN)/python tools/readme.py
 

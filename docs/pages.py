@@ -20,7 +20,7 @@ from statistics import mean, median, stdev
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
-import doors, live, teaching
+import doors, figures, live, teaching
 from look import parts as parts_of_the_book
 
 # before a quotation that ends with its section
@@ -97,6 +97,7 @@ class Book:
         self.internal = set()            # of these, what a chapter keeps to itself
         self.quotes = defaultdict(list)  # section: chapters that quote it
         self.claims = defaultdict(list)  # claim: (run by hand?, chapter, anchor)
+        self.figures = {n for p in figures.numbered(root) for n in figures.stored(p)}
         for chapter, rows in self.cells.items():
             for cell in rows: self.collect(chapter, cell)
 
@@ -148,6 +149,10 @@ class Book:
         if not homes or homes[0][0] == chapter: return f'§{name}'
         return f'[§{name}](#{homes[0][1]})'
 
+    def figure(self, m):
+        "A reference to a figure, linked to its caption"
+        return f'[{m[0]}](#{figure_id(m[1])})' if m[1] in self.figures else m[0]
+
     def linked(self, text, chapter):
         "Markdown with its names and sections as links, and links to files bent to the site"
         text = VIEW.sub(r'<a href="translate_here.html#\2">\1</a>', text)
@@ -155,7 +160,8 @@ class Book:
         for i, part in enumerate(parts):
             if i % 2 == 0:
                 link = lambda m: self.section(m[1], chapter)
-                parts[i] = re.sub(r'§(\d[\d.]*\d|\d)', link, part)
+                part = re.sub(r'§(\d[\d.]*\d|\d)', link, part)
+                parts[i] = figures.REFERENCE.sub(self.figure, part)
             elif re.match(r'`\([^`]{,30}\)`$', part): # a shape stays in one piece
                 parts[i] = part.replace(' ', '\N{NO-BREAK SPACE}')
             elif part[0] == '`' and not parts[i-1].endswith('['):
@@ -220,7 +226,7 @@ def prose(book, chapter, cell, quoted):
         return f'(quote-{m[1]}-{module_of(chapter)})=\n\n{entry}'
     text = book.linked(QUOTE.sub(anchor, cell.text), chapter)
     text = re.sub(r'— (?=\[?§)', '—\N{NO-BREAK SPACE}', text)
-    text = CAPTION.sub(caption, text)
+    text = CAPTION.sub(captioned, text)
     text = CARDS.sub(r'<div class="cards">\n\n\1\n\n</div>', live.boxes(text))
     if cell.number == 0 and chapter != 'index':
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
@@ -228,10 +234,19 @@ def prose(book, chapter, cell, quoted):
         text = re.sub('^> .*$', rf'\g<0>\n\n{line}', text, count=1, flags=re.M)
     return text
 
+def figure_id(number): return f'figure-{number.replace(".", "-")}'
+
+def captioned(m):
+    "A caption, and the anchor to which references lead"
+    number = figures.CAPTION.match(m[0])[1]
+    anchor = f'({figure_id(number)})=\n' if number else ''
+    return anchor + caption(m)
+
 def caption(m):
     "In a notebook a caption is italic and an emphasized word upright; here it is italic"
     text = re.sub(r'\* ([^*]+?)( ?)\*', r' *\1*\2', m[1])
-    return f'{{.caption}}\n{text}'
+    number, colon, words = text.partition(':')
+    return f'{{.caption}}\n**{number}{colon}**{words}'
 
 def before_code(cell):
     "Anchors, index entries and the claims that a cell answers"

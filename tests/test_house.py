@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 import nbformat
 import pytest
-import chapters, house
+import chapters, figures, house
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ('nbs', 'tests', 'tools', 'docs', 'benchmarks', 'transformer_nb')
@@ -153,6 +153,10 @@ VIOLATIONS = [
     ('shown_code_fits', write('nbs/models/new.md', f'```\n{"x" * 93}\n```\n')),
     ('links_exist', plant_text('[x](99_nothing.ipynb)')),
     ('links_exist', write('CHANGELOG.md', '[x](docs/nothing.md)')),
+    ('figures_are_numbered', plant_text('*Figure: without a number.*')),
+    ('figures_are_numbered', plant_text('Figure 0a.1 shows more.')),
+    ('figures_are_numbered', # two captions changed places
+     replace('nbs/12_training.ipynb', '*Figure 12.2:', '*Figure 12.3:')),
     ('made_files_are_fresh', replace('README.md', 'Run it', 'Run this')),
     ('made_files_are_fresh', replace('settings.ini', 'user =', 'user = someone')),
     ('scripts_exist', replace('settings.ini', 'commands:tnb_train', 'commands:tnb_trian')),
@@ -169,6 +173,16 @@ def test_violation_is_caught(copy, is_kept, name, violate):
 
 def test_every_rule_has_a_violation():
     assert {name for name, _ in VIOLATIONS} == {rule.__name__ for rule in house.RULES}
+
+def test_a_new_figure_gets_its_number_and_references_follow(copy):
+    plant_text('See Figure 12.3.')(copy)
+    new = dict(cell_type='markdown', id='new', metadata={}, source='*Figure: new.*')
+    edit(copy, '12_training.ipynb', lambda cells: cells.insert(1, new))
+    names = [path.name for path in figures.renumber(copy)]
+    assert PLANT_IN in names and '12_training.ipynb' in names
+    assert figures.stored(copy/'nbs/12_training.ipynb')[:2] == ['12.1', '12.2']
+    assert 'See Figure 12.4.' in (copy/'nbs'/PLANT_IN).read_text(encoding='utf8')
+    assert house.figures_are_numbered(copy) == [] and figures.renumber(copy) == []
 
 # The runner of the chapters
 

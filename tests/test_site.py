@@ -169,10 +169,19 @@ def test_captions_with_a_number(number):
     "They are set as captions, and the picture's own words do without it"
     text = f'*Figure{number}: a *cat* and its share of 5: a half.*\n\nMore: words.'
     found = pages.CAPTION.match(text)
-    assert pages.caption(found).startswith('{.caption}\nFigure' + number + ': a')
+    assert pages.caption(found).startswith('{.caption}\n**Figure' + number + ':** a')
     cell = next(c for c in cells(chapters(ROOT)[0]) if c.kind == 'code')
     image = pages.look(cell, text)['mystnb']['image']
     assert image['alt'] == 'a cat and its share of 5: a half.'
+
+def test_a_reference_to_a_figure_leads_to_its_caption(site):
+    "In its own chapter and from another; a number that is no figure stays as it is"
+    book = pages.Book(ROOT)
+    linked = book.linked('*Figure 12.1: x.*\n\nFigure 12.1, Figure 99.1.', '13_decoding')
+    assert linked == ('*Figure 12.1: x.*\n\n[Figure 12.1](#figure-12-1), Figure 99.1.')
+    page = Page(site/'12_training.html')
+    assert {'figure-12-1', 'figure-12-2', 'figure-12-3'} <= page.ids
+    assert page.links.count('#figure-12-3') > 1
 
 @pytest.mark.parametrize('tex, found', [
     (r'a\sin b', '<mi>a</mi><mo lspace="0.167em" rspace="0.167em">sin</mo><mi>b</mi>'),

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, read_notebook)
 from readme import made_files
-import scripts
+import figures, scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -479,6 +479,23 @@ def links_exist(root):
             outside = re.match(r'[a-z]+:', target)
             if not outside and not (path.parent/target).exists():
                 found.append(f'{path.name}: no file {target}')
+    return found
+
+@rule
+def figures_are_numbered(root):
+    "Captions run 1, 2, 3 … in each chapter, and the figures that are referred to exist"
+    found, there = [], set()
+    for path in figures.numbered(root):
+        stored, expected = figures.stored(path), figures.expected(path)
+        there |= set(expected)
+        found += [f'{path.name}: a caption says {number or "no number"} where Figure '
+                  f'{wanted} stands; run `make export`'
+                  for number, wanted in zip(stored, expected) if number != wanted]
+    for path in chapters(root):
+        for cell in cells(path):
+            found += [f'{path.name} cell {cell.number}: there is no Figure {number}'
+                      for number in figures.REFERENCE.findall(cell.source)
+                      if number not in there]
     return found
 
 @rule
