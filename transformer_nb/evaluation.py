@@ -159,7 +159,7 @@ def paired_test(baseline:list[str],    # translations of one system
                 system:list[str],      # translations of the other
                 references:list[str],  # one for each translation
                 n_samples:int=10_000,  # tosses
-               tokenize:str='13a',    # sacreBLEU's rule
+                tokenize:str='13a',    # sacreBLEU's rule
                )->dict: # BLEU of `baseline` and `system`, `difference`, `p`, `signature`
     "Approximate randomization on cased BLEU: two-sided p of a difference at least as large"
     first, second, scores = _compared(baseline, system, references, tokenize)
@@ -180,7 +180,7 @@ def paired_bootstrap(baseline:list[str],    # translations of one system
                      system:list[str],      # translations of the other
                      references:list[str],  # one for each translation
                      n_samples:int=1000,    # draws, each as large as the test set
-                    tokenize:str='13a',    # sacreBLEU's rule
+                     tokenize:str='13a',    # sacreBLEU's rule
                     )->dict: # as of `paired_test`, and `ci`, 95% interval of `difference`
     "Paired bootstrap on cased BLEU (Koehn, 2004), with a two-sided p"
     first, second, scores = _compared(baseline, system, references, tokenize)

@@ -146,6 +146,6 @@ def accelerate(model:nn.Module # changed in place
     return exchange(model, _FAST)
 
 def unaccelerate(model:nn.Module # changed in place
-         )->nn.Module:    # the same model
+                )->nn.Module:    # the same model
     "Undo `accelerate`, except that the process still keeps freed memory"
     return exchange(model, _PLAIN)
