@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 import formulas, look, pages, pytest
 from book import cells, chapters, exported_modules
+from transformer_nb.notebook import INK
 
 ROOT = Path(__file__).parent.parent
 HTML, LEDGER = ROOT/'docs/_build/html', ROOT.parent/'shared/paper/claims.md'
@@ -193,6 +194,23 @@ def test_a_reference_to_a_figure_leads_to_its_caption(site):
     (r'\Big(\frac12\Big)^2', '<mo stretchy="true" fence="true" form="postfix">)</mo>')])
 def test_formulas_are_spaced_as_in_tex(tex, found):
     assert found in formulas.mathml(tex, display=True)
+
+def luminance(color): # of #rrggbb, as WCAG defines it
+    channels = [int(color[i:i + 2], 16)/255 for i in (1, 3, 5)]
+    linear = [c/12.92 if c <= .04045 else ((c + .055)/1.055)**2.4 for c in channels]
+    return sum(w*c for w, c in zip((.2126, .7152, .0722), linear))
+
+@pytest.mark.parametrize('theme', ['light', 'dark'])
+def test_the_ink_of_figures_has_contrast(theme):
+    "One gray serves both themes: it is darkened on the light one"
+    css = (ROOT/'docs/static/book.css').read_text(encoding='utf8')
+    page = re.search(rf'data-theme="{theme}"] .*?--page: (#\w+)', css)[1]
+    if len(page) == 4: page = '#' + ''.join(2*digit for digit in page[1:])
+    darker = re.search(rf'data-theme="{theme}"] .*?img.*brightness\((.*?)\)', css)
+    ink = int(INK[1:3], 16)*float(darker[1] if darker else 1)
+    gray = '#' + f'{int(ink):02x}'*3
+    low, high = sorted(luminance(color) + .05 for color in (gray, page))
+    assert high/low >= 4.5
 
 def test_no_line_begins_with_the_comma_after_a_formula():
     app = SimpleNamespace(builder=SimpleNamespace(images={}), srcdir='.')
