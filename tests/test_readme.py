@@ -2,7 +2,9 @@
 import os, re, subprocess, sys
 import pytest
 from running import BIN, ROOT, run, write
+from transformer_nb.commands import _advise
 from transformer_nb.grammar import mini_corpus
+from transformer_nb.training import TrainingConfig
 
 README = (ROOT/'README.md').read_text(encoding='utf8')
 BLOCKS = re.findall(r'```(\w*)\n(.*?)```', README, re.S)
@@ -61,6 +63,15 @@ def test_demo(tmp_path):
     assert figures >= {'loss.svg', 'attention.svg'}
     translations = (tmp_path/'demo/translations.txt').read_text(encoding='utf8')
     assert len(translations.splitlines()) == 1000
+    assert 'too few to learn from' in printed # in six seconds
+
+def test_the_demo_says_when_a_machine_is_too_slow(capsys):
+    config = TrainingConfig(max_minutes=2.5, warmup_steps=300)
+    _advise(300, config)
+    assert not capsys.readouterr().out
+    _advise(70, config)
+    [line] = capsys.readouterr().out.split('\n')[1:-1]
+    assert 'time for 70 steps' in line and line.endswith('--max_minutes 22')
 
 def test_model_of_the_book():
     [command] = re.findall(r'`(tnb_translate nbs/models/[\w-]+)`', README)

@@ -660,6 +660,7 @@ def tnb_demo(
     print('\n' + _format_history(out/'model', history) + '\n')
     test = load_corpus('mini', 'de', 'en')['test']
     _show_results(Translator(out/'model'), test, history, out)
+    _advise(history[-1]['step'], config.training)
 
 # %% ../nbs/15a_commands.ipynb #5aca211e
 def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:list[dict],
@@ -680,3 +681,11 @@ def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:lis
     _save_figures(out, loss=lambda: plot_training(history),
                   attention=lambda: plot_attention(translator, shown))
     print(out/'translations.txt', out/'model', sep='\n')
+
+def _advise(steps:int, config:TrainingConfig):
+    "On a slow machine, say why the translations are no good, and what to do"
+    if steps >= config.warmup_steps: return
+    minutes = math.ceil(2*config.warmup_steps*config.max_minutes / steps)
+    print(f'\nThere was time for {steps} steps, too few to learn from: the learning rate '
+          f'rises for {config.warmup_steps}. Give it more: '
+          f'tnb_demo --out longer --max_minutes {minutes}')
