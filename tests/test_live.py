@@ -412,6 +412,16 @@ def test_translation_by_keyboard_and_without_text(open_figure):
     assert says(page).startswith('Type a sentence')
     assert german.count() == 0
 
+def test_nonsense_and_a_second_sentence_are_said(open_figure):
+    page = open_figure('translation')
+    assert 'This is' not in says(page)
+    type_text(page, 'The president gave a speech about the economy.')
+    assert says(page).startswith('This is probably nonsense: the model gave its own tokens')
+    type_text(page, 'Two dogs are playing in the snow. A man is riding a bike.')
+    assert says(page).startswith('Only the first sentence is translated here. To write')
+    german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
+    assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', '</s>']
+
 def test_the_newest_sentence_is_answered(open_figure):
     page = open_figure('translation')
     for text in ('A dog.', 'A cat is sleeping.', 'A man is sleeping.'):
@@ -628,6 +638,14 @@ def test_heads_switched_off_equal_pytorch(open_figure, translator):
         assert shown_delta(page) == pytest.approx(delta, abs=0.011)
         assert german in says(page)
 
+def test_what_becomes_of_a_translation_ends_once(open_figure):
+    page = open_figure('heads')
+    for head in range(4): # of cross-attention, layer 4: all that it has
+        page.locator('.live-head').nth(head).click()
+        page.wait_for_timeout(50)
+        settle(page)
+    assert ' it becomes “' in says(page) and '”.' not in says(page)
+
 # 16: what the removal of a head costs
 
 def test_removal_equals_pytorch(open_figure, translator):
@@ -636,6 +654,8 @@ def test_removal_equals_pytorch(open_figure, translator):
     src, tgt = read_by(translator, text)
     intact = log_prob(model, src, tgt)
     assert page.locator('.live-grid button').count() == 48
+    tops = {box.bounding_box()['y'] for box in page.locator('.live-grid').all()}
+    assert len(tops) == 1 # side by side
     [as_it_was], changed = translator.translate([text]), 0
     for kind, layer, head in (('cross', 4, 4), ('encoder', 2, 1), ('decoder', 4, 2)):
         name = f'{kind}, layer {layer}, head {head}'

@@ -14,14 +14,18 @@ function levelOfDoubt(logProb, n) { // of all n tokens -> '', 'doubtful' or 'non
   return mean < DOUBTFUL ? 'doubtful' : ''
 }
 
-function doubt({written, ids, force, off}) { // of a scene -> a sentence, or nothing
-  const level = levelOfDoubt(written.log_prob, ids.length)
-  if (!level || off.length || force.length) return '' // a broken model is not to blame
-  const share = percent(Math.exp(written.log_prob / ids.length))
+function doubtInWords(logProb, n) { // -> a sentence, or nothing
+  const level = levelOfDoubt(logProb, n), share = percent(Math.exp(logProb / n))
+  if (!level) return ''
   const start = level === 'nonsense' ? 'This is probably nonsense' : 'This is doubtful'
-  const reason = `it gave its own tokens only ${share} on average`
-  const knows = model().captions_only ? 'It has read nothing but captions of photos.' : ''
-  return `${start}: ${reason}. ${knows}${rareWords()}`.trim()
+  return `${start}: the model gave its own tokens only ${share} on average.`
+}
+
+function doubt({written, ids, force, off}) { // of a scene -> sentences, or nothing
+  const says = doubtInWords(written.log_prob, ids.length)
+  if (!says || off.length || force.length) return '' // a broken model is not to blame
+  const knows = model().captions_only ? ' It has read nothing but captions of photos.' : ''
+  return says + knows + rareWords()
 }
 
 function rareWords() {
@@ -64,4 +68,4 @@ function asCaption(text) {
   return /[.!?]["”’')]*$/.test(first) ? first : `${first}.`
 }
 
-export {levelOfDoubt, doubt, asCaption, wordsOf, unlikelyTokens}
+export {levelOfDoubt, doubtInWords, doubt, asCaption, wordsOf, unlikelyTokens}

@@ -50,9 +50,9 @@ function inWords({off, found}) {
   if (!off.length) return `With all heads: “${intact.german}”`
   const names = off.length > 1 ? `heads ${off.join(', ')}` : `head ${off[0]}`
   const delta = broken.log_prob - intact.log_prob
-  const now = broken.german === intact.german ? 'the translation stays the same'
+  const now = broken.german === intact.german ? 'the translation stays the same.'
     : `it becomes “${broken.german}”`
-  return `Before: “${intact.german}” Without ${names} ${now}. To this model, the old `
+  return `Before: “${intact.german}” Without ${names} ${now} To this model, the old `
     + `translation is ${likelier(delta)}.`
 }
 

@@ -1,6 +1,8 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
 import {el} from './dom.js'
 import {sum, range, label, percent} from './words.js'
+import {doubtInWords} from './guess.js'
+import {splitSentences} from './sentences.js'
 import {presets, textField, caption, shape} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
 import {asker, onItsWay} from './live_model.js'
@@ -38,13 +40,20 @@ function inWords(found, i, weights) {
     + `${second}. ${chances}`
 }
 
+// What the reader should know first: it takes one sentence, and it may be nonsense
+function warnings({log_prob, tgt, isCut}) {
+  const rest = isCut ? 'Only the first sentence is translated here.' : ''
+  return [rest, doubtInWords(log_prob, tgt.length)].filter(Boolean)
+}
+
 function drawAll({found, pin}, {src, tgt, lines, says}) {
   if (!found) return
   const isEmpty = !found.tgt.length, weights = isEmpty ? [] : lookedAt(found, pin)
   src.draw(found.src, undefined, weights)
   tgt.draw(found.tgt, pin)
   drawLines(lines, tgt.node.children[pin], src.node.children, weights)
-  says.tell(isEmpty ? 'Type a sentence.' : inWords(found, pin, weights))
+  const words = () => [...warnings(found), inWords(found, pin, weights)].join(' ')
+  says.tell(isEmpty ? 'Type a sentence.' : words())
 }
 
 async function translation(stage) {
@@ -57,12 +66,14 @@ async function translation(stage) {
     draw()
   })
   const draw = () => drawAll(state, {src, tgt, lines, says})
-  const look = async text => {
+  const look = async typed => {
+    const [text = '', ...rest] = splitSentences(typed)
     const found = await ask(async request => {
       const {ids} = await request('translate', {text})
       return ids.length ? request('inspect', {text, ids}) : {src: [], tgt: []}
     })
     if (!found) return
+    Object.assign(found, {isCut: rest.length > 0})
     Object.assign(state, {found, pin: firstPick(found)})
     draw()
   }
