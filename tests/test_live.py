@@ -640,6 +640,7 @@ def test_heads_switched_off_equal_pytorch(open_figure, translator):
 
 def test_what_becomes_of_a_translation_ends_once(open_figure):
     page = open_figure('heads')
+    type_text(page, 'A girl is riding a bike.')
     for head in range(4): # of cross-attention, layer 4: all that it has
         page.locator('.live-head').nth(head).click()
         page.wait_for_timeout(50)
