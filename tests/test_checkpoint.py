@@ -8,9 +8,10 @@ from safetensors.torch import save
 from torch import nn
 from transformer_nb import checkpoint, distributed
 from transformer_nb.checkpoint import (
-    Checkpoints, average, check_output_folder, cpu_state_dict, fingerprint, last_weights,
+    Checkpoints, average, check_output_folder, check_same_run, cpu_state_dict,
+    fingerprint, last_weights,
     load_model, load_verified, load_weights, mark_begun, random_state, save_model,
-    save_verified, set_random_state, training_lock)
+    save_verified, set_random_state, set_training_state, training_lock, training_state)
 from transformer_nb.core import InputError, remove_half_written
 from transformer_nb.distributed import (
     broadcast_from_rank0, process_group, run_in_processes)
@@ -528,3 +529,86 @@ def test_a_killed_training_says_how_to_go_on():
 def test_an_error_of_a_training_is_its_own(processes):
     with pytest.raises(ZeroDivisionError):
         list(run_in_processes(divmod, dict(a=(1, 0)), processes))
+
+# Forged states, and locks that are none
+
+def a_step():
+    "A model and its optimizer after one step, and the state"
+    model = nn.Linear(30, 20)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    model(torch.ones(1, 30)).sum().backward()
+    optimizer.step()
+    return model, optimizer, training_state(model, optimizer, [random_state()])
+
+def a_number(x): return torch.zeros(1)
+def of_8_bits(x): return x.to(torch.int8)
+def as_nan(x): return x * torch.nan
+
+@pytest.mark.parametrize('change', [a_number, of_8_bits, as_nan])
+@pytest.mark.parametrize('field', ['step', 'exp_avg', 'exp_avg_sq'])
+def test_forged_moments_never_reach_the_optimizer(field, change):
+    "Its compiled code wrote beyond the end of those that were too small"
+    model, optimizer, state = a_step()
+    state[f'optimizer.1.{field}'] = change(state[f'optimizer.1.{field}'])
+    with pytest.raises(InputError, match=f'{field} of parameter 1'):
+        set_training_state(model, optimizer, state)
+
+@pytest.mark.parametrize('name', ['1.step', '1.x', 'a.exp_avg', '9.exp_avg', '1.2.step'])
+def test_moments_of_another_name(name):
+    model, optimizer, state = a_step()
+    state[f'optimizer.{name}'] = state.pop('optimizer.0.step')
+    with pytest.raises(InputError, match='damaged'):
+        set_training_state(model, optimizer, state)
+
+@pytest.mark.parametrize('kind', ['python', 'numpy', 'torch'])
+@pytest.mark.parametrize('data', [b'', b'[1]', b'null', b'["MT19937",[1],0,0,0.0]', b'['*9999])
+def test_forged_random_states(kind, data):
+    model, optimizer, state = a_step()
+    state[f'random.0.{kind}'] = torch.tensor(list(data), dtype=torch.uint8)
+    with pytest.raises(InputError, match='random state'):
+        set_training_state(model, optimizer, state)
+
+def test_a_state_without_random_states():
+    model, optimizer, state = a_step()
+    for name in ('python', 'numpy', 'torch'): del state[f'random.0.{name}']
+    with pytest.raises(InputError, match='random state'):
+        set_training_state(model, optimizer, state)
+    set_training_state(model, optimizer, state, rank=1) # there was no second process
+
+@pytest.mark.parametrize('info', [[], None, 'x', 5])
+def test_info_of_another_kind(info, tmp_path):
+    path = tmp_path/'weights-1.safetensors'
+    path.write_bytes(save_verified(dict(w=torch.ones(2)), info))
+    with pytest.raises(InputError, match='is damaged'): load_verified(path)
+
+def test_complex_weights_have_no_mean(tmp_path):
+    for i in range(2):
+        weights = dict(w=torch.ones(2, dtype=torch.complex64))
+        (tmp_path/f'{i}').write_bytes(save_verified(weights, {}))
+    with pytest.raises(InputError, match='complex'): average([tmp_path/'0', tmp_path/'1'])
+
+@pytest.mark.parametrize('kind', [torch.int8, torch.complex64])
+def test_weights_that_are_no_real_numbers(kind):
+    model = nn.Linear(2, 2)
+    weights = {name: w.detach().to(kind) for name, w in model.named_parameters()}
+    with pytest.raises(InputError, match=f'weight is of {kind}'): load_weights(model, weights)
+
+def test_a_lock_is_a_plain_file(tmp_path):
+    "A pipe was waited for, and the target of a link was created"
+    for name in ('pipe', 'link'): (tmp_path/name).mkdir()
+    os.mkfifo(tmp_path/'pipe'/'.training.lock')
+    (tmp_path/'link'/'.training.lock').symlink_to('../elsewhere')
+    for name in ('pipe', 'link'):
+        with pytest.raises(OSError), training_lock(tmp_path/name): pass
+    assert not (tmp_path/'elsewhere').exists()
+
+def test_a_file_in_place_of_the_folder(tmp_path):
+    (tmp_path/'file').touch()
+    with pytest.raises(InputError, match='is not a folder'):
+        check_output_folder(tmp_path/'file')
+
+def test_eight_differences_are_all_named():
+    "And no message ends in *and 0 more*"
+    for n, end in ((8, 'x7 was 0 and is 1'), (9, 'and 1 more')):
+        old, new = ({f'x{i}': x for i in range(n)} for x in (0, 1))
+        with pytest.raises(InputError, match=f'{end}$'): check_same_run(old, new, 'm')

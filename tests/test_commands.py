@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
 from running import BIN, call, check_message, read_lines, refuses, run, write
-from transformer_nb import __version__, translation
+from transformer_nb import __version__, commands, translation
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
@@ -21,7 +21,7 @@ from transformer_nb.prepare import DataConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.translation import (
-    PRESETS, Translator, fine_tuning, preset, train_translator)
+    PRESETS, Translator, fine_tuning, model_languages, preset, train_translator)
 
 TINY = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1, '--n_decoder_layers', 1]
 
@@ -168,7 +168,15 @@ def here(capsys, arguments, words):
     ('model: 5', ['model is 5', 'fields']),
     ('- model', ["['model']", 'sections']),
     ('training:\n  {lr: 1', ['run.yaml:2: not YAML']),
-    ('a: &a [*b]', ['not YAML', 'undefined alias']),
+    ('a: &a [*b]', ['run.yaml:1: not YAML', 'an alias']),
+    ('preset: &a [tiny, tiny]\nmodel: [*a, *a]', ['run.yaml:2: not YAML', 'an alias']),
+    ('training: {seed: 1, seed: 2}', ['not YAML', "'seed' is there twice"]),
+    ('training: {seed: 1}\ntraining: {lr: 1}', [':2: not YAML', "'training' is there twice"]),
+    ('training: {seed: 010}', ['not YAML', '010', 'decimal digits only']),
+    ('training: {max_minutes: 1:30}', ['not YAML', '1:30', 'decimal digits only']),
+    ('training: {seed: 0x' + 5000*'f' + '}', ['not YAML', 'decimal digits only']),
+    ('training: {seed: 1}\n#' + 10**6*'x', ['more than 1,000,000 bytes']),
+    ('training: {lr: ' + 10**5*'x' + '}', ['training: lr is', 'a number']),
     ('\0', ['not YAML']),
     ('{'*2000, ['not YAML']),
     ('training: {seed: ' + 5000*'9' + '}', ['not YAML']),
@@ -1091,3 +1099,74 @@ def test_translate_imports_nothing_that_draws_or_scores():
     assert done.returncode == 0, done.stderr
     heavy = {'matplotlib', 'sacrebleu', 'sacremoses', 'spacy', 'IPython', 'ctranslate2'}
     assert not heavy & set(done.stdout.split())
+
+# Files of the user that a command could replace
+
+@pytest.fixture
+def test_set(model, texts, tmp_path, monkeypatch):
+    "A folder with two sentences, their references, a model, and what else may be there"
+    monkeypatch.chdir(tmp_path)
+    for lang in ('de', 'en'): write(tmp_path/f's.{lang}', read_lines(texts/f'valid.{lang}')[:2])
+    shutil.copytree(model, tmp_path/'m')
+    Path('link').symlink_to('s.de')
+    Path('nothing').symlink_to('not there')
+    os.mkfifo('pipe')
+    return tmp_path
+
+def contents(folder): return {p: p.read_bytes() for p in folder.rglob('*') if p.is_file()}
+
+@pytest.mark.parametrize('out, words', [
+    ('s.de', 'exists already'), ('s.en', 'exists already'), ('link', 'exists already'),
+    ('nothing', 'exists already'), ('pipe', 'exists already'), ('m', 'exists already'),
+    ('m/model.safetensors', 'exists already'), ('/dev/null', 'exists already'),
+    ('s.de/x', 's.de'), (250*'x', 'xxx'), ])
+def test_evaluate_replaces_nothing(out, words, test_set, monkeypatch):
+    "And says so before it translates"
+    def translates(*args, **options): raise AssertionError('translated')
+    monkeypatch.setattr(commands, 'Translator', translates)
+    before = contents(test_set)
+    refuses(call(tnb_evaluate, 'm', src='s.de', ref='s.en', out=out), words)
+    assert contents(test_set) == before and Path('pipe').is_fifo()
+
+def test_the_copy_task_replaces_no_figure(tmp_path, monkeypatch):
+    def trains(*args): raise AssertionError('trained')
+    monkeypatch.setattr(commands, 'train_copy', trains)
+    (tmp_path/'loss.svg').write_text('mine')
+    refuses(call(tnb_copy_task, steps=1, out=tmp_path), 'not empty')
+    refuses(call(tnb_copy_task, steps=1, out=tmp_path/'loss.svg'), 'not a folder')
+    assert (tmp_path/'loss.svg').read_text() == 'mine'
+
+def test_other_text_does_not_lock_a_training_out(texts, model, tmp_path):
+    "Where its data were lost, those of the other text stayed, and the right text was refused"
+    out = shutil.copytree(model, tmp_path/'m')
+    shutil.rmtree(out/'data')
+    swapped = ['--src', texts/'train.en', '--tgt', texts/'train.de']
+    refuses(train(texts, out, *swapped, '--resume'), 'another training')
+    done = train(texts, out, '--resume', '--max_steps', 7)
+    assert done.returncode == 0, done.stderr
+
+ODD = [[], None, 'text', 5, dict(config=None), dict(config=[]), dict(config=dict(data=None)),
+       dict(config=dict(data=dict(corpus=[1], src_lang=[]))),
+       dict(config=dict(data=dict(src=5, tgt=['a'])))]
+
+@pytest.mark.parametrize('training', ODD, ids=str)
+def test_what_a_stranger_says_of_the_training(training, tmp_path):
+    "It is for the record, and stops nobody"
+    folder = tmp_path/'mine'
+    folder.mkdir()
+    (folder/'config.json').write_text(json.dumps(dict(format=2, training=training)))
+    assert _languages(folder)['title'] == 'mine'
+    assert model_languages(folder) == (None, None)
+
+def test_a_page_of_no_name(model, tmp_path):
+    "Not a folder for CTranslate2"
+    assert call(tnb_export, model, tmp_path/'.html').returncode == 0
+    assert (tmp_path/'.html').is_file()
+
+def test_terminal_codes_of_a_strangers_tokens(model):
+    translator = Translator(model)
+    class Codes:
+        def decode(self, ids): return '\x1b[31mred\x07\n\x9b!\tblue\x00'
+    translator.tokenizer = Codes()
+    shown = translator.text(types.SimpleNamespace(ids=[]))
+    assert shown == '[31mred   !\tblue'

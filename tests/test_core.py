@@ -1,10 +1,10 @@
 "Files that outlast a power cut, and commands that end in one line whatever they are given."
-import os, signal, stat, subprocess, sys
+import argparse, os, signal, stat, subprocess, sys
 from pathlib import Path
 import pytest, torch
 from transformer_nb.core import (
-    InputError, check_positive, command, default_device, find_device, set_seed,
-    write_atomically)
+    InputError, check_new_file, check_positive, command, default_device, find_device,
+    find_in, read_arguments, set_seed, write_atomically)
 
 @pytest.fixture
 def steps(monkeypatch):
@@ -176,3 +176,74 @@ def test_a_result_that_cannot_be_written_is_one_line(unreadable):
     else:
         assert done.returncode == 2
         assert done.stderr == 'prints: file: No space left on device\n'
+
+# Where nobody reads, and where a file may not be written
+
+@pytest.fixture(params=['nobody', 'full'])
+def unwritable(request):
+    "A stream that cannot be written: its reader has gone, or its disk is full"
+    if request.param == 'full': number = os.open('/dev/full', os.O_WRONLY)
+    else:
+        reader, number = os.pipe()
+        os.close(reader)
+    with open(number, 'w', buffering=1, encoding='utf8') as stream: yield stream
+
+def test_the_work_goes_on_when_nobody_reads_standard_error(unwritable, monkeypatch):
+    monkeypatch.setattr(sys, 'stderr', unwritable)
+    done = []
+    @command
+    def work():
+        print('a message', file=sys.stderr)
+        done.append(1)
+    work()
+    assert done and sys.stderr is unwritable
+
+def test_an_error_is_status_2_although_nobody_reads_it(unwritable, monkeypatch):
+    monkeypatch.setattr(sys, 'stderr', unwritable)
+    @command
+    def work(): raise InputError('bad')
+    with pytest.raises(SystemExit) as e: work()
+    assert e.value.code == 2
+
+def test_help_that_cannot_be_written_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'stdout', open('/dev/full', 'w', encoding='utf8'))
+    @command
+    def work():
+        print('usage')
+        sys.exit(0) # as argparse does
+    with pytest.raises(SystemExit) as e: work()
+    assert e.value.code == 2 and 'No space left' in capsys.readouterr().err
+
+def test_only_plain_files_are_replaced_and_keep_their_mode(tmp_path):
+    os.mkfifo(tmp_path/'pipe')
+    with pytest.raises(OSError, match='not a plain file'):
+        write_atomically(tmp_path/'pipe', b'x')
+    assert stat.S_ISFIFO(os.stat(tmp_path/'pipe').st_mode)
+    secret = tmp_path/'secret'
+    secret.touch(0o600)
+    write_atomically(secret, b'x')
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+def test_a_new_file_is_new_and_can_be_written(tmp_path):
+    check_new_file(None)
+    check_new_file(tmp_path/'a'/'b')
+    assert list((tmp_path/'a').iterdir()) == []
+    (tmp_path/'link').symlink_to('nothing')
+    (tmp_path/'file').touch()
+    for name in ('link', 'file', 'a'):
+        with pytest.raises(InputError, match='exists already'): check_new_file(tmp_path/name)
+    for name in ('file/x', 250*'x'):
+        with pytest.raises(OSError): check_new_file(tmp_path/name)
+
+def test_what_json_of_a_stranger_holds():
+    record = dict(a=dict(b='x', c=[1]), d=None)
+    assert find_in(record, 'a', 'b') == 'x' and find_in(record, 'a', 'c', kind=list) == [1]
+    for names in (['a'], ['a', 'c'], ['a', 'z'], ['d', 'b'], ['a', 'b', 'c'], ['a', 'c', 'd']):
+        assert find_in(record, *names) is None
+
+def test_an_empty_option_is_not_one_that_was_left_out():
+    parser = argparse.ArgumentParser()
+    for name in ('--out', 'file'): parser.add_argument(name)
+    for arguments, name in ((['x', '--out', ''], '--out'), ([''], 'file')):
+        with pytest.raises(InputError, match=f'^{name} is empty'):
+            read_arguments(parser, arguments)

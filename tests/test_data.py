@@ -1,10 +1,11 @@
 "Encoded pairs, in memory and on disk; splits, budgets, batches."
+import os
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb import data
 from transformer_nb.core import EOS, PAD, InputError
-from transformer_nb.data import (TokenBatches, encode_pairs, encode_to_disk,
+from transformer_nb.data import (TokenBatches, check_encoded, encode_pairs, encode_to_disk,
                                  open_encoded, order_by_length, read_info,
                                  split_by_budget)
 from transformer_nb.text import BPETokenizer
@@ -161,3 +162,40 @@ def test_a_full_disk_is_named(encoded, monkeypatch):
     encode, _, _, folder = encoded
     with pytest.raises(OSError) as e: encode()
     assert e.value.filename == f'{folder}/train.ids'
+
+def test_what_others_read_is_not_written_over(encoded):
+    "A hard link to the arrays, as `cp -al` makes them, keeps its content"
+    encode, _, _, folder = encoded
+    encode([('a', 'b')])
+    link = folder/'link'
+    link.hardlink_to(folder/'train.ids')
+    before = link.read_bytes()
+    encode([('a b c d', 'b'), ('c', 'd')])
+    assert link.read_bytes() == before != (folder/'train.ids').read_bytes()
+    assert not list(folder.glob('*.tmp')) and not list(folder.glob('.*.tmp'))
+
+@pytest.mark.parametrize('name, change', [
+    ('ids', lambda a: a + 10**6), ('ids', lambda a: -a), ('ids', lambda a: a[:-1]),
+    ('lengths', lambda a: a + 1), ('lengths', lambda a: -a), ('lengths', lambda a: a[:-1]),
+    ('lengths', lambda a: a[:-2]), ('lengths', lambda a: a[:0]), ('ids', lambda a: a[:0])])
+def test_arrays_that_no_encoding_wrote(name, change, encoded):
+    encode, _, _, folder = encoded
+    encode([('a b', 'b'), ('c', 'd e')])
+    stem, path = folder/'train', folder/f'train.{name}'
+    check_encoded(stem, 2, 10**5)
+    change(np.fromfile(path, dtype=np.int32)).astype(np.int32).tofile(path)
+    with pytest.raises(InputError, match='damaged'): check_encoded(stem, 2, 10**5)
+
+def test_a_pipe_among_the_arrays_is_not_waited_for(encoded):
+    encode, _, _, folder = encoded
+    encode([('a', 'b')])
+    for name in ('ids', 'json'):
+        (folder/f'train.{name}').unlink()
+        os.mkfifo(folder/f'train.{name}')
+        with pytest.raises(InputError, match='not a plain file'): read_info(folder/'train')
+
+def test_deep_info(encoded):
+    encode, _, _, folder = encoded
+    encode([('a', 'b')])
+    (folder/'train.json').write_text('['*100_000)
+    with pytest.raises(InputError, match='damaged'): read_info(folder/'train')

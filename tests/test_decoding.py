@@ -360,3 +360,10 @@ def test_alignment():
 def test_alignment_of_a_translation_that_was_cut_off():
     model = random_model(10, max_len=12)
     assert alignment(model, [5, 6, 7], [8] * 12).shape == (12, 4)
+
+@pytest.mark.parametrize('top_p', [1e-46, 1e-300, 5e-324])
+def test_the_likeliest_token_is_in_the_smallest_nucleus(top_p):
+    "These are 0 in float32, and the least likely token was drawn, always"
+    logits = torch.tensor([[0., 1., 2., 1.], [3., 1., 2., 0.]])
+    drawn = draw_tokens(logits, torch.tensor([0.999, 0.5]), top_p=top_p)
+    assert drawn.tolist() == [2, 0]

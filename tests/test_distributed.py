@@ -1,12 +1,14 @@
 "Several processes: what launchers leave out, processes that die, one GPU for several."
 import os, signal, subprocess, time
+from multiprocessing import get_context
 import pytest
 import torch
 from torch import distributed as dist
 from transformer_nb import distributed
 from transformer_nb.core import FieldError, InputError
 from transformer_nb.distributed import (
-    broadcast_from_rank0, check_shared_device, in_any_process, process_group)
+    broadcast_from_rank0, check_shared_device, in_any_process, process_group,
+    read_results, run_missing)
 from running import BIN
 
 LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='29511')
@@ -92,3 +94,39 @@ def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     assert started[0].returncode == 2 and 'Traceback' not in error, error
     [line] = [line for line in error.splitlines() if line.startswith('tnb_train:')]
     assert 'process 0 has lost the others' in line and '--resume' in line
+
+# Two commands, one file of results
+
+def number(n): return dict(n=n)
+
+def test_a_second_process_does_not_lose_results(tmp_path):
+    out, jobs = tmp_path/'out.jsonl', {('a', 0): (1,)}
+    settings = dict(a='as it is', b='as it is')
+    fork = get_context('fork')
+    held, done = fork.Event(), fork.Event()
+    def hold():
+        with distributed._for_itself(out):
+            held.set()
+            done.wait(60)
+    other = fork.Process(target=hold)
+    other.start()
+    assert held.wait(60)
+    with pytest.raises(InputError, match='another process is adding to it'):
+        run_missing(out, number, jobs, settings, 0)
+    done.set()
+    other.join()
+    run_missing(out, number, jobs, settings, 0)
+    run_missing(out, number, {('b', 0): (2,)}, settings, 0)
+    assert [(r['row'], r['n']) for r in read_results(out)] == [('a', 1), ('b', 2)]
+    assert [path.name for path in tmp_path.iterdir()] == ['out.jsonl']
+
+def test_lines_that_came_meanwhile_are_kept(tmp_path, monkeypatch):
+    out, settings = tmp_path/'out.jsonl', dict(a='s', b='s')
+    lock = distributed._for_itself
+    def late(path): # another command ends just before this one begins
+        line = dict(row='b', seed=0, n=2, settings='s')
+        distributed.write_results(out, [line])
+        return lock(path)
+    monkeypatch.setattr(distributed, '_for_itself', late)
+    results = run_missing(out, number, {('a', 0): (1,)}, settings, 0)
+    assert [r['row'] for r in results] == ['b', 'a'] and read_results(out) == results

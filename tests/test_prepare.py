@@ -366,3 +366,14 @@ def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
     again = load_any_tokenizer(tmp_path/'ct2'/'tokenizer.json')
     assert again.tags == ['<web>']
     refuses(call(tnb_export, out, tmp_path/'page.html'), 'does not know tags', '<web>')
+
+@pytest.mark.parametrize('change', [
+    lambda r: r.update(splits=[]), lambda r: r['splits']['train'].update(pairs='x'),
+    lambda r: r['splits']['train'].update(corpora='x'),
+    lambda r: r['splits']['train'].update(dropped=[]), lambda r: r.update(max_len=1e400)])
+def test_a_record_of_other_kinds_is_refused(change, texts, tmp_path):
+    assert prepared(tmp_path/'d', *sources(texts), '--vocab_size', 300).returncode == 0
+    record = json.loads((tmp_path/'d'/'prepared.json').read_text())
+    change(record)
+    (tmp_path/'d'/'prepared.json').write_text(json.dumps(record))
+    with pytest.raises(InputError, match='is damaged'): open_prepared(tmp_path/'d')

@@ -292,3 +292,15 @@ def test_multi30k_comes_back(multi30k_dir):
             ids = tokenizer.encode_batch(texts)
             assert [tokenizer.decode(row) for row in ids] == texts
             assert all(i > UNK for row in ids for i in row)
+
+def test_a_word_that_is_an_encoded_image_teaches_nothing():
+    "Learning from a word of a megabyte took minutes; nobody would notice a shorter one"
+    long = 'ab' * 501
+    assert BPETokenizer.train(SENTENCES + [f'Haus {long}', ' ' * 2000], 320).to_json() == \
+        BPE.to_json()
+    assert BPETokenizer.train(SENTENCES + ['ab ' * 501], 320).to_json() != BPE.to_json()
+
+def test_a_huge_file_is_no_tokenizer(tmp_path):
+    path = tmp_path/'tokenizer.json'
+    with open(path, 'wb') as file: file.truncate(2**26 + 1)
+    with pytest.raises(InputError, match='more than 67,108,864 bytes'): BPETokenizer.load(path)

@@ -1,5 +1,5 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
-import json, math, os, re, signal, subprocess, sys, threading, time
+import json, math, os, re, shutil, signal, subprocess, sys, threading, time
 from itertools import count, islice
 from multiprocessing import active_children
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest, torch
 from safetensors.torch import load_file
 from transformer_nb import training
 from transformer_nb.checkpoint import (
-    Checkpoints, average, cpu_state_dict, load_model, load_verified)
+    Checkpoints, average, cpu_state_dict, load_model, load_verified, save_verified)
 from transformer_nb.commands import tnb_train
 from transformer_nb.core import InputError
 from transformer_nb.data import TokenBatches, make_batch
@@ -862,3 +862,50 @@ def test_learning_curve(tmp_path):
     ax = plot_training([dict(pairs=3)] + trainer(tmp_path).run())
     steps = [line.get_xdata().tolist() for line in ax.lines]
     assert steps == [[3, 6, 9, 12]] * 2
+
+# Forged progress
+
+WRONG = [('step', 'x'), ('step', None), ('step', -5), ('step', 1.5), ('epoch', -1),
+         ('position', -1), ('seconds', math.nan), ('due_steps', 'x'), ('due_steps', ['a']),
+         ('best_loss', 'x'), ('scaler', []), ('skipped', True)]
+
+@pytest.fixture(scope='module')
+def stored(tmp_path_factory):
+    "A run of two steps"
+    folder = tmp_path_factory.mktemp('run')
+    run_to_end(folder, max_steps=2, valid_every=1, save_every=1)
+    return folder
+
+def forge(stored, folder, change):
+    "A copy of which the newest state is changed, with a right checksum"
+    shutil.copytree(stored, folder)
+    newest = Checkpoints(folder/'checkpoints', 3).paths('state')[-1]
+    tensors, info = load_verified(newest)
+    change(tensors, info)
+    newest.write_bytes(save_verified(tensors, info))
+    return trainer(folder, max_steps=3, valid_every=1, save_every=1)
+
+@pytest.mark.parametrize('name, value', WRONG)
+def test_progress_of_another_kind_is_refused(name, value, stored, tmp_path):
+    t = forge(stored, tmp_path/'m', lambda _, info: info['progress'].update({name: value}))
+    with pytest.raises(InputError, match=f'the state is damaged: {name}'): t.resume()
+
+@pytest.mark.parametrize('lines', ['text', [1], {}, None, [[1]], [{'valid_loss': 'x'}]])
+def test_a_history_of_another_kind_is_refused(lines, stored, tmp_path):
+    t = forge(stored, tmp_path/'m', lambda _, info: info.update(history=lines))
+    with pytest.raises(InputError, match='the state is damaged: history'): t.resume()
+
+@pytest.mark.parametrize('settings', [[], 'x', None, 5])
+def test_run_settings_of_another_kind_are_refused(settings, stored, tmp_path):
+    t = forge(stored, tmp_path/'m', lambda _, info: info.update(run_settings=settings))
+    with pytest.raises(InputError, match='belongs to another training'): t.resume()
+
+def test_a_state_without_moments_is_not_whole(stored, tmp_path):
+    def drop(tensors, info):
+        for name in [n for n in tensors if n.startswith('optimizer.')]: del tensors[name]
+    t = forge(stored, tmp_path/'m', drop)
+    with pytest.raises(InputError, match='the state is damaged: optimizer'): t.resume()
+
+def test_too_many_batches_per_step():
+    with pytest.raises(InputError, match='grad_accum_steps is 10001.*at most 10,000'):
+        TrainingConfig(grad_accum_steps=10_001)

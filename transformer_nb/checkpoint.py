@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['cpu_state_dict', 'save_model', 'load_model', 'load_record', 'check_model_size', 'load_weights', 'save_verified',
            'load_verified', 'random_state', 'training_state', 'set_training_state', 'fingerprint', 'check_same_run',
-           'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun', 'training_lock']
+           'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun', 'training_lock', 'locked']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
 import errno, hashlib, json, math, os, random, re, sys
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .core import (
-    FieldError, InputError, remove_half_written, write_atomically)
+    FieldError, InputError, check_plain_file, remove_half_written, write_atomically)
 from .model import Transformer, TransformerConfig
 from .text import BPETokenizer, ForeignTokenizer, Tokenizer
 
@@ -130,8 +130,7 @@ def load_record(folder:str|Path # model folder
 _MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
 
 def _check_file(path:Path):
-    "A pipe or a device in place of a file could be read forever"
-    if not path.is_file(): raise InputError(f'{path} is missing, or not a plain file')
+    check_plain_file(path)
     if path.suffix == '.json' and path.stat().st_size > _MAX_JSON:
         raise InputError(f'{path} is damaged: it has more than {_MAX_JSON:,} bytes')
 
@@ -209,6 +208,8 @@ def _check_weights(weights:dict[str,Tensor], wanted:dict[str,Tensor]):
             raise InputError('the weights belong to another model: '
                              f'{name} is {shapes[0]}, in the model {shapes[1]}')
     for name, weight in weights.items():
+        if not weight.is_floating_point(): # such as numbers of 8 bits, or complex ones
+            raise InputError(f'{name} is of {weight.dtype}')
         if not weight.isfinite().all():
             raise InputError(f'{name} has values that are NaN or infinite')
 
@@ -244,7 +245,9 @@ def load_verified(path:str|Path)->tuple[dict[str,Tensor],dict]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
             metadata = file.metadata() or {}
         if not _is_verified(tensors, metadata): raise ValueError('its checksum is wrong')
-        return tensors, json.loads(metadata['info'])
+        info = json.loads(metadata['info'])
+        if not isinstance(info, dict): raise ValueError('its info has no names')
+        return tensors, info
     return _load_part(Path(path), read)
 
 # %% ../nbs/11_checkpoint.ipynb #c2175d85
@@ -298,24 +301,49 @@ def training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
 # %% ../nbs/11_checkpoint.ipynb #9e2964bb
 def set_training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
                        state:dict[str,Tensor], rank:int=0):
-    "Restore all of it, with the random state of process number `rank`"
+    """Restore all of it, with the random state of process number `rank`; raises
+    `InputError` where it does not fit"""
     try: model.load_state_dict(_part(state, 'model.'))
     except RuntimeError:
         raise InputError('the state does not have the weights of this model') from None
-    moments = {}
-    for name, x in _part(state, 'optimizer.').items():
-        index, field = name.split('.')
-        moments.setdefault(int(index), {})[field] = x
+    moments = _moments(_part(state, 'optimizer.'), optimizer)
     groups = optimizer.state_dict()['param_groups']
     optimizer.load_state_dict(dict(state=moments, param_groups=groups))
     random_states = _part(state, f'random.{rank}.')
-    device = next(model.parameters()).device
-    if random_states: set_random_state(random_states, device)
+    if not random_states and rank > 0: return # there were fewer processes before
+    try: set_random_state(random_states, next(model.parameters()).device)
+    except (LookupError, ValueError, TypeError, RuntimeError) as e:
+        reason = ' '.join(str(e).split())[:200]
+        raise InputError(f'the state has no random state to restore: {reason}') from None
 
 def _part(state:dict[str,Tensor], start:str)->dict[str,Tensor]:
     "The tensors whose names start like this, by the rest of the name"
     names = [name for name in state if name.startswith(start)]
     return {name.removeprefix(start): state[name] for name in names}
+
+# %% ../nbs/11_checkpoint.ipynb #11moment
+def _moments(tensors:dict[str,Tensor], optimizer:torch.optim.Optimizer
+            )->dict[int,dict[str,Tensor]]: # Adam's, of each parameter that has some
+    """Raises `InputError` unless they are those of its parameters, because the optimizer's
+    compiled code would read and write beyond the end of a smaller tensor"""
+    moments, n_read = {}, 0
+    for i, p in enumerate(_parameters(optimizer)):
+        names = {field: f'{i}.{field}' for field in ('step', 'exp_avg', 'exp_avg_sq')}
+        if not tensors.keys() & set(names.values()): continue
+        found = {field: tensors.get(name) for field, name in names.items()}
+        n_read += len(found)
+        shapes = dict.fromkeys(found, p.shape) | dict(step=())
+        for field, x in found.items():
+            fits = x is not None and x.is_floating_point() and x.shape == shapes[field]
+            if not fits or not x.isfinite().all():
+                raise InputError(f'the state is damaged: {field} of parameter {i}')
+        moments[i] = found
+    if n_read < len(tensors):
+        raise InputError('the state belongs to another optimizer, or is damaged')
+    return moments
+
+def _parameters(optimizer:torch.optim.Optimizer)->list[nn.Parameter]: # by number
+    return [p for group in optimizer.param_groups for p in group['params']]
 
 # %% ../nbs/11_checkpoint.ipynb #d539e220
 def fingerprint(x # anything that JSON can hold
@@ -343,6 +371,8 @@ def average(paths:Iterable[str|Path] # safetensors files of the same model at se
     to another training than the first, or to another model"""
     first, *others = paths
     weights, info = load_verified(first)
+    if any(w.is_complex() for w in weights.values()):
+        raise InputError(f'{first} has complex numbers')
     total = {name: w.double() for name, w in weights.items()}
     for path in others:
         weights, other_info = load_verified(path)
@@ -354,8 +384,8 @@ def average(paths:Iterable[str|Path] # safetensors files of the same model at se
     n = 1 + len(others)
     return {name: (w / n).float() for name, w in total.items()}
 
-def _shapes(tensors:dict[str,Tensor])->dict[str,torch.Size]:
-    return {name: x.shape for name, x in tensors.items()}
+def _shapes(tensors:dict[str,Tensor])->dict[str,tuple]: # and whether they are real numbers
+    return {name: (x.shape, x.is_floating_point()) for name, x in tensors.items()}
 
 # %% ../nbs/11_checkpoint.ipynb #7d5b0b56
 class Checkpoints:
@@ -466,6 +496,8 @@ def check_output_folder(folder:str|Path,
                        )->bool:                # is there one to resume?
     "Raises `InputError` if files are in the way of a training there"
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f'{folder} is not a folder')
     has_state, is_begun = _has_state(folder), _is_begun(folder)
     if resume and has_state: return True
     is_empty = next(_files(folder), None) is None
@@ -493,7 +525,7 @@ def training_lock(folder:str|Path)->Iterator[None]:
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with _locked(folder/_LOCK):
+        with locked(folder/_LOCK, f'{folder}: another training is running in this folder'):
             try: yield
             finally:
                 if _has_state(folder) or next(_files(folder), None) is None:
@@ -503,12 +535,12 @@ def training_lock(folder:str|Path)->Iterator[None]:
             with suppress(OSError): folder.rmdir() # if nothing was written
 
 @contextmanager
-def _locked(path:Path)->Iterator[None]:
+def locked(path:Path, message:str # if another process has it
+          )->Iterator[None]:
+    "Hold a lock, a file that is there only as long"
     try:
-        with open(path, 'a', encoding='utf8') as file:
-            if not _lock(file):
-                raise InputError(f'{path.parent}: another training is running '
-                                 'in this folder')
+        with open(path, 'a', encoding='utf8', opener=_open_lock) as file:
+            if not _lock(file): raise InputError(message)
             try: yield
             finally:
                 if not _IS_WINDOWS: path.unlink(missing_ok=True) # while the lock is ours
@@ -519,6 +551,10 @@ def _locked(path:Path)->Iterator[None]:
 # %% ../nbs/11_checkpoint.ipynb #11lock01
 _IS_WINDOWS = sys.platform == 'win32'
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+def _open_lock(path:str, flags:int)->int: # a pipe is not waited for, a link not followed
+    for name in ('O_NOFOLLOW', 'O_NONBLOCK'): flags |= getattr(os, name, 0)
+    return os.open(path, flags, 0o666)
 
 def _lock(file)->bool: # was it free?
     try: _take(file)

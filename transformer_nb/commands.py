@@ -6,7 +6,7 @@
 __all__ = ['tnb_copy_task', 'tnb_train', 'tnb_prepare', 'tnb_translate', 'tnb_evaluate', 'tnb_demo']
 
 # %% ../nbs/15a_commands.ipynb #a8336229
-import argparse, json, math, os, shlex, sys
+import argparse, json, math, os, re, shlex, sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,9 +22,10 @@ from .checkpoint import (
     check_output_folder, last_weights, load_weights, training_lock)
 from .copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
-from .core import (
-    VERSION, FieldError, InputError, Arg, check_positive, command, default_device,
-    find_device, memory_advice, read_arguments, set_seed, shorten, write_atomically)
+from transformer_nb.core import (
+    VERSION, FieldError, InputError, Arg, check_new_file, check_positive, command,
+    default_device, find_device, memory_advice, read_arguments, set_seed, shorten,
+    write_atomically)
 from .corpora import decode_lines, load_corpus, read_pairs, stream_lines
 from .decoding import SEARCH_TOKENS, Hypothesis, SearchConfig
 from .distributed import process_group, rank
@@ -48,6 +49,7 @@ def tnb_copy_task(steps:Arg('training steps', int)=2000,
                   version:Arg('print the version', action='version')=VERSION):
     "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
     check_positive(steps=steps)
+    if out is not None: check_output_folder(out, can_resume=False)
     set_seed(seed)
     model = accelerate(copy_model().to(default_device()))
     losses = train_copy(model, steps)
@@ -109,7 +111,7 @@ def _convert(option:_Option, value, where:str): # how a message names the option
     if option.optional and value in (None, 'none'): return None
     try: return _as_kind(value, option.kind)
     except (TypeError, ValueError, OverflowError):
-        message = f'{where} is {value!r}; it must be {option.wanted()}'
+        message = f'{where} is {_short(value)}; it must be {option.wanted()}'
         raise InputError(message) from None
 
 # %% ../nbs/15a_commands.ipynb #649ce10a
@@ -175,11 +177,42 @@ def _format_defaults(defaults:dict)->str: # such as ' (tiny 6000, base 37000, bi
         return f' (default: {shown["tiny"]})'
     return ' (' + ', '.join(f'{name} {v}' for name, v in shown.items()) + ')'
 
+# %% ../nbs/15a_commands.ipynb #15ayaml1
+_MAX_RUN_FILE = 1_000_000 # bytes, far more than a run needs
+_NUMBER = re.compile('[-+]?(0|[1-9][0-9_]*)(\\.[0-9]*)?([eE][-+]?[0-9]+)?|[-+]?\\.[0-9]+|'
+                     '[-+]?\\.(nan|inf)', re.I)
+
+class _PlainLoader(yaml.SafeLoader):
+    "YAML without what only misleads: aliases, repeated keys, 010 for 8 and 1:30 for 90"
+    def compose_node(self, parent, index):
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem='an alias (*)', problem_mark=mark)
+        node = super().compose_node(parent, index)
+        is_number = node.tag in _NUMERIC and isinstance(node, yaml.ScalarNode)
+        if is_number and not _NUMBER.fullmatch(node.value):
+            problem = f'{shorten(node.value, 40)}: a number has decimal digits only'
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return node
+
+    def construct_mapping(self, node, deep=False):
+        seen = set()
+        for name in (key for key, _ in node.value):
+            if isinstance(name, yaml.ScalarNode) and name.value in seen:
+                problem = f'{shorten(name.value, 40)!r} is there twice'
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=name.start_mark)
+            seen.add(str(name.value))
+        return super().construct_mapping(node, deep)
+
+_NUMERIC = {f'tag:yaml.org,2002:{name}' for name in ('int', 'float')}
+
 # %% ../nbs/15a_commands.ipynb #9c0d0ed2
 def _read_run_file(path:str|Path, options:dict[str,_Option])->dict: # values by option
     "Raises `InputError` that names file, field and value if something is wrong"
-    with open(path, 'rb') as file: text = file.read(1_000_000) # far more than a run needs
-    try: content = yaml.safe_load(text)
+    with open(path, 'rb') as file: text = file.read(_MAX_RUN_FILE + 1)
+    if len(text) > _MAX_RUN_FILE:
+        raise InputError(f'{path}: not YAML of a run: more than {_MAX_RUN_FILE:,} bytes')
+    try: content = yaml.load(text, _PlainLoader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1
         raise InputError(f'{path}:{line}: not YAML: {e.problem}') from None
@@ -568,6 +601,7 @@ def tnb_evaluate(
     version:Arg('print the version', action='version')=VERSION):
     "Translate a test set and score it, or score translations: one JSON object"
     check_positive(average=average)
+    check_new_file(out)
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     if hyp: _exclude('--hyp', folder=folder, src=src, corpus=corpus, out=out,
                      average=average, **given)

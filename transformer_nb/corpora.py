@@ -165,7 +165,7 @@ def corpus_folder(corpus:str,             # name of its own folder, such as 'mul
                   data_dir:str|Path|None, # folder with that file, or with a folder `corpus`
                  )->Path:
     "By default in the folder TRANSFORMER_NB_DATA, else in ~/.cache/transformer_nb"
-    cache = Path.home()/'.cache'/'transformer_nb'
+    cache = Path(os.path.expanduser('~'))/'.cache'/'transformer_nb'
     folder = Path(data_dir or os.environ.get('TRANSFORMER_NB_DATA') or cache)
     return folder if (folder/file).exists() else folder/corpus
 

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['Ids', 'encode_pairs', 'Batch', 'pad', 'make_batch', 'split_by_budget', 'order_by_length', 'TokenBatches',
-           'EncodedPairs', 'open_encoded', 'fingerprint_text', 'read_info', 'encode_to_disk']
+           'EncodedPairs', 'open_encoded', 'check_encoded', 'fingerprint_text', 'is_info', 'read_info',
+           'encode_to_disk']
 
 # %% ../nbs/10_data.ipynb #2e552f52
-import hashlib, json
+import hashlib, json, os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from .core import BOS, EOS, PAD, InputError, write_atomically
+from .core import (
+    BOS, EOS, PAD, InputError, check_plain_file, temporary_path, write_atomically)
 from .text import Tokenizer
 
 # %% ../nbs/10_data.ipynb #8ca3895d
@@ -182,12 +184,24 @@ def open_encoded(stem:Path # path of the files, without what follows the dot
     lengths = np.memmap(f'{stem}.lengths', dtype=np.int32, mode='r')
     return EncodedPairs(ids, lengths.reshape(-1, 2))
 
+# %% ../nbs/10_data.ipynb #d10check
+def check_encoded(stem:Path, n_pairs:int, vocab_size:int):
+    "Raise `InputError` unless the arrays can be what `encode_to_disk` wrote"
+    try:
+        pairs = open_encoded(stem)
+        ids, lengths = pairs.ids, pairs.lengths
+        is_whole = len(lengths) == n_pairs and pairs.ends[-1] == len(ids)
+        is_known = ids.min() >= 0 and ids.max() < vocab_size and lengths.min() >= 0
+    except ValueError: is_whole = False # an empty file, or half a pair
+    if not (is_whole and is_known): raise InputError(f'{stem}: the arrays are damaged')
+
 # %% ../nbs/10_data.ipynb #ce4a3036
-def _write_encoded(stem:Path, corpora:list[Iterable[tuple[str,str]]],
+def _write_encoded(paths:list[Path], # of ids and of lengths
+                   corpora:list[Iterable[tuple[str,str]]],
                    tokenizer:Tokenizer, max_len:int, max_ratio:float,
                   )->list[dict]: # of each corpus, `pairs` kept and those `dropped`
     kept = []
-    with open(f'{stem}.ids', 'wb') as all_ids, open(f'{stem}.lengths', 'wb') as all_lengths:
+    with open(paths[0], 'wb') as all_ids, open(paths[1], 'wb') as all_lengths:
         for pairs in map(iter, corpora):
             n_kept, dropped = 0, Counter()
             while chunk := list(islice(pairs, 10_000)):
@@ -221,16 +235,22 @@ def _checksums(stem:Path)->dict[str,str]: # of the arrays
             checksums[name] = hashlib.file_digest(file, 'sha256').hexdigest()
     return checksums
 
+# %% ../nbs/10_data.ipynb #10isinfo
+def is_info(info:dict)->bool: # is it what `encode_to_disk` returns?
+    counts = [info, *info['corpora']]
+    kinds = {(type(x['pairs']), type(x['dropped'])) for x in counts}
+    return kinds == {(int, dict)} and type(info['fingerprint']) is str
+
 # %% ../nbs/10_data.ipynb #0e47ea74
 def read_info(stem:Path)->dict: # what `encode_to_disk` returned
     "Raises `InputError` if it is not there, or the arrays are not whole"
+    for name in ('json', 'ids', 'lengths'): check_plain_file(f'{stem}.{name}')
     try:
         info = json.loads(Path(f'{stem}.json').read_text(encoding='utf8'))
         is_whole = info['sha256'] == _checksums(stem)
-        is_complete = {'pairs', 'dropped', 'corpora', 'fingerprint'} <= info.keys()
-    except FileNotFoundError as e: raise InputError(f'{e.filename} is missing') from None
-    except (ValueError, KeyError, TypeError): is_whole = is_complete = False
-    if is_whole and is_complete: return info
+        is_whole = is_whole and is_info(info)
+    except (ValueError, KeyError, TypeError, RecursionError): is_whole = False
+    if is_whole: return info
     raise InputError(f'{stem}.json or the arrays beside it are damaged')
 
 # %% ../nbs/10_data.ipynb #a1087392
@@ -245,9 +265,13 @@ def encode_to_disk(stem:Path,    # where to write `stem.ids`, `stem.lengths`, `s
     info_file.unlink(missing_ok=True)
     digest = hashlib.sha256()
     read = [_digested(pairs, digest) for pairs in corpora]
-    try: kept = _write_encoded(stem, read, tokenizer, max_len, max_ratio)
+    arrays = [Path(f'{stem}.{name}') for name in ('ids', 'lengths')]
+    halves = [temporary_path(array) for array in arrays] # another run may be reading
+    try:
+        kept = _write_encoded(halves, read, tokenizer, max_len, max_ratio)
+        for half, array in zip(halves, arrays): os.replace(half, array)
     except BaseException as e: # a full disk, a line that is not UTF-8, Ctrl-C
-        for name in ('ids', 'lengths'): Path(f'{stem}.{name}').unlink(missing_ok=True)
+        for path in [*halves, *arrays]: path.unlink(missing_ok=True)
         if isinstance(e, OSError) and not e.filename: e.filename = f'{stem}.ids'
         raise
     dropped = Counter()

@@ -431,7 +431,8 @@ def draw_tokens(logits:Tensor,         # (b, v)
     probs = (top / temperature).softmax(-1)
     if top_p is not None:
         likelier = probs.cumsum(-1) - probs               # probability of those before
-        probs = probs.masked_fill(likelier >= top_p, 0.)
+        is_first = likelier == 0                          # kept, however small top_p is
+        probs = probs.masked_fill((likelier >= top_p) & ~is_first, 0.)
     ends = probs.cumsum(-1)                               # where each piece ends
     points = uniform[:, None] * ends[:, -1:]
     place = torch.searchsorted(ends, points, right=True)

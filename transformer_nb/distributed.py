@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch import distributed as dist
+from .checkpoint import locked
 from .core import FieldError, InputError, write_atomically
 from .corpora import stream_lines
 
@@ -194,10 +195,20 @@ def run_missing(out:str|Path,            # file of results
                 field:str='settings',    # where a line keeps the settings of its row
                )->list[dict]:            # all results in the file
     "Run what the file lacks; raises `InputError` where a line has other settings"
-    results = read_results(out)
-    _check_settings(out, results, settings, field)
-    done = {tuple(r[name] for name in names) for r in results}
-    missing = {key: job for key, job in jobs.items() if key not in done}
+    def read(): # what is there, and what is missing
+        results = read_results(out)
+        _check_settings(out, results, settings, field)
+        done = {tuple(r[name] for name in names) for r in results}
+        return results, {key: job for key, job in jobs.items() if key not in done}
+    results, missing = read()
+    if not missing: return results
+    with _for_itself(Path(out)):
+        results, missing = read() # once more: it may have grown
+        _run_all(out, function, missing, results, settings, processes, show, names, field)
+    return results
+
+# %% ../nbs/11a_distributed.ipynb #d11runal
+def _run_all(out, function, missing, results, settings, processes, show, names, field):
     for n, (key, measured) in enumerate(run_in_processes(function, missing, processes), 1):
         line = dict(zip(names, key))
         title = ', '.join(str(x) if name == 'row' else f'{name} {x}'
@@ -206,9 +217,14 @@ def run_missing(out:str|Path,            # file of results
         write_results(out, results)
         shown = f': {show(measured)}' if show else ''
         print(f'{n} of {len(missing)}: {title}{shown}', flush=True)
-    return results
 
 # %% ../nbs/11a_distributed.ipynb #d11miss2
+@contextmanager
+def _for_itself(out:Path)->Iterator[None]: # what two wrote, one of them would lose
+    out.parent.mkdir(parents=True, exist_ok=True)
+    lock = out.with_name(f'.{out.name}.lock')
+    with locked(lock, f'{out}: another process is adding to it; choose another file'): yield
+
 def _check_settings(path:str|Path, results:list[dict], settings:dict, field:str):
     for r in results:
         if r['row'] not in settings or r.get(field) != settings[r['row']]:

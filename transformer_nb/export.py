@@ -17,8 +17,9 @@ import transformer_nb
 from tokenizers import Regex, normalizers
 from torch import Tensor, nn
 from .checkpoint import check_output_folder, load_model
-from .core import (
-    VERSION, BOS, EOS, Arg, InputError, command, write_atomically)
+from transformer_nb.core import (
+    VERSION, BOS, EOS, Arg, InputError, check_new_file, command, find_in,
+    write_atomically)
 from .decoding import SearchConfig, search
 from .embedding import Embedding
 from .layers import ResidualNorm
@@ -234,12 +235,11 @@ _LANGUAGES = dict(cs='Czech', da='Danish', de='German', en='English', es='Spanis
 
 def _languages(folder:Path)->dict: # of a model: key, title, src, tgt
     config = json.loads((folder/'config.json').read_text(encoding='utf8'))
-    training = config.get('training', {}).get('config', {})
-    data = training.get('data', {})
-    if data.get('corpus'): codes = data.get('src_lang'), data.get('tgt_lang')
-    else: codes = [Path(data.get(side) or '').suffix[1:] for side in ('src', 'tgt')]
+    def of_data(name): return find_in(config, 'training', 'config', 'data', name) or ''
+    if of_data('corpus'): codes = of_data('src_lang'), of_data('tgt_lang')
+    else: codes = [Path(of_data(side)).suffix[1:] for side in ('src', 'tgt')]
     if not set(codes) <= set(_LANGUAGES): # files of unknown languages
-        name = folder.resolve().name
+        name = os.fsencode(folder.resolve().name).decode(errors='replace')
         return dict(key=name, title=name, src='Source', tgt='Target')
     src, tgt = (_LANGUAGES[code] for code in codes)
     return dict(key='-'.join(codes), title=f'{src} → {tgt}', src=src, tgt=tgt)
@@ -350,8 +350,7 @@ def export_page(folders:Iterable[str|Path], # model folders
                ):
     "One HTML file that translates in any browser, without a network"
     out = Path(out)
-    if out.exists() or out.is_symlink():
-        raise InputError(f'{out} exists already; choose another name')
+    check_new_file(out)
     models = [_header_and_weights(Path(folder)) for folder in folders]
     size = sum(len(weights) for _, weights in models) * 4 // 3
     if size > _MAX_PAGE:
@@ -367,7 +366,7 @@ def tnb_export(folders:Arg('model folders; a page holds several', str, 'MODEL', 
     "Write a page that translates in a browser, or a folder for CTranslate2"
     if isinstance(folders, (str, Path)): folders = [folders]
     out = Path(out)
-    if out.suffix.lower() in ('.html', '.htm'): export_page(folders, out)
+    if out.name.lower().endswith(('.html', '.htm')): export_page(folders, out)
     elif len(folders) == 1: _export_ctranslate2(folders[0], out)
     else: raise InputError(f'{out} does not end in .html, and a folder for CTranslate2 '
                            f'holds one model; {len(folders)} were given')

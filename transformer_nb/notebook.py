@@ -85,11 +85,12 @@ def heatmap(matrix:Tensor,                   # what to draw (rows, columns)
     if ax is None: ax = new_axes()
     values = torch.as_tensor(matrix).detach().cpu().float()
     image = ax.imshow(values.numpy(), aspect='auto', **kwargs)
-    if rows is not None: ax.set_yticks(range(len(rows)), rows)
+    if rows is not None: ax.set_yticks(range(len(rows)), rows, parse_math=False)
     if columns is not None:
         longest = max(len(name) for name in columns)
         rotation = 90 if longest > 2 else 0
-        ax.set_xticks(range(len(columns)), columns, rotation=rotation)
+        ax.set_xticks(range(len(columns)), columns, rotation=rotation,
+                      parse_math=False) # a dollar is a dollar
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     ax.figure.colorbar(image, ax=ax)
     return ax

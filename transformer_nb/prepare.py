@@ -17,10 +17,12 @@ from pathlib import Path
 from unicodedata import category
 import numpy as np
 from .core import (
-    SPECIAL_TOKENS, FieldError, InputError, check_positive, write_atomically)
+    SPECIAL_TOKENS, FieldError, InputError, check_plain_file, check_positive,
+    remove_half_written, write_atomically)
 from .corpora import load_corpus
-from .data import (
-    EncodedPairs, encode_to_disk, fingerprint_text, open_encoded, read_info)
+from transformer_nb.data import (
+    EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
+    read_info)
 from .text import BPETokenizer, Tokenizer, load_any_tokenizer
 
 # %% ../nbs/10b_prepare.ipynb #p10cfg
@@ -189,6 +191,7 @@ class PreparedData:
     max_len: int             # maximum tokens per side, `</s>` included
     tokenizer: Tokenizer
     splits: dict[str,dict]   # of 'train' and 'valid', what `encode_to_disk` returned
+    is_new: bool = False     # was it prepared just now, and not read?
 
     def pairs(self, split:str)->EncodedPairs: return open_encoded(self.folder/split)
 
@@ -228,7 +231,7 @@ def prepare_data(folder:str|Path,  # where to write
         raise
     record = dict(format=1, data=asdict(config), max_len=max_len, splits=splits)
     write_atomically(folder/'prepared.json', json.dumps(record, indent=1).encode())
-    return PreparedData(folder, config, max_len, tokenizer, splits)
+    return PreparedData(folder, config, max_len, tokenizer, splits, is_new=True)
 
 # %% ../nbs/10b_prepare.ipynb #p10enc
 def _read_corpus(c:DataConfig)->dict:
@@ -274,6 +277,7 @@ def check_unprepared(folder:str|Path):
     is_half_done = 'train.ids' in names and names <= set(_FILES)
     if names and not is_half_done:
         raise InputError(f'{folder} is not empty; choose another folder')
+    remove_half_written(folder)
 
 # %% ../nbs/10b_prepare.ipynb #p10open
 def is_prepared(folder:str|Path)->bool: return (Path(folder)/'prepared.json').is_file()
@@ -287,18 +291,22 @@ def open_prepared(folder:str|Path # what `prepare_data` wrote
         raise InputError(f'{folder} is not prepared data: it has no prepared.json; '
                          'tnb_prepare writes it')
     path = folder/'prepared.json'
+    check_plain_file(path)
     try:
         record = json.loads(path.read_text(encoding='utf8'))
         config, max_len = DataConfig(**record['data']), int(record['max_len'])
         splits = {split: record['splits'][split] for split in SPLITS}
         checksums = {split: splits[split]['sha256'] for split in splits}
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        if not all(map(is_info, splits.values())): raise ValueError('it has no counts')
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as e:
         raise InputError(f'{path} is damaged: {" ".join(str(e).split())[:200]}') from None
+    tokenizer = load_any_tokenizer(folder/'tokenizer.json')
     for split, expected in checksums.items():
-        if read_info(folder/split)['sha256'] != expected:
+        info = read_info(folder/split)
+        if info['sha256'] != expected:
             raise InputError(f'{folder}/{split}.ids is not the file that prepared.json '
                              'describes; prepare the data again')
-    tokenizer = load_any_tokenizer(folder/'tokenizer.json')
+        check_encoded(folder/split, info['pairs'], tokenizer.vocab_size)
     return PreparedData(folder, config, max_len, tokenizer, splits)
 
 # %% ../nbs/10b_prepare.ipynb #p10run

@@ -6,7 +6,7 @@
 __all__ = ['Tokenizer', 'WordTokenizer', 'BPETokenizer', 'ForeignTokenizer', 'load_any_tokenizer']
 
 # %% ../nbs/08_text.ipynb #5a79c6bc
-import json
+import json, re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -51,6 +51,8 @@ class Tokenizer:
         "The tokenizer that `save` wrote; raises `InputError` for any other file"
         path = Path(path)
         if path.exists() and not path.is_file(): raise InputError(f'{path} is not a file')
+        if path.exists() and path.stat().st_size > 2**26:
+            raise InputError(f'{path}: not a tokenizer: more than {2**26:,} bytes')
         try: return cls.from_json(path.read_text(encoding='utf8'))
         except ValueError as e: raise InputError(f'{path}: {e}') from None
 
@@ -177,6 +179,13 @@ def _assemble(model:models.BPE, normalize:str, tags:Collection[str]=()
     return tokenizer
 
 # %% ../nbs/08_text.ipynb #938fca55
+_LONGEST_WORD = 1000 # characters; the time to learn from a word grows with their square
+
+_TOO_LONG = re.compile(rf'\S{{{_LONGEST_WORD + 1}}}|\s{{{_LONGEST_WORD + 1}}}')
+
+def _has_words(text:str)->bool: # or is it something else, such as an encoded image?
+    return len(text) <= _LONGEST_WORD or not _TOO_LONG.search(text)
+
 def _learn_merges(texts:Iterable[str], vocab_size:int, normalize:str, tags:Collection[str]
                  )->tokenizers.Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -192,7 +201,7 @@ def _learn_merges(texts:Iterable[str], vocab_size:int, normalize:str, tags:Colle
                                   special_tokens=SPECIAL_TOKENS,
                                   initial_alphabet=alphabet,
                                   show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(filter(_has_words, texts), trainer)
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in tags])
     return tokenizer
 

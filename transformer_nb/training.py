@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import get_type_hints
 import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
@@ -191,6 +192,9 @@ def _check_training(c:TrainingConfig):
         raise FieldError('seed', f'is {c.seed}; it must be from 0 to {2**32 - 1}')
     if c.workers is not None and not 0 <= c.workers <= 64:
         raise FieldError('workers', f'is {c.workers}; it must be from 0 to 64')
+    if c.grad_accum_steps > 10_000:
+        raise FieldError('grad_accum_steps',
+                         f'is {c.grad_accum_steps}; it must be at most 10,000')
     if c.weights not in _WEIGHTS:
         wanted = ', '.join(_WEIGHTS)
         raise FieldError('weights', f'is {c.weights!r}; it must be one of: {wanted}')
@@ -531,15 +535,43 @@ def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
     stored = checkpoints.last_state()
     if stored is None: return None
     state, info = stored
-    check_same_run(info.get('run_settings', {}), run_settings, checkpoints.folder)
+    settings = info.get('run_settings')
+    if not isinstance(settings, dict): settings = {}
+    check_same_run(settings, run_settings, checkpoints.folder)
     set_training_state(model, optimizer, state, rank())
     return info
 
 # %% ../nbs/12_training.ipynb #38ed1e93
+def _is_number(x)->bool: return type(x) in (int, float) and 0 <= x < math.inf
+
+def _fits(x, kind)->bool: # is it what a field of `TrainingState` may hold?
+    if kind is dict: return isinstance(x, dict)
+    if kind is int: return type(x) is int and x >= 0
+    if kind == list[int]: return isinstance(x, list) and all(_fits(i, int) for i in x)
+    return _is_number(x) or (x is None and kind == float|None)
+
 def _read_progress(info:dict, folder:Path)->TrainingState:
-    try: return TrainingState(**info['progress'])
+    try: s = TrainingState(**info['progress'])
     except (KeyError, TypeError):
         raise InputError(f'{folder}: the state was not written by this program') from None
+    for name, kind in get_type_hints(TrainingState).items():
+        if not _fits(getattr(s, name), kind):
+            raise InputError(f'{folder}: the state is damaged: {name}')
+    return s
+
+def _read_history(info:dict, first:list[dict], # lines that a new run begins with
+                  folder:Path)->list[dict]:
+    lines = info.get('history')
+    if isinstance(lines, list) and all(isinstance(line, dict) for line in lines):
+        begins = lines[:len(first)]
+        is_alike = list(map(_kinds, first)) == [
+            {name: kind for name, kind in _kinds(line).items() if name in new}
+            for line, new in zip(begins, first)]
+        is_whole = all(_is_number(line.get('valid_loss')) for line in lines[len(first):])
+        if is_alike and is_whole: return lines
+    raise InputError(f'{folder}: the state is damaged: history')
+
+def _kinds(line:dict)->dict[str,type]: return {name: type(x) for name, x in line.items()}
 
 # %% ../nbs/12_training.ipynb #29dcc5f1
 def _remove_later(checkpoints:Checkpoints, s:TrainingState, c:TrainingConfig):
@@ -602,7 +634,10 @@ class RunFiles:
         info = _load_state(self.checkpoints, model, optimizer, self.run_settings)
         if info is None: return None
         s = _read_progress(info, self.checkpoints.folder)
-        self.history.restore(info.get('history', []))
+        if s.step > s.skipped and not optimizer.state:
+            raise InputError(f'{self.checkpoints.folder}: the state is damaged: optimizer')
+        history = _read_history(info, list(self.history), self.checkpoints.folder)
+        self.history.restore(history)
         _remove_later(self.checkpoints, s, self.config)
         return s
 

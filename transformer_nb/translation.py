@@ -7,7 +7,7 @@ __all__ = ['PRESETS', 'RunConfig', 'preset', 'fine_tuning', 'train_translator', 
            'Translation', 'plot_attention', 'evaluate', 'evaluate_lines']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
-import math, sys, time
+import math, re, sys, time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +19,9 @@ from torch import Tensor
 from .checkpoint import (
     check_model_size, check_output_folder, check_same_run, fingerprint, load_model,
     load_record, mark_begun, save_model, training_lock)
-from .core import (
-    FieldError, InputError, default_device, find_device, set_seed, write_atomically)
+from transformer_nb.core import (
+    FieldError, InputError, default_device, find_device, find_in, set_seed,
+    write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
     SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, search)
@@ -31,7 +32,8 @@ from .model import Transformer, TransformerConfig
 from .notebook import heatmap
 from .optimizer import paper_lr
 from .prepare import (
-    DataConfig, PreparedData, format_dropped, open_prepared, prepare_data, settle)
+    DataConfig, PreparedData, format_dropped, open_prepared, prepare_data,
+    remove_prepared, settle)
 from .text import Tokenizer, load_any_tokenizer
 from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 
@@ -142,15 +144,15 @@ _OF_THE_MODEL = ('src_lang', 'tgt_lang', 'normalize', 'batch_tokens') # of its d
 def _stored_run(folder:str|Path, model:TransformerConfig
                )->RunConfig: # how the model was trained, as far as the folder tells
     "Raises `InputError` if it tells what makes no sense"
-    stored = load_record(folder).get('training', {})
+    stored = find_in(load_record(folder), 'training', kind=dict) or {}
     if 'config' not in stored:
         lr = paper_lr(4000, model.d_model, 4000)
         return preset('tiny').override(lr=lr).like(model)
     try: run = RunConfig.from_dict(stored['config'])
-    except (KeyError, TypeError, InputError) as e:
+    except (KeyError, TypeError, AttributeError, InputError) as e:
         raise InputError(f'{folder}/config.json is damaged: training: {e}') from None
     data = DataConfig(**{name: getattr(run.data, name) for name in _OF_THE_MODEL})
-    n_steps = stored.get('result', {}).get('step') or run.training.max_steps
+    n_steps = find_in(stored, 'result', 'step', kind=int) or run.training.max_steps
     run = replace(run, data=data).like(model)
     return run.override(max_steps=n_steps, decay_steps=None)
 
@@ -178,8 +180,7 @@ def train_translator(out:str|Path,         # model folder to write
         if resume: weights = None # the state has them
         model = _build_model(config, data.tokenizer.vocab_size, weights)
         trainer = _make_trainer(out, config, data, model, on_validate)
-        if resume and not trainer.resume():
-            raise InputError(f'{out}/checkpoints: no readable training state')
+        if resume: _resume(trainer, out, data)
         if rank() == 0: _write_beginning(out, config, data, trainer)
         if init and not resume:
             trainer.history[0]['init'] = str(init)
@@ -190,6 +191,14 @@ def train_translator(out:str|Path,         # model folder to write
             about = dict(config=config.to_dict(), data=history[0], result=history[-1])
             save_model(out, model, data.tokenizer, about, asdict(config.search))
     return history
+
+def _resume(trainer:Trainer, out:Path, data:PreparedData):
+    "Text that turns out to be of another run leaves no data behind"
+    try: found = trainer.resume()
+    except InputError:
+        if data.is_new and rank() == 0: remove_prepared(data.folder)
+        raise
+    if not found: raise InputError(f'{out}/checkpoints: no readable training state')
 
 # %% ../nbs/15_translation.ipynb #bdb3c484
 def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfig
@@ -351,7 +360,7 @@ def load_search(folder:str|Path # model folder
     "Raises `InputError` if the settings cannot be used"
     stored = load_record(folder).get('search', {})
     try: return SearchConfig(**stored)
-    except (TypeError, FieldError) as e:
+    except (TypeError, InputError) as e:
         raise InputError(f'{folder}/config.json is damaged: search: {e}') from None
 
 # %% ../nbs/15_translation.ipynb #c402f906
@@ -391,7 +400,7 @@ class Translator:
 
     def text(self, hypothesis:Hypothesis)->str: # on one line
         text = self.tokenizer.decode(hypothesis.ids)
-        return text.replace('\n', ' ').replace('\r', ' ').strip()
+        return _CONTROL.sub(' ', text).strip()
 
     def translate(self, texts:list[str]
                  )->list[str]: # one per text, in order; empty for empty
@@ -405,11 +414,13 @@ class Translator:
 # %% ../nbs/15_translation.ipynb #15tgtlan
 def model_languages(folder:str|Path)->tuple[str|None,str|None]: # source and target
     "As the folder of a model says; `None` for one that it does not tell"
-    config = load_record(folder).get('training', {}).get('config', {})
-    data = config.get('data', {})
-    return data.get('src_lang'), data.get('tgt_lang')
+    record, names = load_record(folder), ('src_lang', 'tgt_lang')
+    src, tgt = [find_in(record, 'training', 'config', 'data', name) for name in names]
+    return src, tgt
 
 # %% ../nbs/15_translation.ipynb #b6fab3d1
+_CONTROL = re.compile(r'[\x00-\x08\x0a-\x1f\x7f-\x9f]') # line ends, and terminal codes
+
 def _indices_of_text(texts:list[str])->list[int]: # of the sentences that are not empty
     "Raises `InputError` for a string: its characters would pass for sentences"
     if isinstance(texts, str):
