@@ -102,6 +102,10 @@ def _options()->dict[str,_Option]: # by name
                                     comments[name] or '')
     return options
 
+# %% ../nbs/15a_commands.ipynb #5afd53a0
+def _short(value)->str: # for messages, on one line
+    return shorten(repr(value), 60)
+
 # %% ../nbs/15a_commands.ipynb #e9a452ee
 def _convert(option:_Option, value, where:str): # how a message names the option
     "The value in its field's type; raises `InputError` if it does not fit"
@@ -248,10 +252,6 @@ def _read_section(where:str, section:str, values, options:dict[str,_Option])->di
         if value is not None or option.optional:
             given[name] = _convert(option, value, f'{where}: {name}')
     return given
-
-# %% ../nbs/15a_commands.ipynb #5afd53a0
-def _short(value)->str: # for messages, on one line
-    return shorten(repr(value), 60)
 
 # %% ../nbs/15a_commands.ipynb #a1dc577d
 _UNLIMITED = 10**9 # steps
