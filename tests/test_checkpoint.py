@@ -1,5 +1,5 @@
 "Checkpoints and model folders: damaged, foreign, hostile, locked; processes that fail."
-import json, os, signal, socket, subprocess, sys
+import json, os, random, signal, socket, subprocess, sys
 from dataclasses import replace
 from hashlib import sha256
 from multiprocessing import get_context
@@ -613,3 +613,17 @@ def test_eight_differences_are_all_named():
     for n, end in ((8, 'x7 was 0 and is 1'), (9, 'and 1 more')):
         old, new = ({f'x{i}': x for i in range(n)} for x in (0, 1))
         with pytest.raises(InputError, match=f'{end}$'): check_same_run(old, new, 'm')
+
+def test_the_second_of_two_normal_numbers():
+    "Python draws them in pairs, and keeps one"
+    random.gauss(0, 1)
+    state = random_state()
+    second = random.gauss(0, 1)
+    set_random_state(state)
+    assert random.gauss(0, 1) == second
+
+def test_weights_of_no_run_are_not_ours(tmp_path):
+    Checkpoints(tmp_path, 3).save('weights', 1, dict(w=torch.ones(1)))
+    [path] = Checkpoints(tmp_path, 3).paths()
+    with pytest.raises(InputError, match='belongs to another training'):
+        Checkpoints(tmp_path, 3, 'ours').read(path)

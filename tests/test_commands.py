@@ -1171,3 +1171,20 @@ def test_terminal_codes_of_a_strangers_tokens(model):
     translator.tokenizer = Codes()
     shown = translator.text(types.SimpleNamespace(ids=[]))
     assert shown == '[31mred   !\tblue'
+
+@pytest.mark.parametrize('change', [dict(batch_tokens=99), dict(max_ratio=2.)])
+def test_what_places_a_run_in_its_data_must_not_change(change):
+    splits = dict.fromkeys(('train', 'valid'), dict(fingerprint='a'))
+    tokenizer = types.SimpleNamespace(to_json=lambda: '{}')
+    data = types.SimpleNamespace(splits=splits, tokenizer=tokenizer, mix=lambda config: None)
+    run = small_run()
+    settings = [translation._run_settings(r, data, r.model)
+                for r in (run, run.override(**change))]
+    [(name, value)] = change.items()
+    assert settings[0][name] != settings[1][name] == value
+
+def test_sizes_that_only_look_right():
+    "Ten by three heads needs both sizes of a head; True is not a number of heads"
+    with pytest.raises(ValueError, match='n_heads'):
+        TransformerConfig(50, d_model=10, n_heads=3, d_k=4)
+    with pytest.raises(ValueError, match='n_heads'): TransformerConfig(50, n_heads=True)

@@ -2,6 +2,7 @@
 import argparse, os, signal, stat, subprocess, sys
 from pathlib import Path
 import pytest, torch
+from transformer_nb import core
 from transformer_nb.core import (
     InputError, check_new_file, check_positive, command, default_device, find_device,
     find_in, read_arguments, set_seed, write_atomically)
@@ -247,3 +248,20 @@ def test_an_empty_option_is_not_one_that_was_left_out():
     for arguments, name in ((['x', '--out', ''], '--out'), ([''], 'file')):
         with pytest.raises(InputError, match=f'^{name} is empty'):
             read_arguments(parser, arguments)
+
+def test_a_process_of_another_user_is_alive(monkeypatch):
+    "Its files are not removed"
+    def refuse(pid, number): raise PermissionError(1, 'Operation not permitted')
+    monkeypatch.setattr(os, 'kill', refuse)
+    assert core._is_alive(1)
+
+def test_results_of_an_edited_checkout_say_so(tmp_path, monkeypatch):
+    package = tmp_path/'__init__.py'
+    package.touch()
+    monkeypatch.setattr(core.transformer_nb, '__file__', str(package))
+    who = ['-c', 'user.name=a', '-c', 'user.email=a@b.c']
+    for arguments in (['init', '-q'], ['add', '.'], [*who, 'commit', '-qm', 'x']):
+        subprocess.run(['git', '-C', tmp_path, *arguments], check=True)
+    assert not core._commit().endswith('-dirty')
+    package.write_text('# edited')
+    assert core._commit().endswith('-dirty')

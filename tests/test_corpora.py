@@ -339,3 +339,6 @@ def test_an_archive_that_cannot_be_read_is_not_called_damaged(tmp_path, monkeypa
     def refuse(*args): raise PermissionError(errno.EACCES, 'Permission denied', args[0])
     monkeypatch.setattr(corpora, 'open', refuse, raising=False)
     with pytest.raises(PermissionError): tatoeba(tmp_path)
+
+def test_one_line_end_is_removed():
+    assert list(decode_lines(io.BytesIO(b'a\r\r\nb\n'), 'x')) == ['a\r', 'b']

@@ -199,3 +199,12 @@ def test_deep_info(encoded):
     encode([('a', 'b')])
     (folder/'train.json').write_text('['*100_000)
     with pytest.raises(InputError, match='damaged'): read_info(folder/'train')
+
+def test_all_chunks_are_counted(encoded):
+    "A chunk has 10,000 pairs"
+    info = encoded[0]([('a', 'b')] * 10_001)
+    assert info['pairs'] == 10_001 and info['corpora'][0]['pairs'] == 10_001
+
+def test_a_negative_seed():
+    plans = [TokenBatches(pairs_of([(3, 3)]*9), 8, seed).plan(0) for seed in (-1, 2**64 - 1)]
+    assert str(plans[0]) == str(plans[1])

@@ -909,3 +909,33 @@ def test_a_state_without_moments_is_not_whole(stored, tmp_path):
 def test_too_many_batches_per_step():
     with pytest.raises(InputError, match='grad_accum_steps is 10001.*at most 10,000'):
         TrainingConfig(grad_accum_steps=10_001)
+
+# What a long run counts
+
+def test_only_skips_in_a_row_end_a_run():
+    s = TrainingState()
+    for step in range(1, 41):
+        if step % 3: s.record(1., 5)
+        else: s.skip(step)
+    assert (s.skipped, s.consecutive_skips) == (13, 0)
+
+def test_a_line_tells_of_its_own_steps(tmp_path):
+    log, s = training.MetricsLog(tmp_path, []), TrainingState(valid_loss=1.)
+    for loss, n_tokens in ((4., 10), (2., 30)):
+        s.step, s.seconds = s.step + 1, s.seconds + 1
+        s.record(loss, n_tokens)
+        log.report(s)
+    assert [line['train_loss'] for line in log] == [4., 2.]
+    assert [line['tokens_per_second'] for line in log] == [10, 30]
+
+def test_only_the_first_process_measures_time(monkeypatch):
+    assert training._stopwatch(5.)() >= 5
+    monkeypatch.setattr(training, 'rank', lambda: 1)
+    assert training._stopwatch(5.)() == 0
+
+def test_the_end_of_an_epoch_is_not_its_beginning():
+    batches, s = TokenBatches(pairs(30), 100), TrainingState()
+    n = len(batches.plan(0))
+    steps = training._training_steps(batches, TrainingConfig(), s, torch.device('cpu'))
+    for _ in islice(steps, n): pass
+    assert (s.step, s.epoch, s.position) == (n, 0, n)

@@ -1,0 +1,12 @@
+"What counts as a copy."
+from transformer_nb import copy_task
+from transformer_nb.copy_task import copy_batch, copy_model, draw_sequences, exact_match
+from transformer_nb.core import EOS
+
+def test_a_copy_that_does_not_end_is_wrong(monkeypatch):
+    sequences = draw_sequences(4, held_out=True)
+    _, _, labels = copy_batch(sequences)
+    predicted = labels.clone()
+    predicted[1:][labels[1:] == EOS] = 7 # all but the first go on
+    monkeypatch.setattr(copy_task, 'greedy_decode', lambda *args: predicted)
+    assert exact_match(copy_model(), sequences).tolist() == [True, False, False, False]
