@@ -1176,7 +1176,7 @@ def test_terminal_codes_of_a_strangers_tokens(model):
 def test_what_places_a_run_in_its_data_must_not_change(change):
     splits = dict.fromkeys(('train', 'valid'), dict(fingerprint='a'))
     tokenizer = types.SimpleNamespace(to_json=lambda: '{}')
-    data = types.SimpleNamespace(splits=splits, tokenizer=tokenizer, mix=lambda config: None)
+    data = types.SimpleNamespace(splits=splits, tokenizer=tokenizer, mix=lambda c: None)
     run = small_run()
     settings = [translation._run_settings(r, data, r.model)
                 for r in (run, run.override(**change))]

@@ -206,5 +206,6 @@ def test_all_chunks_are_counted(encoded):
     assert info['pairs'] == 10_001 and info['corpora'][0]['pairs'] == 10_001
 
 def test_a_negative_seed():
-    plans = [TokenBatches(pairs_of([(3, 3)]*9), 8, seed).plan(0) for seed in (-1, 2**64 - 1)]
+    pairs = pairs_of([(3, 3)]*9)
+    plans = [TokenBatches(pairs, 8, seed).plan(0) for seed in (-1, 2**64 - 1)]
     assert str(plans[0]) == str(plans[1])
