@@ -339,9 +339,9 @@ def violations(tab, theme, parts, rules, less=()):
     use_theme(tab, theme)
     return tab.evaluate(AXE, [parts, rules, list(less)])
 
-# To measure the contrast of all words takes axe longer than all of its other rules. Contrast
-# depends on color, size, weight, and what is behind, and pages share most of these looks. So
-# three examples of each are measured, until axe has found one of them readable, or could not
+# To measure the contrast of all words takes axe longer than all of its other rules. What it
+# depends on is color, size, weight, and what is behind, and pages share most of these looks.
+# So three examples of each are measured, until axe finds one of them readable, or could not
 # judge those of three pages.
 LOOKS = """within => {
     const known = new Map()
