@@ -340,7 +340,7 @@ def violations(tab, theme, parts, rules, less=()):
     return tab.evaluate(AXE, [parts, rules, list(less)])
 
 # To measure the contrast of all words takes axe longer than all of its other rules. What it
-# depends on is color, size, weight, and what is behind, and pages share most of these looks.
+# depends on is color, size, weight, and what is behind, and pages share most of such looks.
 # So three examples of each are measured, until axe finds one of them readable, or could not
 # judge those of three pages.
 LOOKS = """within => {
@@ -380,10 +380,10 @@ measured = Counter() # looks that need no more than what was measured: 3
 def unreadable(tab, theme, within='body'):
     "Words that stand out too little from what is behind them"
     use_theme(tab, theme)
-    fresh = [look for look in tab.evaluate(LOOKS, within) if measured[look] < 3]
+    fresh = [key for key in tab.evaluate(LOOKS, within) if measured[key] < 3]
     if not fresh: return []
     pale, readable = tab.evaluate(CONTRAST, fresh)
-    for look in fresh: measured[look] += 3 if look in readable else 1
+    for key in fresh: measured[key] += 3 if key in readable else 1
     return pale
 
 PAGES = [p.name for p in sorted(HTML.glob('*.html')) if p.name not in ALIVE]
