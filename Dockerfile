@@ -10,6 +10,6 @@ COPY --chown=reader constraints.txt .
 RUN python -m venv .venv && .venv/bin/pip install --no-cache-dir \
     "$(grep '^torch==' constraints.txt)" --index-url https://download.pytorch.org/whl/cpu
 COPY --chown=reader . .
-RUN make .venv/ready
+RUN make .venv/ready && .venv/bin/jupyter trust nbs/*.ipynb
 EXPOSE 8888
 CMD [".venv/bin/jupyter", "lab", "--ip=0.0.0.0", "--no-browser", "nbs/00_introduction.ipynb"]

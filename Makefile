@@ -62,7 +62,9 @@ test: docs
 robustness: .venv/ready
 	@$(BIN)/python -m pytest -q tests/robustness
 
+# What is not trusted is shown without its figures until it has been run.
 lab: $(READER)
+	@$(BIN)/jupyter trust nbs/*.ipynb >/dev/null
 	@$(BIN)/jupyter lab --ServerApp.root_dir=. nbs/00_introduction.ipynb
 
 docs: .venv/ready

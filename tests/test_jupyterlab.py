@@ -95,6 +95,27 @@ def test_run_all(lab):
     printed = ''.join(text for output in outputs for text in output.get('text', ''))
     assert re.search('step/s|s/step', printed), 'no progress bar'
 
+def figures_shown(address):
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as p:
+        flags = ['--no-sandbox', '--disable-gpu']
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=flags)
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_selector('.jp-OutputArea-output', state='attached', timeout=60_000)
+        found = page.locator('.jp-RenderedSVG').count()
+        browser.close()
+    return found
+
+def test_stored_figures_are_shown_after_what_make_lab_does(lab):
+    "JupyterLab shows no SVG of a notebook that is neither trusted nor run"
+    url, nbs = lab
+    address = f'{url}/lab/workspaces/trust/tree/06_optimizer.ipynb'
+    assert figures_shown(address) == 0
+    command = [sys.executable, '-m', 'jupyter', 'trust', nbs/'06_optimizer.ipynb']
+    subprocess.run(command, env=own_folders(nbs.parent), check=True, capture_output=True)
+    assert figures_shown(address) > 0
+
 STORED = [dict(output_type='stream', name='stdout', text=['loss 4.2\n', 'loss 3.1\n']),
           dict(output_type='display_data', metadata={},
                data={'image/svg+xml': '<svg/>', 'text/plain': 'a figure'}),
