@@ -130,3 +130,12 @@ def test_lines_that_came_meanwhile_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed, '_for_itself', late)
     results = run_missing(out, number, {('a', 0): (1,)}, settings, 0)
     assert [r['row'] for r in results] == ['b', 'a'] and read_results(out) == results
+
+@pytest.mark.parametrize('change, words', [
+    (dict(RANK='x'), "RANK is 'x'; it must be a number"),
+    (dict(RANK='5'), 'RANK is 5; it must be below WORLD_SIZE, 2'),
+    (dict(MASTER_PORT='x'), "MASTER_PORT is 'x'; it must be a number")])
+def test_what_a_launcher_set_wrongly_is_named(change, words, launcher):
+    "A number that is none was a traceback, and one too large waited for half an hour"
+    launcher(**LAUNCHED | change)
+    with pytest.raises(InputError, match=words): joined()

@@ -68,6 +68,9 @@ def _check_launcher():
     if missing:
         raise InputError('WORLD_SIZE says that there are several processes, but '
                          f'{", ".join(missing)} is not set; start them with torchrun')
+    rank, n = _from_launcher('RANK'), _from_launcher('WORLD_SIZE')
+    if rank >= n: raise InputError(f'RANK is {rank}; it must be below WORLD_SIZE, {n}')
+    _from_launcher('MASTER_PORT')
 
 # %% ../nbs/11a_distributed.ipynb #d11owngp
 def _own_gpu()->int: # number of this process on its own machine
