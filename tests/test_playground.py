@@ -520,7 +520,8 @@ def test_a_link_of_another_model(new_page):
 @pytest.mark.parametrize('hash', [
     '#nonsense',
     '#type?pin=99&off=c9.9,x,,c3.1.1&f=a.99999&h=q&b=7',
-    '#type?m=none&a=x&pin=t&c='], ids=range(3))
+    '#type?m=none&a=x&pin=t&c=', '#constructor?m=__proto__&f=-1', '#type?m=toString'],
+    ids=range(5))
 def test_nonsense_in_the_address(new_page, hash):
     page = new_page(hash)
     assert translation(page) == BOY_DE and page.evaluate('state.off.length') == 0

@@ -36,7 +36,7 @@ function remember(method, hash) {
 function viewOfHash(hash = location.hash) {
   const [view] = hash.slice(1).split('?')
   if (view === 'heads') return 'looked' // as an older edition called it
-  return view in VIEWS ? view : 'type'
+  return Object.hasOwn(VIEWS, view) ? view : 'type'
 }
 
 function readHash(hash = location.hash) {
@@ -55,7 +55,8 @@ function readHash(hash = location.hash) {
     view, text: text.slice(0, MAX_LENGTH), nth: Number(q.get('n')) || 0,
     present: q.get('p') === '1', hover: null, step: Infinity,
     off: list('off', ',').map(fromShort).filter(Boolean),
-    force: list('f', '.').map(Number).filter(id => id < vocab_size),
+    force: list('f', '.').filter(id => /^\d+$/.test(id)).map(Number)
+      .filter(id => id < vocab_size),
     pin: q.has('t') ? readPin(q.get('pin')) : firstPin(view), head: readHead(q.get('h')),
     ...readSearch(q),
   })

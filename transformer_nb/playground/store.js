@@ -20,7 +20,7 @@ const now = {
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model
 }
-const models = {}     // by key: what the engine says of each
+const models = Object.create(null) // by key, '__proto__' like any other
 const past = []       // what was there before each change: for undo
 
 const model = () => models[state.model]
