@@ -248,6 +248,8 @@ def test_an_empty_option_is_not_one_that_was_left_out():
     for arguments, name in ((['x', '--out', ''], '--out'), ([''], 'file')):
         with pytest.raises(InputError, match=f'^{name} is empty'):
             read_arguments(parser, arguments)
+    parser.add_argument('--key', default='') # which means: none
+    assert read_arguments(parser, ['x'])['key'] == ''
 
 def test_a_process_of_another_user_is_alive(monkeypatch):
     "Its files are not removed"

@@ -199,7 +199,8 @@ def read_arguments(parser:argparse.ArgumentParser, argv:list[str])->dict: # by n
     found, unknown = parser.parse_known_intermixed_args(_spell(names, argv))
     if unknown: raise InputError(_not_known(names, unknown))
     for name, value in vars(found).items():
-        if value == '': raise InputError(f"{_shown(parser, name)} is empty, ''")
+        if value == '' and parser.get_default(name) != '':
+            raise InputError(f"{_shown(parser, name)} is empty, ''")
     return vars(found)
 
 def _shown(parser:argparse.ArgumentParser, name:str)->str: # an argument, for a message

@@ -82,7 +82,7 @@ class Tokenizer {
   }
 
   text(ids) { // on one line, as `Translator.text`
-    return strip(this.decode(ids).replace(/[\n\r]/g, ' '))
+    return strip(this.decode(ids).replace(/[\x00-\x08\x0a-\x1f\x7f-\x9f]/g, ' '))
   }
 
   // What to show for each token; `byte` where it begins or ends inside a character
