@@ -43,7 +43,9 @@ TESTS = {'Tatoeba, validation': '--corpus tatoeba --split valid',
 def evaluate(folder, name, on, **folders):
     src, tgt, seed = RUNS[name]
     command = f'tnb_evaluate {folder} {TESTS[on]} --lang {tgt}'
-    out = f' --out runs/{name}.txt' if on == OURS else ''
+    found = folders['runs']/f'{name}.txt'
+    if on == OURS: found.unlink(missing_ok=True) # of an earlier report
+    out = f' --out runs/{found.name}' if on == OURS else ''
     report = json.loads(call(command + out, **folders))
     place, _, model = folder.rpartition('/')
     which = f'seed {seed}' if place == 'runs' else 'in the book'

@@ -65,7 +65,9 @@ def evaluate(folder, name, split, options, **folders):
     src, tgt, seed = RUNS[name]
     command = (f'tnb_evaluate {folder} --src {split}.{src}.gz --ref {split}.{tgt}.gz '
                f'--lang {tgt} {options}').rstrip()
-    out = f' --out runs/{name}.{split}.txt' if options else ''
+    found = folders['runs']/f'{name}.{split}.txt'
+    if options: found.unlink(missing_ok=True) # of an earlier search
+    out = f' --out runs/{found.name}' if options else ''
     report = json.loads(call(command + out, **folders))
     which = f'seed {seed}' if folder.startswith('runs') else 'in the book'
     row = f'{src.upper()} → {tgt.upper()}, {which}, {split}, {name_search(options, report)}'
