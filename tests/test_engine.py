@@ -6,6 +6,7 @@ they are at hand, the first 250 of them by `make test`, all of them with TNB_SLO
 """
 import base64, os, random
 from pathlib import Path
+from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
@@ -115,13 +116,16 @@ TOKENS = '''([header, texts]) => {
   })
 }'''
 
+def on_one_line(tokenizer, ids):
+    return Translator.text(SimpleNamespace(tokenizer=tokenizer), SimpleNamespace(ids=ids))
+
 def check_tokens(tab, tokenizer, texts):
     found = tab.evaluate(TOKENS, [_tokenizer_header(tokenizer), texts])
     for text, (ids, decoded, line) in zip(texts, found):
         wanted = tokenizer.encode(text)
         assert ids == wanted, ascii(text)
         assert decoded == tokenizer.decode(wanted), ascii(text)
-        assert line == decoded.replace('\n', ' ').replace('\r', ' ').strip(), ascii(text)
+        assert line == on_one_line(tokenizer, wanted), ascii(text)
 
 @pytest.fixture(scope='module')
 def texts(): return list(nasty_strings(2000))
@@ -175,7 +179,7 @@ def test_any_tokens_decode(tab, shipped):
     found = tab.evaluate(DECODED, [_tokenizer_header(tokenizer), lists])
     for ids, (text, line, pieces) in zip(lists, found):
         assert text == tokenizer.decode(ids)
-        assert line == text.replace('\n', ' ').replace('\r', ' ').strip()
+        assert line == on_one_line(tokenizer, ids)
         assert [piece['id'] for piece in pieces] == ids
         for piece in pieces:
             if 'byte' not in piece and piece['id'] > 3:
