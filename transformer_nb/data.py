@@ -247,8 +247,7 @@ def read_info(stem:Path)->dict: # what `encode_to_disk` returned
     for name in ('json', 'ids', 'lengths'): check_plain_file(f'{stem}.{name}')
     try:
         info = json.loads(Path(f'{stem}.json').read_text(encoding='utf8'))
-        is_whole = info['sha256'] == _checksums(stem)
-        is_whole = is_whole and is_info(info)
+        is_whole = info['sha256'] == _checksums(stem) and is_info(info)
     except (ValueError, KeyError, TypeError, RecursionError): is_whole = False
     if is_whole: return info
     raise InputError(f'{stem}.json or the arrays beside it are damaged')
