@@ -14,7 +14,7 @@ import base64, json, re
 from transformer_nb.export import _header_and_weights, _join, _read
 
 # The models that live in the site, by what the figures call them, and their folders
-MODELS = {'captions': 'multi30k-en-de'}
+MODELS = {'everyday': 'everyday-en-de', 'captions': 'multi30k-en-de'}
 COMMENT = re.compile(r'^<!-- live (\w+): (.*?) -->$', re.M)
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '
        'hidden>\n\n**Try it.** {words}\n\n<div class="live-stage"></div></div>')
@@ -39,6 +39,7 @@ def write(models, out):
     files, megabytes = {}, {}
     for name, folder in MODELS.items():
         header, weights = _header_and_weights(models/folder)
+        header['key'] = name # of two models, both may be English to German
         encoded = base64.b64encode(weights).decode()
         megabytes[name] = round(len(encoded) / 1e6)
         files[f'{name}_header.js'] = f'tnb.headers.{name} = {as_json(header)}\n'

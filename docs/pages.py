@@ -486,8 +486,10 @@ def reader_of(book, name):
 
 # Writing
 
-TRANSLATE = {'translate_here.html': ('English → German', 'multi30k-en-de'), # opens first
-             'translate_german.html': ('German → English', 'multi30k-de-en')}
+TRANSLATE = {'translate_here.html': ('English → German', 'everyday-en-de'), # opens first
+             'translate_german.html': ('German → English', 'everyday-de-en'),
+             'captions_here.html': ('English → German, captions', 'multi30k-en-de'),
+             'captions_german.html': ('German → English, captions', 'multi30k-de-en')}
 
 def playground(root, folder):
     "The pages that translate, one for each model, which Sphinx copies as they are"

@@ -6,9 +6,9 @@ import {choice, presets, textField, caption} from './live_parts.js'
 import {tokenRow, readBy} from './live_tokens.js'
 import {modelHeader, asker, onItsWay} from './live_model.js'
 
-const MODEL = 'captions'
-const EXAMPLES = ['A girl is riding a bike.', 'A soccer player is kicking the ball.',
-                  'The dog is chasing the cat.']
+const MODEL = 'everyday'
+const EXAMPLES = ['He was wearing a blue jacket.', 'The man bit the dog.',
+                  'I gave my sister a book.']
 const KINDS = [['encoder', 'encoder'], ['decoder', 'decoder'], ['cross', 'cross']]
 
 // The tokens that name a map's rows and its columns; the decoder reads what it has written

@@ -3,8 +3,8 @@ import {el, make, write, keep} from './dom.js'
 import {presets, textField, caption} from './live_parts.js'
 import {asker, onItsWay} from './live_model.js'
 
-const MODEL = 'captions'
-const EXAMPLES = ['A dog is chasing a man on a beach.', 'A girl gives the dog a ball.']
+const MODEL = 'everyday'
+const EXAMPLES = ['The man bit the dog.', 'My brother gave the woman a book.']
 const BROKEN = {no_source_positions: true}
 const MOST = 6 // orders that are kept
 

@@ -7,9 +7,9 @@ import {presets, textField, caption, shape} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
 import {asker, onItsWay} from './live_model.js'
 
-const MODEL = 'captions'
-const EXAMPLES = ['A girl is riding a bike.', 'A man in a blue shirt is riding a horse.',
-                  'A woman is riding an elephant.', 'The government raised taxes.']
+const MODEL = 'everyday'
+const EXAMPLES = ['I think that she will come tomorrow.', 'I love you.',
+                  'I know this man.', 'I know that he is ill.']
 
 // Row i of the cross-attention of the last layer, the mean over its heads (as the figure)
 function lookedAt({maps}, i) {
