@@ -4,27 +4,25 @@ import pytest, torch
 import notes
 from transformer_nb.translation import Translator
 
-@pytest.fixture(scope='module')
-def heads():
-    translator = Translator(notes.MODEL, torch.device('cpu'))
+KNOWN = json.loads(notes.NOTES.read_text(encoding='utf8')).values()
+
+def test_every_model_that_is_described_is_known_to_the_tool():
+    assert {of['model'] for of in KNOWN if of['heads']} <= notes.MODELS.keys()
+
+@pytest.mark.parametrize('of', [of for of in KNOWN if of['heads']],
+                         ids=lambda of: of['model'])
+def test_notes_give_the_measures_of_chapter_16(of):
+    pairs = notes.sentences(*notes.MODELS[of['model']])
+    translator = Translator(notes.ROOT/'nbs/models'/of['model'], torch.device('cpu'))
     translator.model.double()
-    return {key: (name, measures) for key, name, measures in notes.measured(translator)}
-
-def on_the_page():
-    known = json.loads(notes.NOTES.read_text(encoding='utf8')).values()
-    return {of['model']: of['heads'] for of in known}[notes.MODEL.name]
-
-def test_classes_are_those_of_chapter_16(heads):
-    assert {key: name for key, (name, _) in heads.items()} == {
-        key: head['class'] for key, head in on_the_page().items()}
-    assert all(head['letter'] == notes.LETTERS[head['class']]
-               for head in on_the_page().values())
-
-def test_notes_give_the_measures_of_chapter_16(heads):
-    for key, (name, measures) in heads.items():
-        kind = key.split('.')[0]
+    measured = {key: (name, measures)
+                for key, name, measures in notes.measured(translator, pairs)}
+    assert measured.keys() == of['heads'].keys()
+    for key, (name, measures) in measured.items():
+        head, kind = of['heads'][key], key.split('.')[0]
+        assert (head['class'], head['letter']) == (name, notes.LETTERS[name])
         described = f'{name}: {notes.describe(kind, name, measures)}. Without it, '
-        assert on_the_page()[key]['note'].startswith(described)
+        assert head['note'].startswith(described)
 
 @pytest.mark.parametrize('percent, said', [
     (0.04, 'stays as it is'), (-0.04, 'stays as it is'),

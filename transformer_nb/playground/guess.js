@@ -24,7 +24,7 @@ function doubtInWords(logProb, n) { // -> a sentence, or nothing
 function doubt({written, ids, force, off}) { // of a scene -> sentences, or nothing
   const says = doubtInWords(written.log_prob, ids.length)
   if (!says || off.length || force.length) return '' // a broken model is not to blame
-  const knows = model().captions_only ? ' It has read nothing but captions of photos.' : ''
+  const knows = model().read ? ` It has read nothing but ${model().read}.` : ''
   return says + knows + rareWords()
 }
 
@@ -60,12 +60,12 @@ function unlikelyTokens({seen, off}) { // their places in the translation
   return places.filter(i => Math.exp(seen.token_log_probs[i]) < UNLIKELY)
 }
 
-// Captions begin with a capital letter, are not written in capitals and end with a point
-function asCaption(text) {
+// What it has read begins with a capital, is not written in capitals and ends with a point
+function asSentence(text) {
   const isLoud = text === text.toUpperCase() && text !== text.toLowerCase()
   const quiet = (isLoud ? text.toLowerCase() : text).trim()
   const first = quiet.charAt(0).toUpperCase() + quiet.slice(1)
   return /[.!?]["”’')]*$/.test(first) ? first : `${first}.`
 }
 
-export {levelOfDoubt, doubtInWords, doubt, asCaption, wordsOf, unlikelyTokens}
+export {levelOfDoubt, doubtInWords, doubt, asSentence, wordsOf, unlikelyTokens}

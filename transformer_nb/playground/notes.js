@@ -5,7 +5,7 @@ import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
 import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-import {doubt, asCaption} from './guess.js'
+import {doubt, asSentence} from './guess.js'
 import {sentence} from './sentences.js'
 import {experimentOf, isShuffled, experimentNote} from './experiments.js'
 
@@ -40,8 +40,8 @@ function isOddlyTyped() { // so that the tokens are others
 }
 
 function waysToWrite() { // what is doubtful only because of capitals or a point
-  const text = now.scene.text, better = asCaption(text)
-  if (!doubt(now.scene) || !model().captions_only || better === text) return
+  const text = now.scene.text, better = asSentence(text)
+  if (!doubt(now.scene) || !model().read || better === text) return
   return {better, whole: state.text.replace(text, better)}
 }
 

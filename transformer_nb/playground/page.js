@@ -110,17 +110,17 @@ function chooseExample(text) {
 
 const PRIVATE = 'What you type stays on this page.'
 const ABOUT_ANY = `A Transformer, alive in your browser. ${PRIVATE}`
-const ABOUT_CAPTIONS = 'This Transformer has read 29,000 captions of photos, and nothing '
-  + 'else. Describe a picture in SOURCE, and look inside while it translates. ' + PRIVATE
+const aboutThis = ({read, write, src}) => `This Transformer has read ${read}, and nothing `
+  + `else. ${write} in ${src}, and look inside while it translates. ${PRIVATE}`
 
 function drawLanguages() {
-  const {title, src, tgt, n_parameters, checksum, captions_only} = model()
+  const {title, src, tgt, n_parameters, checksum, read} = model()
   const codes = languages()
   for (const node of [$('text'), $('src')]) node.lang = codes.src
   const targets = [$('tgt'), $('spoken').firstChild, $('cards'), $('steps'),
                    $('banner-old').lastElementChild]
   for (const node of targets) node.lang = codes.tgt
-  write($('promise'), captions_only ? ABOUT_CAPTIONS.replace('SOURCE', src) : ABOUT_ANY)
+  write($('promise'), read ? aboutThis(model()) : ABOUT_ANY)
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')
   write($('about'), `${title}, ${n_parameters.toLocaleString('en')} parameters, `

@@ -1,4 +1,4 @@
-// The model has learned single captions. Several sentences at once are taken one by one.
+// The model has learned single sentences. Several sentences at once are taken one by one.
 import {state} from './store.js'
 
 const BETWEEN = /(?<=[.!?]["”’')\]]*)\s+(?=["“‘'(]?\p{Lu})|\s*\n\s*/u

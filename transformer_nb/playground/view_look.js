@@ -33,7 +33,7 @@ function drawLook() {
 
 function drawHeadNote() {
   const note = model().heads?.[state.head]?.note, cost = costs()[state.head]
-  const inGeneral = note ? ` On average over many captions: ${note}` : ''
+  const inGeneral = note ? ` On average over many sentences: ${note}` : ''
   const here = cost === undefined ? ''
     : ` In this sentence, without it the translation is ${likelier(cost)}.`
   write($('head-name'), nameOf(state.head))
