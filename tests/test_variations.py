@@ -492,7 +492,7 @@ PAPER = { # what the paper found, in nats beside base; effects within 0.01 are e
     'D-drop0': .159, 'D-drop0.2': 0., 'D-ls0': -.052, 'D-ls0.2': .106, 'big': -.128}
 
 def a_file(effects, n_seeds=10, n_base=13, n_rates=3, s=.003):
-    "What the trainings would write"
+    "What the runs would write"
     every = {row: effects.get(row.partition('@')[0], 0.) for row in ROWS} | effects
     jobs = made_up(every, range(n_seeds), s=s)
     jobs += made_up(every, range(n_seeds, n_base), ['base'], s=s)
@@ -507,7 +507,7 @@ def a_file(effects, n_seeds=10, n_base=13, n_rates=3, s=.003):
 
 @pytest.fixture
 def read_chapter(tmp_path, monkeypatch, capsys, quick):
-    "What the reading cells print of some trainings"
+    "What the reading cells print of some runs"
     monkeypatch.chdir(tmp_path)
     cells = read_notebook(CHAPTER)['cells']
     sources = {cell['id']: ''.join(cell['source']) for cell in cells}
@@ -610,7 +610,7 @@ def test_reading_a_part(read_chapter, n_seeds, n_base, n_rates, drop, whole):
     words, rest = claims(text)
     assert set(words) == set(CLAIMS) and (words['C55'] == 'not') == (whole < 10)
     assert set(rest) - {' judged yet'} == {f', so far ({whole} of 10 seeds)'}
-    assert ('These trainings are still missing' in text) == (n_rates < 3)
+    assert ('These runs are still missing' in text) == (n_rates < 3)
 
 def test_reading_whole_seeds_only(read_chapter):
     lines = a_file(PAPER, 4, 10, 0)
@@ -630,7 +630,7 @@ def test_reading_a_failed_training(read_chapter):
     for r in failed: r['skipped'] = 3
     text = read_chapter(lines)
     assert 'rows judged apart: D-ls0\n' in text
-    assert 'failed trainings: D-ls0, seed 4 E@2, seed 1\n' in text
+    assert 'failed runs: D-ls0, seed 4 E@2, seed 1\n' in text
     assert claims(text)[0] == dict.fromkeys(CLAIMS, 'agrees')
 
 def test_ten_seeds_are_of_one_code(multi30k_dir, tmp_path):

@@ -40,7 +40,7 @@ from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 # %% ../nbs/15_translation.ipynb #F86b807d
 @dataclass(frozen=True)
 class RunConfig:
-    "All that determines a run, but for its folder and what else the caller passes in"
+    "All that determines a run, except its folder and whatever else the caller passes in"
     model: TransformerConfig # before the tokenizer is trained, `vocab_size` is a maximum
     data: DataConfig
     training: TrainingConfig
@@ -135,7 +135,7 @@ def fine_tuning(init:str|Path, # model folder
     return start.override(**schedule | options)
 
 # %% ../nbs/15_translation.ipynb #15tune02
-_OF_ITS_OWN_RUN = dict.fromkeys( # what a model's run says of its time and place
+_OF_ITS_OWN_RUN = dict.fromkeys( # fields of when and where a run was made
     ('max_minutes', 'patience', 'valid_every_minutes', 'save_every_minutes', 'workers',
      'device')
     ) | dict(precision='auto', compile=False, weights='auto')

@@ -116,10 +116,10 @@ def whole_seeds(results:list[dict], rows:list[str])->list[int]: # seeds that all
 def _failed(r:dict)->bool: # skipped a step, or hasn't learned to translate
     return r['skipped'] > 0 or not r['valid_loss'] < 5 # no number is below 5 if it is NaN
 
-def judge_rows(results:list[dict], # of trainings at the rate 1
+def judge_rows(results:list[dict], # of runs at the rate 1
                measure:str='valid_loss',
               )->tuple:            # the Difference of each row, and the rows judged apart
-    "Differences to base; a row with a failed training is compared with base alone"
+    "Differences to base; a row with a failed run is compared with base alone"
     apart = sorted({r['row'] for r in results if _failed(r)})
     assert 'base' not in apart, 'there is nothing to compare with'
     others = [r for r in results if r['row'] not in apart]
@@ -209,7 +209,7 @@ def _slope(results:list[dict], ladder:dict[str,float])->Slope:
 
 # %% ../../nbs/18_variations.ipynb #v18tren
 def trends(results:list[dict])->dict[str,Slope]: # with p corrected by Holm's method
-    "Of the four ladders; one with a failed training has its own estimate of luck"
+    "Of the four ladders; one with a failed run has its own estimate of noise"
     apart = {r['row'] for r in results if _failed(r)}
     sound = [r for r in results if r['row'] not in apart]
     slopes = {}
@@ -359,7 +359,7 @@ def train_rows(out:str|Path, # file of results
                rows:list[str], seeds:range,
                corpus:dict,  # sentence pairs of 'train' and 'valid'
                n_steps:int=N_STEPS,
-               processes:int=0, # trainings at the same time; 0: here, one after the other
+               processes:int=0, # runs at the same time; 0: here, one after the other
               )->list[dict]:    # all results in the file
     "Train what is missing; raises `InputError` where a row in the file has other settings"
     jobs = {(row, seed): (ROWS[row], seed, corpus, n_steps)
@@ -391,10 +391,10 @@ def tnb_variations(
             'FILE')='variations.jsonl',
     rows:Arg('names of rows, or groups; the fourth group is rates', str,
              'NAMES')='table,left_out,depth',
-    seeds:Arg('trainings of each row', int)=3,
-    processes:Arg('trainings at the same time, one thread each', int)=2,
+    seeds:Arg('runs of each row', int)=3,
+    processes:Arg('runs at the same time, one thread each', int)=2,
     corpus:Arg('multi30k or mini', str, 'NAME')='multi30k',
-    n_steps:Arg('steps of each training', int)=N_STEPS,
+    n_steps:Arg('steps of each run', int)=N_STEPS,
     data_dir:Arg('folder with the files of multi30k', str, 'DIR')=None,
     version:Arg('print the version', action='version')=VERSION):
     "Train Table 3 in small, in the order of --rows: English to German, short captions"
