@@ -252,7 +252,7 @@ def _read(name:str)->str: return (_PLAYGROUND/name).read_text(encoding='utf8')
 def _notes(checksum:str # of the weights
           )->dict:      # examples, what is known of the heads, and of the model's limits
     known = json.loads(_read('notes.json'))
-    return known.get(checksum, dict(examples=[], heads={}, captions_only=False))
+    return known.get(checksum, dict(examples=[], heads={}))
 
 # %% ../nbs/15b_export.ipynb #e15join
 _IMPORT = re.compile(r"^import (\{[^}]*\}) from '\./(\w+)\.js'$", re.M)
