@@ -506,7 +506,7 @@ def tnb_translate(
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
     version:Arg('print the version', action='version')=VERSION):
-    "Translate a file, or standard input: one line for each line, empty for empty"
+    "Translate a file or standard input, with one output line for each input line"
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     _check_sampling(sample, drawing, given, n_best)
