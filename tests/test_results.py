@@ -1,4 +1,4 @@
-"What is kept beside the chapters: two small trained models, and the reports of real runs."
+"What is kept beside the chapters: four small trained models, and the reports of real runs."
 import json, re
 from dataclasses import asdict
 from pathlib import Path
@@ -10,31 +10,37 @@ from transformer_nb.evaluation import score
 from transformer_nb.translation import RunConfig, Translator
 
 ROOT = Path(__file__).parent.parent
-MODELS = [ROOT/'nbs/models/multi30k-en-de', ROOT/'nbs/models/multi30k-de-en']
+CAPTIONS = [ROOT/'nbs/models/multi30k-en-de', ROOT/'nbs/models/multi30k-de-en']
+EVERYDAY = [ROOT/'nbs/models/everyday-en-de', ROOT/'nbs/models/everyday-de-en']
 RESULTS = ROOT/'nbs/results'
 
 def read_jsonl(path):
     return [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
 
-both_models = pytest.mark.parametrize('model', MODELS, ids=lambda folder: folder.name)
+all_models = pytest.mark.parametrize('model', CAPTIONS + EVERYDAY, ids=lambda f: f.name)
 
-@both_models
+@all_models
 def test_model_is_small_and_has_a_card(model):
     files = {path.name for path in model.iterdir()}
     assert files == {'README.md', 'config.json', 'metrics.jsonl', 'model.safetensors',
                      'run.yaml', 'tokenizer.json'}
-    assert sum(path.stat().st_size for path in model.iterdir()) <= 5e6
+    assert sum(path.stat().st_size for path in model.iterdir()) <= 6.5e6
     card = (model/'README.md').read_text(encoding='utf8')
-    assert 'non-commercial' in card and 'Multi30k' in card and '@' not in card
+    terms = 'CC BY 2.0 FR', 'Tatoeba', 'any purpose'
+    if model in CAPTIONS: terms = 'non-commercial', 'Multi30k'
+    assert all(words in card for words in terms) and '@' not in card
+    if model in EVERYDAY: assert 'Multi30k' not in card
 
 @pytest.mark.parametrize('model, text, translation', [
-    (MODELS[0], 'Two dogs are playing in the snow.', 'Zwei Hunde spielen im Schnee.'),
-    (MODELS[1], 'Zwei Hunde spielen im Schnee.', 'Two dogs play in the snow.')])
+    (CAPTIONS[0], 'Two dogs are playing in the snow.', 'Zwei Hunde spielen im Schnee.'),
+    (CAPTIONS[1], 'Zwei Hunde spielen im Schnee.', 'Two dogs play in the snow.'),
+    (EVERYDAY[0], 'I love you.', 'Ich liebe dich.'),
+    (EVERYDAY[1], 'Ich liebe dich.', 'I love you.')])
 @pytest.mark.smoke
-def test_model_translates_captions(model, text, translation):
+def test_model_translates(model, text, translation):
     assert Translator(model).translate([text, '']) == [translation, '']
 
-@both_models
+@all_models
 def test_model_says_how_it_was_trained(model):
     about = json.loads((model/'config.json').read_text(encoding='utf8'))['training']
     stored = yaml.safe_load((model/'run.yaml').read_text(encoding='utf8'))
@@ -47,7 +53,8 @@ def test_model_says_how_it_was_trained(model):
     assert about['data'] == data and about['result'] == lines[-1]
     assert all(line['lr'] <= run.training.lr for line in lines)
 
-@pytest.mark.parametrize('name', ['ablations', 'families', 'head_roles', 'parsing',
+@pytest.mark.parametrize('name', ['ablations', 'everyday', 'everyday_models',
+                                  'everyday_sweep', 'families', 'head_roles', 'parsing',
                                   'path_lengths', 'since_2017', 'sweep', 'translation',
                                   'variations_ten'])
 def test_every_result_names_its_commit(name):
@@ -75,10 +82,52 @@ def test_kept_translations_have_the_reported_scores(multi30k_dir):
         scores = score(lines, [reference for _, reference in pairs], tgt)
         assert scores['bleu_moses_lc'] == row['bleu_moses_lc'], run
 
+def everyday_reports():
+    return {row['row']: row for row in read_jsonl(RESULTS/'everyday_models.jsonl')}
+
+def test_kept_everyday_translations_have_the_reported_scores(multi30k_dir):
+    if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')
+    for name, row in everyday_reports().items():
+        found = re.fullmatch(r'(..) → (..), seed (\d): Tatoeba, test', name)
+        if not found: continue
+        src, tgt, seed = found[1].lower(), found[2].lower(), found[3]
+        pairs = load_corpus('tatoeba', src, tgt)['test']
+        lines = read_lines(RESULTS/f'translations/everyday-{src}-{tgt}-{seed}.txt')
+        scores = score(lines, [reference for _, reference in pairs], tgt)
+        assert scores['bleu'] == row['bleu'], name
+
+@pytest.mark.parametrize('model', EVERYDAY, ids=lambda folder: folder.name)
+def test_cards_and_first_page_have_the_everyday_reports(model):
+    pair = ' → '.join(model.name.upper().split('-')[1:])
+    row = everyday_reports()[f'{pair}, in the book: Tatoeba, test']
+    counts = {verdict: sum(judged['verdict'] == verdict for judged in judgements(model))
+              for verdict in ('right', 'understandable', 'wrong')}
+    card = (model/'README.md').read_text(encoding='utf8')
+    assert f"BLEU {row['bleu']:.1f} (cased, 13a), chrF {row['chrf']:.1f}" in card
+    assert ', '.join(f'{n} {verdict}' for verdict, n in counts.items()) in card
+    readme = (ROOT/'README.md').read_text(encoding='utf8')
+    table = ''.join(line for line in readme.splitlines() if 'everyday sentences' in line)
+    good = counts['right'] + counts['understandable']
+    wanted = [f"{row['bleu']:.1f} ", counts['right'], good]
+    assert all(str(number) in table for number in wanted)
+
+def judgements(model): # of what the model of the book wrote
+    direction = model.name.removeprefix('everyday-')
+    rows = [row for row in read_jsonl(RESULTS/'everyday.jsonl')
+            if row['direction'] == direction and 'seed-0' in row['models']]
+    assert len(rows) == 100
+    return rows
+
+@pytest.mark.parametrize('model', EVERYDAY, ids=lambda folder: folder.name)
+def test_what_was_judged_is_what_the_model_writes(model):
+    rows = judgements(model)
+    sources = [row['source'] for row in rows]
+    assert Translator(model).translate(sources) == [row['translation'] for row in rows]
+
 def test_the_best_runs_by_validation_are_shipped():
     reports = read_jsonl(RESULTS/'translation.jsonl')
     rows = {row['row']: row['bleu_moses_lc'] for row in reports}
-    for pair, model in zip(('EN → DE', 'DE → EN'), MODELS):
+    for pair, model in zip(('EN → DE', 'DE → EN'), CAPTIONS):
         search = 'beam 5, α 1.8' # chosen on the validation set
         seeds = [seed for seed in range(3) if f'{pair}, seed {seed}, val, {search}' in rows]
         best = max(seeds, key=lambda seed: rows[f'{pair}, seed {seed}, val, {search}'])

@@ -832,7 +832,7 @@ def _examples(model:Transformer, pairs:Pairs, ids:list[Ids], half:_Half, tasks:l
 # %% ../../nbs/16_attention_maps.ipynb #h16setup
 @dataclass
 class RolesSetup:
-    "What all trainings of one direction share"
+    "What all runs of one direction share"
     tokenizer: WordTokenizer
     train: list[Ids]
     pairs: list[Pairs]     # of the choosing half and of the scoring half
@@ -925,7 +925,7 @@ def train_head_roles(out:str|Path,     # file of results; what it has is not tra
 def followed(results:list[dict], # of one direction, all seeds
              place:str='encoder',
             )->dict[str,str]:    # of each far task 'followed', 'not followed', 'undecided'
-    "By the rule that was written before the trainings (`results/RULES.md`)"
+    "By the rule that was written before the runs (`results/RULES.md`)"
     tests = {}
     for r in results:
         for task in r['places'][place]['tasks']:

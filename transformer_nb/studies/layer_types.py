@@ -143,7 +143,7 @@ def longest_chain(output:Tensor,       # result of a computation that recorded g
 # %% ../../nbs/17_layer_types.ipynb #ac85a581
 def path_length(edges:Callable[[int],Tensor] # of a step: True at (i, j) where i reads j
                )->int:                       # length of the longest of all shortest paths
-    "Steps until nobody hears anything new; every position must read itself"
+    "Steps until no position gets anything new; every position must read itself"
     seen = edges(0)
     for steps in range(1, len(seen) + 1):
         reads = edges(steps).float()
@@ -513,7 +513,7 @@ def mostly_learned(results:list[dict])->list[dict]: # arms in which half or more
 
 # %% ../../nbs/17_layer_types.ipynb #p17verd9
 def compare_paths(results:list[dict])->list[dict]: # every two rows at one distance
-    "By the rule that was written before the trainings (`results/RULES.md`)"
+    "By the rule that was written before the runs (`results/RULES.md`)"
     arms = {}
     for r in results: arms.setdefault((r['distance'], r['path'], r['row']), []).append(r)
     pairs = []
