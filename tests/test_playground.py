@@ -597,8 +597,9 @@ def test_it_is_read_out(new_page):
 
 LONG = 'A+man+who+is+holding+a+camera+is+standing+in+front+of+a+church+and+'*3
 
-def test_a_phone(new_page):
-    page = new_page('#type?off=c3.1,positions&pin=3', viewport=dict(width=390, height=800))
+def test_a_phone(new_page, site):
+    page = new_page('#type?off=c3.1,positions&pin=3', site['translate_here.html'],
+                    viewport=dict(width=390, height=800))
     def check():
         for view in VIEWS:
             go_to(page, view)
@@ -626,12 +627,12 @@ def test_nothing_jumps(new_page):
     settle(page)
     assert places() == before
 
-@pytest.mark.parametrize('scheme, width, paper', [
-    ('light', 1280, 'rgb(255, 255, 255)'),
-    ('dark', 390, 'rgb(18, 18, 18)')], ids=['light', 'dark'])
-def test_accessible(new_page, scheme, width, paper):
+@pytest.mark.parametrize('name, scheme, width, paper', [
+    ('translate_here.html', 'light', 1280, 'rgb(255, 255, 255)'),
+    ('captions_here.html', 'dark', 390, 'rgb(18, 18, 18)')], ids=['light', 'dark'])
+def test_accessible(new_page, site, name, scheme, width, paper):
     axe = pytest.importorskip('axe_playwright_python.sync_playwright').Axe()
-    page = new_page('#type?pin=3&off=c3.1', color_scheme=scheme,
+    page = new_page('#type?pin=3&off=c3.1', site[name], color_scheme=scheme,
                     viewport=dict(width=width, height=900))
     color = 'getComputedStyle(document.body).backgroundColor'
     assert page.evaluate(color) == paper
