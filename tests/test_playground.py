@@ -720,20 +720,18 @@ def test_the_site_translates_both_ways_with_two_kinds_of_models(new_page, site):
     titles = ['English → German', 'German → English', 'English → German, captions',
               'German → English, captions']
     assert texts(page, '#model option') == titles
-    type_text(page, 'I know this man.')
-    german = translation(page)
-    for name, text in (('translate_german.html', german),
-                       ('translate_here.html', 'I know this man.')):
+    for name in ('translate_german.html', 'translate_here.html'):
+        text = translation(page)
         page.click('#turn') # to a model of the same kind
         page.wait_for_url(f'**/{name}#type?t=*')
         when_ready(page)
         assert page.input_value('#text') == text
         assert 'everyday sentences' in page.inner_text('#promise')
-    assert translation(page) == german
+    english = page.input_value('#text')
     page.select_option('#model', titles[2])
     page.wait_for_url('**/captions_here.html#type?t=*')
     when_ready(page)
-    assert page.input_value('#text') == 'I know this man.'
+    assert page.input_value('#text') == english
     assert 'captions' in page.inner_text('#promise')
     page.click('#turn')
     page.wait_for_url('**/captions_german.html#*')
@@ -794,7 +792,7 @@ def test_experiments_have_names(new_page):
 SAID_IN_ENGLISH = {
     COMES: COMES_TWICE, FIRST: TWICE,
     'A dog is jumping over a fence to catch a ball.':
-        'Ein Hund springt über einen Zaun über einen Zaun.',
+        'Ein Hund springt über einen Zaun, um über einen Zaun zu fangen.',
     'Where is the train station?': 'Wo ist der Bahnhof.'}
 
 def check_promise(then, before, after):
@@ -805,7 +803,7 @@ def check_promise(then, before, after):
         assert m[1] in after and m[1] not in before
         assert m[2] in before and m[2] not in after
     elif m := re.match(r'(.+), again and again', words): assert after.count(m[1]) > 2
-    elif m := re.match(r'(?:the verb )?(.+?) is gone', words):
+    elif m := re.match(r'(?:the verb )?([^:,]+) is gone', words):
         assert m[1] in before and m[1] not in after
     else:
         m = re.match(r'(.+?)(:|$)', words)
@@ -818,10 +816,10 @@ def test_every_example_keeps_its_promise(new_page, site, name):
     for example in page.evaluate('model().examples'):
         type_text(page, example['text'])
         before = translation(page)
-        assert 'This is' not in page.inner_text('#notes')
+        assert 'nonsense' not in page.inner_text('#notes')
         shown = re.search(r': ([^(:]+?)(?: \(| for |$)', example['shows'])
         for words in re.split(' … |, ', shown[1]) if shown else []:
-            assert words in f'{example["text"]} {before}', example
+            assert words.lower() in f'{example["text"]} {before}'.lower(), example
         if 'then' not in example: continue
         page.click('#notes button')
         wait(page, 'now.scene.off.length == 1')
