@@ -32,7 +32,7 @@ NOT_PROSE = [r'^```.*?^```', r'\$\$.*?\$\$', r'\$[^$\n]+\$', r'`[^`\n]+`', r'\]\
 PROTECTED = re.compile(f'({"|".join(NOT_PROSE)})', re.M | re.S)
 # a view of the page that translates, which a notebook has only as a cell of chapter 15b
 VIEW = re.compile(r'\[(!\[[^]]*\]\([^)]*\)|[^]]+)\]'
-                  r'\(15b_export\.ipynb#translate-here "(\w+)"\)')
+                  r'\(15b_export\.ipynb#translate-here "(\w+)(?:, of (captions))?"\)')
 CARDS = re.compile(r'^<!-- cards -->\n(.*?)\n<!-- end of cards -->$', re.M | re.S)
 HOW_IT_RUNS = {'slow', 'cuda', 'notest'}
 
@@ -155,7 +155,7 @@ class Book:
 
     def linked(self, text, chapter):
         "Markdown with its names and sections as links, and links to files bent to the site"
-        text = VIEW.sub(r'<a href="translate_here.html#\2">\1</a>', text)
+        text = VIEW.sub(view_link, text)
         parts = PROTECTED.split(text.replace('](../', ']('))
         for i, part in enumerate(parts):
             if i % 2 == 0:
@@ -172,6 +172,11 @@ class Book:
         name = re.sub(r'\(.*\)$', '', part.strip('`')) # of a call, what is called
         home = self.chapter_of(name, chapter)
         return f'[{part}](#def-{module_of(home)}.{name})' if home else part
+
+def view_link(m):
+    "To a view of the page, with the everyday model or that of captions"
+    page = 'captions_here' if m[3] else 'translate_here'
+    return f'<a href="{page}.html#{m[2]}">{m[1]}</a>'
 
 # A chapter
 

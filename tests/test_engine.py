@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
-from transformer_nb.corpora import load_corpus, mini_corpus
+from transformer_nb.corpora import everyday_sentences, load_corpus, mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.export import (
     _header_and_weights, _join, _tokenizer_header, export_page, playground)
@@ -441,27 +441,38 @@ def test_a_newer_request_supersedes(tab, shipped):
     assert errors[0].startswith('Superseded') and errors[1] == 'Ein Hund spielt.'
     assert 'no model none' in errors[2] and 'no method' in errors[3] and errors[4] == ''
 
-# Captions
+# Captions, and what people say to each other
+
+def translated_otherwise(tab, folder, key, texts):
+    "By the page; where its score is the same, a different text is a tie"
+    translator = Translator(folder, torch.device('cpu'))
+    found = tab.evaluate('''async ([model, texts]) => {
+      const found = []
+      for (const text of texts) {
+        const {text: line, score} = await call('translate', {model, text})
+        found.push([line, score])
+      }
+      return found
+    }''', [key, texts])
+    for text, (line, score), [best] in zip(texts, found, translator.search(texts)):
+        assert score == pytest.approx(best.score, abs=1e-4), text
+        if line != translator.text(best): yield text
 
 @pytest.mark.slow
 def test_translations_of_multi30k(tab, shipped, multi30k_dir):
-    model, tokenizer = shipped
     texts = [text for text, _ in load_corpus('multi30k', 'en', 'de', multi30k_dir)['test']]
     if not os.environ.get('TNB_SLOW'): texts = texts[:250]
-    translator = Translator(SHIPPED, torch.device('cpu'))
-    found = tab.evaluate('''async texts => {
-      const found = []
-      for (const text of texts) {
-        const {ids, text: line, score} = await call('translate', {model: 'shipped', text})
-        found.push([ids, line, score])
-      }
-      return found
-    }''', texts)
-    different = []
-    for text, (_, line, score), [best] in zip(texts, found, translator.search(texts)):
-        assert score == pytest.approx(best.score, abs=1e-4), text # so others are ties
-        if line != translator.text(best): different.append(text)
+    different = list(translated_otherwise(tab, SHIPPED, 'shipped', texts))
     assert len(different) <= 0.005*len(texts), different
+
+@pytest.mark.slow
+@pytest.mark.parametrize('direction', ['en-de', 'de-en'])
+def test_translations_of_everyday_sentences(tab, direction):
+    texts = [row['source'] for row in everyday_sentences() if row['direction'] == direction]
+    folder = ROOT/f'nbs/models/everyday-{direction}'
+    load(tab, folder, direction)
+    assert len(texts) == 100
+    assert list(translated_otherwise(tab, folder, direction, texts)) == []
 
 # The page
 

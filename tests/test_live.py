@@ -440,12 +440,14 @@ def test_translation_by_keyboard_and_without_text(open_figure):
 def test_nonsense_and_a_second_sentence_are_said(open_figure):
     page = open_figure('translation')
     assert 'This is' not in says(page)
-    type_text(page, 'The president gave a speech about the economy.')
+    type_text(page, 'The court dismissed the appeal as unfounded.')
     assert says(page).startswith('This is probably nonsense: the model gave its own tokens')
     type_text(page, 'Two dogs are playing in the snow. A man is riding a bike.')
     assert says(page).startswith('Only the first sentence is translated here. To write')
     german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
     assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', '</s>']
+    type_text(page, 'where is the train station')
+    assert says(page).startswith('Begin with a capital letter')
 
 def test_the_newest_sentence_is_answered(open_figure):
     page = open_figure('translation')

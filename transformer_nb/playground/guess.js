@@ -60,12 +60,23 @@ function unlikelyTokens({seen, off}) { // their places in the translation
   return places.filter(i => Math.exp(seen.token_log_probs[i]) < UNLIKELY)
 }
 
-// What it has read begins with a capital, is not written in capitals and ends with a point
+// How a question begins, in English and in German: most of them
+const VERB = 'am|are|is|was|were|do|does|did|have|has|had|can|could|will|would|should|may'
+const BEGINNINGS = [
+  'who|whose|what(?! a )|which|where|why|how|wer|wem|wen|was|wann|wo|wohin|woher|warum|wie',
+  `welche[mnrs]?|when (${VERB})|(${VERB}) (i|you|he|she|it|we|they|there|this|that)`,
+  '\\p{L}+st du|gibt es|(können|könnten|haben|sind) sie']
+const QUESTION = new RegExp(`^(${BEGINNINGS.join('|')})( |$)`, 'iu')
+
+// What it has read begins with a capital, is not written in capitals and ends with a mark
 function asSentence(text) {
   const isLoud = text === text.toUpperCase() && text !== text.toLowerCase()
-  const quiet = (isLoud ? text.toLowerCase() : text).trim()
+  const quiet = (isLoud ? text.toLowerCase() : text).trim().replace(/\bi\b/g, 'I')
   const first = quiet.charAt(0).toUpperCase() + quiet.slice(1)
-  return /[.!?]["”’')]*$/.test(first) ? first : `${first}.`
+  const end = QUESTION.test(first) ? '?' : '.'
+  return /[.!?]["”’')]*$/.test(first) ? first : first + end
 }
 
-export {levelOfDoubt, doubtInWords, doubt, asSentence, wordsOf, unlikelyTokens}
+const isSmall = text => /^\p{Ll}/u.test(text.trim()) // its first letter
+
+export {levelOfDoubt, doubtInWords, doubt, asSentence, isSmall, wordsOf, unlikelyTokens}

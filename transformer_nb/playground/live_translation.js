@@ -1,7 +1,7 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
 import {el} from './dom.js'
 import {sum, range, label, percent} from './words.js'
-import {doubtInWords} from './guess.js'
+import {doubtInWords, isSmall} from './guess.js'
 import {splitSentences} from './sentences.js'
 import {presets, textField, caption, shape} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
@@ -41,9 +41,11 @@ function inWords(found, i, weights) {
 }
 
 // What the reader should know first: it takes one sentence, and it may be nonsense
-function warnings({log_prob, tgt, isCut}) {
-  const rest = isCut ? 'Only the first sentence is translated here.' : ''
-  return [rest, doubtInWords(log_prob, tgt.length)].filter(Boolean)
+function warnings({log_prob, src, tgt, isCut}) {
+  const rest = isCut && 'Only the first sentence is translated here.'
+  const small = isSmall(src[0].text)
+    && 'Begin with a capital letter: the model has read hardly a sentence without one.'
+  return [rest, small, doubtInWords(log_prob, tgt.length)].filter(Boolean)
 }
 
 function drawAll({found, pin}, {src, tgt, lines, says}) {

@@ -5,7 +5,7 @@ import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
 import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-import {doubt, asSentence} from './guess.js'
+import {doubt, asSentence, isSmall} from './guess.js'
 import {sentence} from './sentences.js'
 import {experimentOf, isShuffled, experimentNote} from './experiments.js'
 
@@ -39,9 +39,10 @@ function isOddlyTyped() { // so that the tokens are others
     + 'would be split differently.'
 }
 
-function waysToWrite() { // what is doubtful only because of capitals or a point
+function waysToWrite() { // what may be wrong only because of capitals or a mark
   const text = now.scene.text, better = asSentence(text)
-  if (!doubt(now.scene) || !model().read || better === text) return
+  const mayBeWrong = isSmall(text) || doubt(now.scene)
+  if (!mayBeWrong || !model().read || better === text) return
   return {better, whole: state.text.replace(text, better)}
 }
 
@@ -70,7 +71,7 @@ function fillBetter(node, {better, whole}) {
     update({text: whole, force: []})
     $('text').focus()
   }
-  node.replaceChildren('Captions are written otherwise. Try: ',
+  node.replaceChildren('The sentences that it has read are written otherwise. Try: ',
     el('button', {type: 'button', onclick}, better))
 }
 

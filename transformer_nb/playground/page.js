@@ -114,7 +114,7 @@ const aboutThis = ({read, write, src}) => `This Transformer has read ${read}, an
   + `else. ${write} in ${src}, and look inside while it translates. ${PRIVATE}`
 
 function drawLanguages() {
-  const {title, src, tgt, n_parameters, checksum, read} = model()
+  const {title, src, tgt, n_parameters, checksum, read, credit} = model()
   const codes = languages()
   for (const node of [$('text'), $('src')]) node.lang = codes.src
   const targets = [$('tgt'), $('spoken').firstChild, $('cards'), $('steps'),
@@ -124,7 +124,7 @@ function drawLanguages() {
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')
   write($('about'), `${title}, ${n_parameters.toLocaleString('en')} parameters, `
-    + `checksum ${checksum.slice(0, 8)}.`)
+    + `checksum ${checksum.slice(0, 8)}. ${credit ?? ''}`)
 }
 
 // What the reader does
