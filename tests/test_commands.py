@@ -239,8 +239,8 @@ HUGE = str(10**23)
     ([*MINI, '--weights', 'worst'], ["'worst'", 'mean, best, last']),
     ([*MINI, '--init', 'none'], ['none is not a model folder']),
     ([*MINI, '--tokenizer', 'none'], ['none', 'No such file']),
-    ([*MINI, '--tokenizer', 'none', '--vocab_size', '300'], ['exclude each other']),
-    ([*MINI, '--init', 'none', '--normalize', 'nfc'], ['exclude each other']),
+    ([*MINI, '--tokenizer', 'none', '--vocab_size', '300'], ['cannot be combined']),
+    ([*MINI, '--init', 'none', '--normalize', 'nfc'], ['cannot be combined']),
 ], ids=lambda x: ' '.join(x) or 'none')
 def test_train_refuses(options, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -287,7 +287,7 @@ def test_one_training_per_folder(texts, tmp_path):
     other = fork.Process(target=hold_lock, args=(tmp_path/'m', held, done))
     other.start()
     assert held.wait(60)
-    refuses(train(texts, tmp_path/'m'), 'another training is running')
+    refuses(train(texts, tmp_path/'m'), 'another run is using')
     done.set()
     other.join()
     assert train(texts, tmp_path/'m').returncode == 0
@@ -299,7 +299,7 @@ def test_the_most_minutes_there_are(texts, tmp_path):
 def test_a_training_of_another_validation_set_is_not_continued(texts, model, tmp_path):
     out = shutil.copytree(model, tmp_path/'m')
     swapped = ['--valid_src', texts/'valid.en', '--valid_tgt', texts/'valid.de']
-    refuses(train(texts, out, *swapped, '--resume'), 'another training', 'valid_src was')
+    refuses(train(texts, out, *swapped, '--resume'), 'another run', 'valid_src was')
     assert train(texts, out, '--resume', '--max_steps', 7).returncode == 0
 
 def small_run(**options):
@@ -509,7 +509,7 @@ def test_with_a_tokenizer(texts, model, tmp_path):
     assert (tmp_path/'m'/'tokenizer.json').read_bytes() == path.read_bytes()
     assert load_model(tmp_path/'m')[0].config.vocab_size == 270
     for origin in (dict(init=model, tokenizer=path), dict(init=model)):
-        with pytest.raises(InputError, match='exclude each other|keeps the architecture'):
+        with pytest.raises(InputError, match='cannot be combined|keeps the architecture'):
             train_translator(tmp_path/'n', small_run(), corpus=few_pairs(), **origin)
 
 def test_normalized_as_trained(tmp_path):
@@ -1142,7 +1142,7 @@ def test_other_text_does_not_lock_a_training_out(texts, model, tmp_path):
     out = shutil.copytree(model, tmp_path/'m')
     shutil.rmtree(out/'data')
     swapped = ['--src', texts/'train.en', '--tgt', texts/'train.de']
-    refuses(train(texts, out, *swapped, '--resume'), 'another training')
+    refuses(train(texts, out, *swapped, '--resume'), 'another run')
     done = train(texts, out, '--resume', '--max_steps', 7)
     assert done.returncode == 0, done.stderr
 

@@ -687,7 +687,7 @@ def test_reading_the_first_lines(read_chapter):
 
 def test_reading_no_file(read_chapter):
     text = read_chapter([])
-    assert 'no trainings yet' in text and 'nothing is judged' in text
+    assert 'no runs yet' in text and 'nothing is judged' in text
 
 @pytest.mark.parametrize('name, value', [
     ('rate', 1e-2), ('path', 3), ('cap', 150), ('commit', '1234567')])

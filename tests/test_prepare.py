@@ -288,9 +288,9 @@ def test_a_resumed_run_takes_no_other_data(data, texts, tmp_path):
     assert train('--data', data[0], '--out', out, '--max_steps', 2).returncode == 0
     other = tmp_path/'other'
     assert prepared(other, *sources(texts)).returncode == 0
-    refuses(train('--data', other, '--out', out, '--resume'), 'another training', 'corpus')
+    refuses(train('--data', other, '--out', out, '--resume'), 'another run', 'corpus')
     refuses(train('--data', data[0], '--out', out, '--resume', '--mix', 1, 1),
-            'another training', 'mix was')
+            'another run', 'mix was')
     assert train('--data', data[0], '--out', out, '--resume').returncode == 0
 
 def test_a_corpus_in_memory_is_recognized(tmp_path):
@@ -299,7 +299,7 @@ def test_a_corpus_in_memory_is_recognized(tmp_path):
     run = preset('tiny').override(vocab_size=300, **SMALL)
     train_translator(tmp_path/'m', run, corpus=corpus)
     longer = run.override(max_steps=6)
-    with pytest.raises(InputError, match='another training'):
+    with pytest.raises(InputError, match='another run'):
         train_translator(tmp_path/'m', longer, resume=True, corpus=other)
     train_translator(tmp_path/'m', longer, resume=True, corpus=corpus)
 

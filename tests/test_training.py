@@ -482,7 +482,7 @@ def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
     (t.files.checkpoints.folder/weights).write_bytes(data)
     again = resumed(tmp_path/'ours', weights='mean')
     again.run()
-    assert f'{weights} belongs to another training' in capsys.readouterr().err
+    assert f'{weights} belongs to another run' in capsys.readouterr().err
     weights = average(t.files.checkpoints.paths()[1:])
     for name, w in cpu_state_dict(again.model).items(): assert torch.equal(w, weights[name])
 
@@ -705,7 +705,7 @@ def test_resume_refuses_another_corpus_or_vocabulary(texts, tmp_path):
     other_way = {'--src': '--tgt', '--tgt': '--src'}
     arguments = options(texts, tmp_path/'m', '--max_steps', 2, '--resume')
     swapped = [other_way.get(x, x) for x in arguments]
-    refuses(train(*swapped), 'another training', 'src was')
+    refuses(train(*swapped), 'another run', 'src was')
     smaller = options(texts, tmp_path/'m', '--resume', '--vocab_size', 350)
     refuses(train(*smaller), 'vocab_size_asked was 400 and is 350')
 
@@ -898,7 +898,7 @@ def test_a_history_of_another_kind_is_refused(lines, stored, tmp_path):
 @pytest.mark.parametrize('settings', [[], 'x', None, 5])
 def test_run_settings_of_another_kind_are_refused(settings, stored, tmp_path):
     t = forge(stored, tmp_path/'m', lambda _, info: info.update(run_settings=settings))
-    with pytest.raises(InputError, match='belongs to another training'): t.resume()
+    with pytest.raises(InputError, match='belongs to another run'): t.resume()
 
 def test_a_state_without_moments_is_not_whole(stored, tmp_path):
     def drop(tensors, info):
