@@ -638,13 +638,13 @@ def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     (dict(min_len=51), ['--min_len is 51', 'from 0 to max_extra, 50']),
     (dict(max_extra=0), ['--max_extra is 0', 'from 1 to']),
     (dict(alpha=11), ['--alpha is 11', 'from 0 to 10']),
-    (dict(sample=True, beam_size=4), ['--beam_size and --sample exclude']),
+    (dict(sample=True, beam_size=4), ['--beam_size and --sample cannot be combined']),
     (dict(seed=3), ['--seed needs --sample']),
     (dict(sample=True, seed=10**23), ['--seed', '1' + '0' * 23]),
     (dict(sample=True, temperature=0.), ['temperature is 0']),
     (dict(sample=True, temperature=math.nan), ['temperature is nan']),
     (dict(sample=True, top_p=1.5), ['top_p is 1.5']),
-    (dict(sample=True, n_best=2), ['--n_best and --sample exclude'])], ids=str)
+    (dict(sample=True, n_best=2), ['--n_best and --sample cannot be combined'])], ids=str)
 def test_translate_refuses(options, words, model):
     refuses(call(tnb_translate, model, stdin=b'Ja.\n', **options), *words)
 
@@ -813,8 +813,8 @@ def test_evaluate_refuses(model, texts):
     refuses(done, '100 lines')
     refuses(call(tnb_evaluate, ref=ref), '--src are needed, or --hyp')
     refuses(call(tnb_evaluate, model, ref=ref), '--src are needed, or --hyp')
-    refuses(call(tnb_evaluate, model, hyp=ref, ref=ref), 'model folder and --hyp exclude')
-    refuses(call(tnb_evaluate, hyp=ref, ref=ref, src=ref), '--src and --hyp exclude')
+    refuses(call(tnb_evaluate, model, hyp=ref, ref=ref), 'model folder and --hyp cannot be combined')
+    refuses(call(tnb_evaluate, hyp=ref, ref=ref, src=ref), '--src and --hyp cannot be combined')
     refuses(call(tnb_evaluate, hyp=texts/'short.en', ref=ref), '100')
     refuses(call(tnb_evaluate, hyp=ref, ref=ref, baseline=texts/'short.en'), '100')
 
@@ -839,7 +839,7 @@ def test_evaluate_a_corpus(model, tmp_path):
     for options, *words in [
             (dict(corpus='mini', split='val'), '--split', 'train, valid, test'),
             (dict(corpus='minni'), 'minni', 'multi30k'),
-            (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus exclude'),
+            (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus cannot be combined'),
             (dict(split='test', ref=tmp_path/'ref'), '--corpus')]:
         refuses(call(tnb_evaluate, run, **options), *words)
     refuses(call(tnb_evaluate, corpus='mini'), 'a model folder')

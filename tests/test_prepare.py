@@ -321,9 +321,9 @@ def test_the_run_file_names_the_folder_and_repeats_the_run(data, tmp_path):
 
 @pytest.mark.parametrize('options, words', [
     (['--max_len', 5], ['--max_len is 5', 'sentences of']),
-    (['--vocab_size', 300], ['--vocab_size and --data exclude']),
-    (['--tokenizer_pairs', 3], ['--tokenizer_pairs and --data exclude']),
-    (['--tokenizer', 'x.json'], ['--data and tokenizer exclude']),
+    (['--vocab_size', 300], ['--vocab_size and --data cannot be combined']),
+    (['--tokenizer_pairs', 3], ['--tokenizer_pairs and --data cannot be combined']),
+    (['--tokenizer', 'x.json'], ['--data and tokenizer cannot be combined']),
     (['--min_letters', 0.5], ['--min_letters is 0.5', 'was prepared with 0.0']),
     (['--src', 'other.de'], ["--src is 'other.de'", 'was prepared with']),
     (['--mix', 1, 2, 3], ['--mix has 3 values; there are 2 corpora'])])
