@@ -349,6 +349,8 @@ def test_from_a_model(texts, model, tmp_path):
     done = call_train('--out', tmp_path/'m', '--resume', *begin, '--max_steps', 2)
     assert done.returncode == 0, done.stderr
     assert b'init and tokenizer are ignored' in done.stderr
+    _, *lines = map(json.loads, read_lines(tmp_path/'m'/'metrics.jsonl'))
+    assert [line['step'] for line in lines] == [0, 1, 2] # its start is not judged again
 
 def tune(texts, model, out, *more):
     "Fine-tuned on its own text"
