@@ -3,8 +3,10 @@ which heads follow them, by hand and by brute force."""
 import copy
 from math import log
 from random import Random
+from unittest import mock
 import pytest, torch
 from hypothesis import given, settings, strategies as st
+from torch import nn
 from torch.testing import assert_close
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
@@ -670,6 +672,18 @@ def test_what_is_measured(small):
         cases = setup.cases[1]['encoder', task]
         sentences = cases[cases[:, 3] >= 4][:, 0].unique()
         assert x['sentences'] == len(sentences)
+
+def test_translations_are_scored_on_the_half_that_chose_no_head(monkeypatch):
+    pairs = [[f'{half} {n}' for n in range(600)] for half in ('choosing', 'scoring')]
+    setup = am.RolesSetup(mock.Mock(vocab_size=9), [], pairs, [], [])
+    scored = []
+    def scores(model, tokenizer, pairs): return scored.append(pairs) or {}
+    monkeypatch.setattr(am, 'prepare_roles', lambda *args: setup)
+    monkeypatch.setattr(am, 'train_grammar_model', lambda *args: (nn.Linear(1, 1), {}))
+    monkeypatch.setattr(am, 'measure_roles', lambda *args: {})
+    monkeypatch.setattr(am, '_translation_scores', scores)
+    am.train_roles('de-en', 0, 1, am._SIZES, None)
+    assert scored == [pairs[1][:500]]
 
 def test_a_seed_decides_the_batches_too(small, monkeypatch):
     seeds = []

@@ -1,5 +1,5 @@
 "Build it yourself: the grader gives the points, and the names that a mistake has"
-import json, re, resource, subprocess, sys, types
+import json, os, re, resource, subprocess, sys, types
 from functools import cache
 from pathlib import Path
 import pytest, torch
@@ -215,6 +215,25 @@ def test_results_are_written_as_gradescope_reads_them(right, capsys, tmp_path):
         assert results['score'] == points
         most = sum(test['max_score'] for test in results['tests'])
         assert most == (points if number < 10 else 0) # what is optional is extra
+
+@pytest.mark.parametrize('name', ['notes.csv', 'attention.py', 'link', 'folder', 'pipe'])
+def test_results_replace_nothing_of_the_students(name, capsys, tmp_path, monkeypatch):
+    for own in ('notes.csv', 'attention.py'): (tmp_path/own).write_text('kept')
+    (tmp_path/'link').symlink_to('notes.csv')
+    (tmp_path/'folder').mkdir()
+    os.mkfifo(tmp_path/'pipe')
+    monkeypatch.setattr(build, 'grade', None) # refused before anything is graded
+    printed, status = check(capsys, tmp_path, stage=1, json=str(tmp_path/name))
+    assert status == 2 and 'was not written by tnb_check' in printed.err
+    for own in ('notes.csv', 'attention.py'): assert (tmp_path/own).read_text() == 'kept'
+
+@pytest.mark.parametrize('text', [
+    '[' * 100_000, '[]', '[[1, 2]]', '3', '{"layout": ["bhtd"]}', '{"masks": {}}'])
+def test_a_kit_that_nobody_wrote(text, capsys, tmp_path):
+    (tmp_path/'kit.json').write_text(text)
+    printed, status = check(capsys, tmp_path, stage=1)
+    assert status == 2 and 'kit.json is not the file that tnb_start wrote' in printed.err
+    assert 'Traceback' not in printed.err and printed.out == ''
 
 @pytest.mark.parametrize('number', [9, 11])
 def test_right_files_get_every_point(number):

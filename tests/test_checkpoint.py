@@ -190,7 +190,7 @@ def test_one_training_per_folder(tmp_path):
     other = subprocess.Popen([sys.executable, '-c', LOCKING, tmp_path],
                              stdout=subprocess.PIPE)
     other.stdout.readline()
-    with pytest.raises(InputError, match='another training is running'):
+    with pytest.raises(InputError, match='another run is using'):
         with training_lock(tmp_path): pass
     other.send_signal(signal.SIGKILL)
     other.communicate()
@@ -265,16 +265,16 @@ def test_weights_of_another_training(tmp_path, capsys):
     ours, theirs = written(tmp_path/'ours', 'seed 0'), written(tmp_path/'theirs', 'seed 1')
     path = ours.paths()[1]
     path.write_bytes(theirs.paths()[1].read_bytes())
-    with pytest.raises(InputError, match='belong to two trainings'):
+    with pytest.raises(InputError, match='belong to two runs'):
         average(ours.paths())
-    with pytest.raises(InputError, match='belong to two trainings'):
+    with pytest.raises(InputError, match='belong to two runs'):
         last_weights(tmp_path/'ours', 2)
     assert ours.intact() == [ours.paths()[0], ours.paths()[2]]
-    assert f'{path} belongs to another training; it is left out' in capsys.readouterr().err
+    assert f'{path} belongs to another run; it is left out' in capsys.readouterr().err
 
 def test_weights_of_another_shape_are_not_averaged(tmp_path):
     paths = [*written(tmp_path/'a').paths(), *written(tmp_path/'b', size=1).paths()]
-    with pytest.raises(InputError, match='belong to two trainings'): average(paths)
+    with pytest.raises(InputError, match='belong to two runs'): average(paths)
 
 def test_only_the_newest_state_is_read(tmp_path, monkeypatch, capsys):
     checkpoints = written(tmp_path, kind='state')
@@ -625,5 +625,5 @@ def test_the_second_of_two_normal_numbers():
 def test_weights_of_no_run_are_not_ours(tmp_path):
     Checkpoints(tmp_path, 3).save('weights', 1, dict(w=torch.ones(1)))
     [path] = Checkpoints(tmp_path, 3).paths()
-    with pytest.raises(InputError, match='belongs to another training'):
+    with pytest.raises(InputError, match='belongs to another run'):
         Checkpoints(tmp_path, 3, 'ours').read(path)

@@ -239,8 +239,8 @@ HUGE = str(10**23)
     ([*MINI, '--weights', 'worst'], ["'worst'", 'mean, best, last']),
     ([*MINI, '--init', 'none'], ['none is not a model folder']),
     ([*MINI, '--tokenizer', 'none'], ['none', 'No such file']),
-    ([*MINI, '--tokenizer', 'none', '--vocab_size', '300'], ['exclude each other']),
-    ([*MINI, '--init', 'none', '--normalize', 'nfc'], ['exclude each other']),
+    ([*MINI, '--tokenizer', 'none', '--vocab_size', '300'], ['cannot be combined']),
+    ([*MINI, '--init', 'none', '--normalize', 'nfc'], ['cannot be combined']),
 ], ids=lambda x: ' '.join(x) or 'none')
 def test_train_refuses(options, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -287,7 +287,7 @@ def test_one_training_per_folder(texts, tmp_path):
     other = fork.Process(target=hold_lock, args=(tmp_path/'m', held, done))
     other.start()
     assert held.wait(60)
-    refuses(train(texts, tmp_path/'m'), 'another training is running')
+    refuses(train(texts, tmp_path/'m'), 'another run is using')
     done.set()
     other.join()
     assert train(texts, tmp_path/'m').returncode == 0
@@ -299,7 +299,7 @@ def test_the_most_minutes_there_are(texts, tmp_path):
 def test_a_training_of_another_validation_set_is_not_continued(texts, model, tmp_path):
     out = shutil.copytree(model, tmp_path/'m')
     swapped = ['--valid_src', texts/'valid.en', '--valid_tgt', texts/'valid.de']
-    refuses(train(texts, out, *swapped, '--resume'), 'another training', 'valid_src was')
+    refuses(train(texts, out, *swapped, '--resume'), 'another run', 'valid_src was')
     assert train(texts, out, '--resume', '--max_steps', 7).returncode == 0
 
 def small_run(**options):
@@ -349,6 +349,8 @@ def test_from_a_model(texts, model, tmp_path):
     done = call_train('--out', tmp_path/'m', '--resume', *begin, '--max_steps', 2)
     assert done.returncode == 0, done.stderr
     assert b'init and tokenizer are ignored' in done.stderr
+    _, *lines = map(json.loads, read_lines(tmp_path/'m'/'metrics.jsonl'))
+    assert [line['step'] for line in lines] == [0, 1, 2] # its start is not judged again
 
 def tune(texts, model, out, *more):
     "Fine-tuned on its own text"
@@ -509,7 +511,7 @@ def test_with_a_tokenizer(texts, model, tmp_path):
     assert (tmp_path/'m'/'tokenizer.json').read_bytes() == path.read_bytes()
     assert load_model(tmp_path/'m')[0].config.vocab_size == 270
     for origin in (dict(init=model, tokenizer=path), dict(init=model)):
-        with pytest.raises(InputError, match='exclude each other|keeps the architecture'):
+        with pytest.raises(InputError, match='cannot be combined|keeps the architecture'):
             train_translator(tmp_path/'n', small_run(), corpus=few_pairs(), **origin)
 
 def test_normalized_as_trained(tmp_path):
@@ -638,13 +640,13 @@ def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     (dict(min_len=51), ['--min_len is 51', 'from 0 to max_extra, 50']),
     (dict(max_extra=0), ['--max_extra is 0', 'from 1 to']),
     (dict(alpha=11), ['--alpha is 11', 'from 0 to 10']),
-    (dict(sample=True, beam_size=4), ['--beam_size and --sample exclude']),
+    (dict(sample=True, beam_size=4), ['--beam_size and --sample cannot be combined']),
     (dict(seed=3), ['--seed needs --sample']),
     (dict(sample=True, seed=10**23), ['--seed', '1' + '0' * 23]),
     (dict(sample=True, temperature=0.), ['temperature is 0']),
     (dict(sample=True, temperature=math.nan), ['temperature is nan']),
     (dict(sample=True, top_p=1.5), ['top_p is 1.5']),
-    (dict(sample=True, n_best=2), ['--n_best and --sample exclude'])], ids=str)
+    (dict(sample=True, n_best=2), ['--n_best and --sample cannot be combined'])], ids=str)
 def test_translate_refuses(options, words, model):
     refuses(call(tnb_translate, model, stdin=b'Ja.\n', **options), *words)
 
@@ -813,8 +815,8 @@ def test_evaluate_refuses(model, texts):
     refuses(done, '100 lines')
     refuses(call(tnb_evaluate, ref=ref), '--src are needed, or --hyp')
     refuses(call(tnb_evaluate, model, ref=ref), '--src are needed, or --hyp')
-    refuses(call(tnb_evaluate, model, hyp=ref, ref=ref), 'model folder and --hyp exclude')
-    refuses(call(tnb_evaluate, hyp=ref, ref=ref, src=ref), '--src and --hyp exclude')
+    refuses(call(tnb_evaluate, model, hyp=ref, ref=ref), 'model folder and --hyp cannot')
+    refuses(call(tnb_evaluate, hyp=ref, ref=ref, src=ref), '--src and --hyp cannot')
     refuses(call(tnb_evaluate, hyp=texts/'short.en', ref=ref), '100')
     refuses(call(tnb_evaluate, hyp=ref, ref=ref, baseline=texts/'short.en'), '100')
 
@@ -839,7 +841,7 @@ def test_evaluate_a_corpus(model, tmp_path):
     for options, *words in [
             (dict(corpus='mini', split='val'), '--split', 'train, valid, test'),
             (dict(corpus='minni'), 'minni', 'multi30k'),
-            (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus exclude'),
+            (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus cannot'),
             (dict(split='test', ref=tmp_path/'ref'), '--corpus')]:
         refuses(call(tnb_evaluate, run, **options), *words)
     refuses(call(tnb_evaluate, corpus='mini'), 'a model folder')
@@ -1142,7 +1144,7 @@ def test_other_text_does_not_lock_a_training_out(texts, model, tmp_path):
     out = shutil.copytree(model, tmp_path/'m')
     shutil.rmtree(out/'data')
     swapped = ['--src', texts/'train.en', '--tgt', texts/'train.de']
-    refuses(train(texts, out, *swapped, '--resume'), 'another training')
+    refuses(train(texts, out, *swapped, '--resume'), 'another run')
     done = train(texts, out, '--resume', '--max_steps', 7)
     assert done.returncode == 0, done.stderr
 

@@ -1,5 +1,6 @@
 "Several processes: what launchers leave out, processes that die, one GPU for several."
 import os, signal, subprocess, time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 import pytest
 import torch
@@ -119,6 +120,20 @@ def test_a_second_process_does_not_lose_results(tmp_path):
     run_missing(out, number, {('b', 0): (2,)}, settings, 0)
     assert [(r['row'], r['n']) for r in read_results(out)] == [('a', 1), ('b', 2)]
     assert [path.name for path in tmp_path.iterdir()] == ['out.jsonl']
+
+def noted(folder, name): # a job: the first fails while the second runs
+    if name == 'first': raise ValueError(name)
+    time.sleep(0.3)
+    (folder/name).touch()
+
+def test_after_an_error_no_other_job_begins(tmp_path, monkeypatch):
+    def pool(n, *rest, **more): return ThreadPoolExecutor(n) # begins at once
+    monkeypatch.setattr(distributed, 'ProcessPoolExecutor', pool)
+    jobs = {name: (tmp_path, name) for name in ('first', 'second', 'third', 'fourth')}
+    with pytest.raises(ValueError, match='first'):
+        dict(distributed.run_in_processes(noted, jobs, 1))
+    begun = {path.name for path in tmp_path.iterdir()}
+    assert begun <= {'second'}
 
 def test_lines_that_came_meanwhile_are_kept(tmp_path, monkeypatch):
     out, settings = tmp_path/'out.jsonl', dict(a='s', b='s')

@@ -4,7 +4,7 @@ translations, in the browser that it is made for.
 Without Debian's Chromium these tests skip; the captions of Multi30k are translated where
 they are at hand, the first 250 of them by `make test`, all of them with TNB_SLOW=1.
 """
-import base64, os, random
+import base64, math, os, random
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
@@ -274,6 +274,18 @@ def test_logits_of_every_option(tab, tiny, name):
     model = tiny(name)
     close(logits_of(tab, name, SRC, TGT), logits_here(model, SRC, TGT))
 
+def test_logits_of_faint_rows(tab, tmp_path):
+    "Where the variance of a row is no larger than the norm's ε"
+    random_model(tmp_path/'model', norm='pre', positions='learned')
+    model, tokenizer = load_model(tmp_path/'model')
+    with torch.no_grad():
+        for part in (model.src_embedding.weight, model.src_positions.table): part.mul_(1e-3)
+    save_model(tmp_path/'faint', model, tokenizer)
+    model, _ = load(tab, tmp_path/'faint', 'faint')
+    x = model.src_positions(model.src_embedding(torch.tensor([SRC])))
+    assert x.var(-1).min() < 1e-4
+    close(logits_of(tab, 'faint', SRC, TGT), logits_here(model, SRC, TGT))
+
 # Translations
 
 def best_of(tab, key, src, **options): return tab.evaluate('found', [key, src, options])
@@ -312,6 +324,21 @@ def test_limits(tab, tiny):
     done = tab.evaluate('call("tokenize", {model: "short", text: "%s"})' % text)
     assert done['cut'] and done['read'] == 8
     assert len(done['ids']) == 9 and done['ids'][-1] == EOS
+    tokenize = 'text => call("tokenize", {model: "short", text})'
+    for text, is_cut in (('1' * 8, False), ('1' * 9, True)): # a token for each digit
+        done = tab.evaluate(tokenize, text)
+        assert (done['read'], done['cut']) == (8, is_cut)
+
+def test_a_model_of_no_numbers_says_so(tab, tiny):
+    tiny('as in the paper')
+    with pytest.raises(Exception, match='the model predicts NaN'):
+        tab.evaluate('''() => {
+          const {config, output} = models['as in the paper']
+          const broken = Object.create(models['as in the paper'])
+          broken.output = {logits: rows => rows.map(() => Array(300).fill(NaN))}
+          const steps = engine.search(broken, [5, 2], {}, new engine.Run())
+          while (!steps.next().done);
+        }''')
 
 # What can be switched off
 
@@ -412,11 +439,12 @@ def test_steps_pair_and_walk(tab, shipped):
         assert indices == list(range(n_kept := len(indices)))
     ids = translated['ids']
     for kind, row, col in (('cross', 2, 3), ('encoder', 8, 0), ('decoder', 5, 2)):
-        place = dict(kind=kind, layer=3, head=1, row=row, col=col)
+        place = dict(kind=kind, layer=3, head=3, row=row, col=col)
         pair = tab.evaluate('''async args => {
           const found = await call('pair', args), {maps} = await call('inspect', args)
-          const map = maps[args.kind][2][0]
+          const map = maps[args.kind][2][2]
           found.in_map = map.data[args.row * map.cols + args.col]
+          found.other = await call('pair', {...args, col: 1})
           for (const name of ['q', 'k', 'products']) found[name] = [...found[name]]
           return found
         }''', dict(model='shipped', text=TEXT, ids=ids) | place)
@@ -424,10 +452,27 @@ def test_steps_pair_and_walk(tab, shipped):
         dot = sum(q*k for q, k in zip(pair['q'], pair['k']))
         assert pair['dot'] == pytest.approx(dot, abs=1e-4)
         assert pair['score'] == pytest.approx(pair['dot'] / 32**0.5)
+        ratio = math.exp(pair['score'] - pair['other']['score']) # by the softmax
+        assert pair['weight'] / pair['other']['weight'] == pytest.approx(ratio, rel=1e-3)
     way = asked(tab, 'walk', model='shipped', text=TEXT, ids=ids)
     assert len(way) == 3 + 4*2 + 1 + 3 + 4*3 + 2
     shapes = {x['name']: x['shape'] for x in way}
     assert shapes['memory'] == [9, 128] and shapes['logits'] == [8, 6000]
+    model, tokenizer = shipped
+    wanted = logits_here(model, tokenizer.encode(TEXT) + [EOS], [BOS] + ids[:-1])
+    norms = tab.evaluate('''async args => {
+      const way = await call('walk', args)
+      return [...way.find(({name}) => name === 'logits').norms]
+    }''', dict(model='shipped', text=TEXT, ids=ids))
+    assert norms == pytest.approx(wanted.norm(dim=-1).tolist(), rel=1e-4)
+
+def test_greedy_is_a_beam_of_one(tab, shipped):
+    text = 'A man cutting branches of trees.' # for which beams of 1, 2 and 4 differ
+    alone = [asked(tab, 'translate', model='shipped', text=text, beam_size=n)['ids']
+             for n in (1, 2, 4)]
+    assert alone[0] != alone[1] != alone[2]
+    found = asked(tab, 'steps', model='shipped', text=text)
+    assert [found['greedy']['ids'], found['best']['ids']] == [alone[0], alone[2]]
 
 def test_a_newer_request_supersedes(tab, shipped):
     errors = tab.evaluate('''async () => {

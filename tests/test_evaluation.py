@@ -1,9 +1,10 @@
 "Scores on the corpus's own tokenised files, intervals, comparisons, and what is refused."
-import json, logging, sys
+import json, logging, re, sys
 from math import exp
 from random import Random
 import numpy as np
-import pytest, torch
+import pytest, sacremoses, torch
+from hypothesis import given, settings, strategies as st
 from sacrebleu import significance
 from sacrebleu.metrics import BLEU, CHRF
 from transformer_nb import evaluation
@@ -50,6 +51,19 @@ def test_moses_score_is_that_of_the_tokenised_file(multi30k_dir):
     ("It's a dog's life & more", 'en', 'it &apos;s a dog &apos;s life &amp; more'),
     ('', 'de', '')])
 def test_moses(text, lang, tokens): assert moses_lc([text], lang) == [tokens]
+
+@settings(max_examples=300, deadline=None)
+@given(st.text('."< a', max_size=20))
+def test_runs_of_periods_are_normalized_as_by_moses(text):
+    pattern, replacement = evaluation._quickly((evaluation._PERIODS, None))
+    wanted = re.sub(evaluation._PERIODS, r'"\g<1>\g<2>', text)
+    assert re.sub(pattern, replacement, text) == wanted
+
+def test_a_long_run_of_periods_takes_no_time():
+    "It took minutes: from each period on, the rule looked for the end of the run"
+    rules = sacremoses.MosesPunctNormalizer('de').substitutions
+    assert evaluation._PERIODS in dict(rules)
+    assert moses_lc(['.' * 300_000], 'de') == ['.' * 300_000]
 
 @pytest.mark.parametrize('lang', ['xx', 'DE', 'german', ''])
 def test_unknown_language_is_refused(lang):

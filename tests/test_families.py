@@ -458,7 +458,7 @@ def test_equal_parameters():
     for name, (family, layers) in TRANSLATORS.items():
         sizes = families._SIZES
         with torch.device('meta'):
-            model = family(TransformerConfig(2000, **sizes, **layers))
+            model = family(TransformerConfig(families.VOCAB_SIZE, **sizes, **layers))
         counts[name] = sum(p.numel() for p in model.parameters())
         for key in {'d_model', 'd_ff', 'n_heads', 'dropout'}: assert sizes[key] == BASE[key]
     assert counts['decoder'] == counts['prefix'] == 476_096
@@ -633,6 +633,7 @@ def test_stored_readers(name):
     model, bpe = load_model(MODELS/name, family=family)
     assert next(model.parameters()).dtype == torch.float32
     assert sum(p.numel() for p in model.parameters()) == 604_096
+    assert model.config.vocab_size == families._CAPTION_VOCAB
     assert bpe.decode(bpe.encode('A man in a blue shirt.')) == 'A man in a blue shirt.'
 
 @pytest.mark.slow

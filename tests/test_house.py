@@ -48,9 +48,17 @@ def plant(source, name=PLANT_IN, at=1, n=1, **more):
         edit(root, name, lambda cells: cells.__setitem__(slice(at, at), new))
     return violate
 
-def plant_text(source): # a cell of Markdown
-    new = dict(cell_type='markdown', id='planted', metadata={}, source=source)
+FOLDED = {'jp-MarkdownHeadingCollapsed': True}
+
+def plant_text(source, **metadata): # a cell of Markdown
+    new = dict(cell_type='markdown', id='planted', metadata=metadata, source=source)
     return lambda root: edit(root, PLANT_IN, lambda cells: cells.insert(1, new))
+
+def swap_rows_of_the_map(root):
+    name = 'nbs/index.ipynb'
+    for old, new in (('02_multihead', '0x'), ('03_layers', '02_multihead'),
+                     ('0x', '03_layers')):
+        replace(name, f']({old}.ipynb)', f']({new}.ipynb)')(root)
 
 def drop_id(root): edit(root, PLANT_IN, lambda cells: cells[3].pop('id'))
 
@@ -96,10 +104,13 @@ VIOLATIONS = [
     ('notebooks_clean', plant('1', execution_count=7)),
     ('notebooks_clean', plant('1', metadata={'scrolled': True})),
     ('asides_are_folded', plant_text('### Aside: more of it')),
+    ('asides_are_folded', plant_text('First.\n\n### Aside: more of it', **FOLDED)),
     ('folds_agree', plant('#| fold\nprint(1)')),
     ('folds_agree', plant('1', metadata={'jupyter': {'source_hidden': True}})),
     ('one_module_each', export_elsewhere),
     ('every_name_has_one_home', plant('#| exports\ndef set_seed(): pass', ATTENTION)),
+    ('every_name_has_one_home',
+     plant('#| exports\n@cache\ndef set_seed(): pass', ATTENTION)),
     ('patches_are_declared',
      plant('#| export\n@patch\ndef x(self:Checkpoints): 1', '11_checkpoint.ipynb', at=-1)),
     ('patches_are_declared',
@@ -117,12 +128,14 @@ VIOLATIONS = [
     ('the_library_speaks_of_fields',
      replace('transformer_nb/training.py', 'go on with `resume`', 'go on with --resume')),
     ('speed_has_its_room', plant(IMPORT.format('fast'), '13_decoding.ipynb')),
+    ('speed_has_its_room', plant(IMPORT.format('fast'), '14_evaluation.ipynb')),
     ('drawing_is_imported_late', plant('#| export\nimport matplotlib.pyplot as plt')),
     ('drawing_is_imported_late', plant('#| export\ndef f():\n    import matplotlib')),
     ('cells_are_short', plant(LONG)),
     ('cells_are_short', plant('#| exports\n' + 'x = 1\n' * 30, ATTENTION, n=15)),
     ('directives_lead', plant('x = 1\n#| export\ny = 2')),
     ('names_come_first', plant('#| slow\n[set_seed(i) for i in range(3)]')),
+    ('names_come_first', plant('#| slow\nclass Late:\n    x = set_seed(1)')),
     ('no_star_imports', plant('#| export\nfrom math import *')),
     ('claims_assert', plant('#| claim C04\nprint(1)')),
     ('errors_are_rare', plant('1/0', n=2, outputs=[ERROR])),
@@ -153,6 +166,7 @@ VIOLATIONS = [
     ('shown_code_fits', write('nbs/models/new.md', f'```\n{"x" * 93}\n```\n')),
     ('links_exist', plant_text('[x](99_nothing.ipynb)')),
     ('links_exist', write('CHANGELOG.md', '[x](docs/nothing.md)')),
+    ('links_exist', write('nbs/results/new.md', '[x](nothing.jsonl)')),
     ('figures_are_numbered', plant_text('*Figure: without a number.*')),
     ('figures_are_numbered', plant_text('Figure 0a.1 shows more.')),
     ('figures_are_numbered', # two captions changed places
@@ -161,6 +175,7 @@ VIOLATIONS = [
     ('made_files_are_fresh', replace('settings.ini', 'user =', 'user = someone')),
     ('scripts_exist', replace('settings.ini', 'commands:tnb_train', 'commands:tnb_trian')),
     ('every_chapter_is_on_the_map', lambda root: (root/'nbs/01_attention.ipynb').unlink()),
+    ('every_chapter_is_on_the_map', swap_rows_of_the_map),
 ]
 NAMES = [f'{name}-{i}' for i, (name, _) in enumerate(VIOLATIONS)]
 
@@ -202,6 +217,18 @@ def stored(source, text):
 def test_stale_outputs_are_seen(source, old, new, ok):
     found = chapters.differences(stored(source, old), stored(source, new))
     assert (found == []) == ok
+
+@pytest.mark.parametrize('kind', ['text/markdown', 'text/html', 'text/plain'])
+def test_a_stale_table_is_seen(kind):
+    "Of what Jupyter shows, the plain text of a table says only that there is one"
+    def shown(text):
+        data = {'text/plain': '<a table>', kind: text}
+        outputs = [dict(output_type='display_data', data=data, metadata={})]
+        cells = [cell('x', outputs=outputs)]
+        return nbformat.from_dict(dict(nbformat=4, nbformat_minor=5, metadata={},
+                                       cells=cells))
+    assert chapters.differences(shown('| base |'), shown('| big |'))
+    assert chapters.differences(shown('| base |'), shown('| base |')) == []
 
 def test_missing_output_is_seen():
     was, now = stored('#| varies\nx', 'something'), stored('#| varies\nx', 'something')

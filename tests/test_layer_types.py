@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import InputError
+from transformer_nb.core import InputError, set_seed
 from transformer_nb.distributed import read_results, run_in_processes
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.studies import layer_types
@@ -86,6 +86,15 @@ def test_convolution(n, d, width, dilation):
     theirs = F.conv1d(padded, kernel, layer.bias, dilation=dilation).mT
     assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
     same_gradients(ours, theirs, (x, *layer.parameters()))
+
+def test_convolution_begins_as_pytorch_s_does():
+    "Of `width` inputs each: uniform within 1/√(width·d), as `nn.Conv1d` draws them"
+    set_seed(0)
+    ours, theirs = Convolution(40, 4), nn.Conv1d(40, 40, 4)
+    for taps in (ours.taps, theirs.weight):
+        largest, spread = taps.abs().max().item(), taps.std().item()
+        assert largest == pytest.approx(1 / 160**0.5, rel=1e-2)
+        assert spread == pytest.approx(1 / 480**0.5, rel=1e-2)
 
 def test_convolution_is_causal():
     layer, x = Convolution(4, 3, dilation=2), torch.randn(1, 9, 4)
@@ -232,6 +241,15 @@ def test_draw_key(distance, nearest):
     assert (counts - expected).abs().max() < 5*expected**0.5
     again, other = (draw(torch.Generator().manual_seed(seed))[0] for seed in (1, 2))
     assert torch.equal(ids, again) and not torch.equal(ids, other)
+
+def test_a_step_has_a_gradient_of_norm_1_at_most():
+    set_seed(0)
+    reader = DeepReader('whole')
+    with torch.no_grad(): reader.answer.weight.mul_(100)
+    ids, keys = draw_key(8, 5, torch.Generator().manual_seed(0))
+    layer_types._take_step(reader, torch.optim.SGD(reader.parameters(), lr=0.), ids, keys)
+    norms = [p.grad.norm() for p in reader.parameters() if p.grad is not None]
+    assert torch.stack(norms).norm().item() == pytest.approx(1, rel=1e-4)
 
 def test_windows_begin_with_the_same_weights():
     states = []
@@ -687,7 +705,7 @@ def test_reading_the_first_lines(read_chapter):
 
 def test_reading_no_file(read_chapter):
     text = read_chapter([])
-    assert 'no trainings yet' in text and 'nothing is judged' in text
+    assert 'no runs yet' in text and 'nothing is judged' in text
 
 @pytest.mark.parametrize('name, value', [
     ('rate', 1e-2), ('path', 3), ('cap', 150), ('commit', '1234567')])

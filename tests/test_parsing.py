@@ -389,6 +389,15 @@ def test_training_repeats(quick):
     assert weights[0] == weights[1] != weights[2] and first[2] == second[2]
     assert first[2]['steps'] == 3 and not first[0].training
 
+def test_labels_are_smoothed(quick):
+    trees = treebank(3, 60, 1, 1)['train']
+    def noted(model, optimizer, batches, n_steps, lr_of, loss_of):
+        smoothing.append(loss_of.keywords['label_smoothing'])
+        return {}, [1.]
+    smoothing = []
+    with mock.patch.object(parsing, 'train_steps', noted): train_parser(trees, 0, 3)
+    assert smoothing == [0.1] # the paper's, §5.4
+
 def test_a_share_of_the_pairs(quick):
     "Drawn by the seed; every measure is one of the whole test set"
     small = treebank(3, 300, 6, 3)

@@ -4,7 +4,7 @@ it, and its numbers beside PyTorch's.
 Every page is opened from a file. At its end each test looks whether the page complained, or
 asked anyone for anything.
 """
-import base64, math, re
+import base64, math, re, shutil
 from pathlib import Path
 import pytest
 import torch
@@ -279,6 +279,12 @@ def test_lines_are_the_weights(new_page, torch_model):
     assert page.locator('#lines path').count() == n
     page.mouse.move(5, 5)
     assert page.locator('#lines path').count() == 0
+    page.evaluate("update({lines: 'head', head: 'cross.3.4'})")
+    page.locator('#tgt .chip').nth(i).hover()
+    drawn = [w for w in maps['cross'][2, 3, i].tolist() if w >= .05]
+    lines = page.locator('#lines path').all() # of this head, which sees only the source
+    widths = [float(line.get_attribute('stroke-width')) for line in lines]
+    assert widths == pytest.approx([1 + 8*w for w in drawn], abs=1e-3)
 
 def test_a_pin_stays_and_hovering_previews(new_page):
     page = new_page('#looked')
@@ -304,10 +310,13 @@ def test_48_heads_one_large_and_as_a_table(new_page, torch_model):
     pressed = page.locator('#maps .head[aria-pressed=true]')
     assert [x.get_attribute('data-head') for x in pressed.all()] == ['encoder.3.1']
     page.click('#as-table summary')
-    wanted = torch_maps(torch_model, page)['encoder'][2, 0]
-    shown = numbers(' '.join(texts(page, '#as-table td')))
-    shown = torch.tensor(shown).view_as(wanted)
-    torch.testing.assert_close(shown, wanted, atol=.0051, rtol=0)
+    maps = torch_maps(torch_model, page)['encoder']
+    for head in (2, 1): # the table, which is open, follows the map
+        page.click(f'#maps [data-head="encoder.3.{head}"]')
+        wanted = maps[2, head - 1]
+        shown = numbers(' '.join(texts(page, '#as-table td')))
+        shown = torch.tensor(shown).view_as(wanted)
+        torch.testing.assert_close(shown, wanted, atol=.0051, rtol=0)
     assert texts(page, '#as-table th[scope=row]') == texts(page, '#map .rows span')
     page.locator('#map canvas').click(position=dict(x=30, y=2.5*24))
     assert 'pin=s2' in page.url # the third row
@@ -457,6 +466,11 @@ def test_greedy_beside_the_beam(new_page):
     n = page.evaluate('shown.steps.best.ids.length')
     score, log_p = page.evaluate('[shown.steps.best.score, shown.steps.best.log_prob]')
     assert score == pytest.approx(log_p / ((5 + n)/6))
+    assert 'a=1' in page.url.split('&')
+    page = new_page('#step?t=A+man+cutting+branches+of+trees.')
+    wait(page, '!queue.running && shown.steps?.best')
+    best, greedy = page.evaluate('[shown.steps.best.score, shown.steps.greedy.score]')
+    assert best > greedy and f'{best - greedy:.2f} below' in page.inner_text('#ends')
 
 # Inside
 
@@ -694,7 +708,10 @@ def test_two_models_in_one_page(new_page, own_model, tmp_path):
     names = texts(page, '#model option')
     assert len(names) == 2 and page.locator('#model').is_visible()
     key = page.evaluate('Object.keys(models)[1]')
+    page.evaluate("toggle('cross.3.2')")
     page.select_option('#model', key)
+    undo = page.locator('#undo') # would switch off a head of the other model
+    assert undo.get_attribute('aria-disabled') == 'true'
     type_text(page, 'a dog')
     assert page.evaluate('[state.model, state.off.length]') == [key, 0]
     assert page.locator('#switches .head').count() == 40
@@ -1071,13 +1088,18 @@ def test_a_picture_of_what_is_there(new_page):
 
 # Maps
 
-def test_arrow_keys_in_a_map(new_page):
-    page = new_page('#looked?pin=1')
+def test_arrow_keys_in_a_map(new_page, torch_model):
+    page = new_page('#looked?pin=1&h=c3.4')
     page.focus('#map')
     page.keyboard.press('ArrowDown')
     page.keyboard.press('ArrowRight')
     assert page.evaluate('[state.pin, state.col]') == ['t2', 1]
-    assert page.inner_text('#map-says').startswith('hebt → boy: ')
+    says = page.inner_text('#map-says')
+    wanted = torch_maps(torch_model, page)['cross'][2, 3, 2, 1].item()
+    assert says.startswith('hebt → boy: ')
+    assert numbers(says) == pytest.approx([wanted], abs=.006)
+    page.locator('#map canvas').hover(position=dict(x=1.5*24, y=2.5*24))
+    assert page.get_attribute('#map canvas', 'title') == says
 
 def test_arrow_keys_bring_a_long_map_into_view(new_page):
     phone = dict(width=390, height=800)
@@ -1202,10 +1224,39 @@ def test_scripts_and_the_reader_do_not_disturb_each_other(new_page):
     wait(page, 'Object.keys(costs()).length == 48 && !queue.running')
     assert translation(page) == 'Der Hund jagt die Katze.'
 
+@pytest.mark.parametrize('at', ['id="weights-', 'id="engine"', 'globalThis.tnb ='])
+def test_a_page_that_is_cut_says_so(chromium, address, tmp_path, at):
+    "Half a download: in the weights, in the engine, or in the last script"
+    path = Path(address.removeprefix('file://').replace('%20', ' '))
+    text = path.read_text(encoding='utf8')
+    assert text.count(at) == 1
+    (tmp_path/'page.html').write_text(text[:text.index(at) + 40], encoding='utf8')
+    page = chromium.new_page()
+    page.goto((tmp_path/'page.html').as_uri())
+    assert 'the file is incomplete: download it again' in page.inner_text('#status')
+    page.close()
+
+def test_folders_keep_their_order(new_page, own_model, tmp_path):
+    "Also those whose names are numbers, which JavaScript would sort"
+    for name in ('2', '1'): shutil.copytree(own_model, tmp_path/name)
+    export_page([tmp_path/'2', tmp_path/'1'], tmp_path/'page.html')
+    page = new_page('', (tmp_path/'page.html').as_uri())
+    assert page.evaluate('Object.values(models).map(({title}) => title)') == ['2', '1']
+    assert page.evaluate('state.model') == 'model-2'
+
+def test_beams_of_no_use_are_refused(new_page):
+    "Of 1,000, each step weighs a million candidates, while later calls wait"
+    page = new_page('#type')
+    call = """n => tnb.translate('A dog.', {beam_size: n}).catch(error => error.message)"""
+    for n in (0, 101, 1000, 2.5, '4', None):
+        assert f'beam_size is {page.evaluate("String", n)};' in page.evaluate(call, n)
+    assert page.evaluate(call, 2)['text']
+
 def test_a_failed_check_is_said(chromium, address, tmp_path):
     path = Path(address.removeprefix('file://').replace('%20', ' '))
     text = path.read_text(encoding='utf8')
-    text, n = re.subn(r'("check": ?\{[^}]*"log_prob": ?)-[\d.]+', r'\1-9.5', text, count=1)
+    def off(m): return f'{m[1]}{float(m[2]) + .05:.5f}'
+    text, n = re.subn(r'("check": ?\{[^}]*"log_prob": ?)(-[\d.]+)', off, text, count=1)
     assert n == 1
     (tmp_path/'page.html').write_text(text, encoding='utf8')
     page = chromium.new_page()

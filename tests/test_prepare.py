@@ -288,9 +288,9 @@ def test_a_resumed_run_takes_no_other_data(data, texts, tmp_path):
     assert train('--data', data[0], '--out', out, '--max_steps', 2).returncode == 0
     other = tmp_path/'other'
     assert prepared(other, *sources(texts)).returncode == 0
-    refuses(train('--data', other, '--out', out, '--resume'), 'another training', 'corpus')
+    refuses(train('--data', other, '--out', out, '--resume'), 'another run', 'corpus')
     refuses(train('--data', data[0], '--out', out, '--resume', '--mix', 1, 1),
-            'another training', 'mix was')
+            'another run', 'mix was')
     assert train('--data', data[0], '--out', out, '--resume').returncode == 0
 
 def test_a_corpus_in_memory_is_recognized(tmp_path):
@@ -299,7 +299,7 @@ def test_a_corpus_in_memory_is_recognized(tmp_path):
     run = preset('tiny').override(vocab_size=300, **SMALL)
     train_translator(tmp_path/'m', run, corpus=corpus)
     longer = run.override(max_steps=6)
-    with pytest.raises(InputError, match='another training'):
+    with pytest.raises(InputError, match='another run'):
         train_translator(tmp_path/'m', longer, resume=True, corpus=other)
     train_translator(tmp_path/'m', longer, resume=True, corpus=corpus)
 
@@ -321,9 +321,9 @@ def test_the_run_file_names_the_folder_and_repeats_the_run(data, tmp_path):
 
 @pytest.mark.parametrize('options, words', [
     (['--max_len', 5], ['--max_len is 5', 'sentences of']),
-    (['--vocab_size', 300], ['--vocab_size and --data exclude']),
-    (['--tokenizer_pairs', 3], ['--tokenizer_pairs and --data exclude']),
-    (['--tokenizer', 'x.json'], ['--data and tokenizer exclude']),
+    (['--vocab_size', 300], ['--vocab_size and --data cannot be combined']),
+    (['--tokenizer_pairs', 3], ['--tokenizer_pairs and --data cannot be combined']),
+    (['--tokenizer', 'x.json'], ['--data and tokenizer cannot be combined']),
     (['--min_letters', 0.5], ['--min_letters is 0.5', 'was prepared with 0.0']),
     (['--src', 'other.de'], ["--src is 'other.de'", 'was prepared with']),
     (['--mix', 1, 2, 3], ['--mix has 3 values; there are 2 corpora'])])

@@ -75,7 +75,7 @@ def test_commands_take_what_is_stored_and_options_override_it(own, tmp_path):
     refuses(call(tnb_translate, own, tmp_path/'x', min_len=8), '--min_len is 8', '7')
     for name, value in PAPER.items(): # a search that will not happen
         done = call(tnb_evaluate, hyp=tmp_path/'x', ref=tmp_path/'x', **{name: value})
-        refuses(done, f'--{name} and --hyp exclude')
+        refuses(done, f'--{name} and --hyp cannot be combined')
 
 @pytest.mark.parametrize('search, words', [
     (dict(beam_size=0), ['beam_size is 0']),

@@ -94,7 +94,7 @@ def test_the_lock_of_windows(tmp_path):
     first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert first.stdout.readline() == b'locked\n'
     second = subprocess.run(command, input=b'\n', capture_output=True)
-    assert b'another training is running' in second.stderr
+    assert b'another run is using' in second.stderr
     first.kill()
     first.communicate()
     third = subprocess.run(command, input=b'\n', capture_output=True)

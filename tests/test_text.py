@@ -172,6 +172,13 @@ def test_ids_are_those_of_the_rows(token, i):
     content['model']['vocab'][token] = i
     assert 'ids should be 0, 1, 2' in refused(content) or 'TypeError' in refused(content)
 
+@pytest.mark.parametrize('token', ['', '漢'])
+def test_a_token_is_one_byte_or_more(token):
+    "The page died of an empty token, and wrote zeros for one that has no bytes"
+    content = json.loads(BPE.to_json())
+    content['model']['vocab'][token] = BPE.vocab_size
+    assert refused(content) == f'its token {token!r} should be one byte or more'
+
 def test_all_bytes_and_all_merged_tokens_are_there():
     def renamed(token):
         content = json.loads(BPE.to_json())

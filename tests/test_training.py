@@ -10,7 +10,7 @@ from transformer_nb import training
 from transformer_nb.checkpoint import (
     Checkpoints, average, cpu_state_dict, load_model, load_verified, save_verified)
 from transformer_nb.commands import tnb_train
-from transformer_nb.core import InputError
+from transformer_nb.core import FieldError, InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam, set_lr, smoothed_loss
@@ -482,7 +482,7 @@ def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
     (t.files.checkpoints.folder/weights).write_bytes(data)
     again = resumed(tmp_path/'ours', weights='mean')
     again.run()
-    assert f'{weights} belongs to another training' in capsys.readouterr().err
+    assert f'{weights} belongs to another run' in capsys.readouterr().err
     weights = average(t.files.checkpoints.paths()[1:])
     for name, w in cpu_state_dict(again.model).items(): assert torch.equal(w, weights[name])
 
@@ -590,6 +590,30 @@ def test_workers_change_no_bit(tmp_path):
     assert losses[0] == losses[1]
     assert_same_weights(straight, again)
     assert not active_children()
+
+def test_a_worker_that_is_killed_is_told_in_one_line():
+    config = TrainingConfig(workers=1)
+    batches, cpu = TokenBatches(pairs(150), 100), torch.device('cpu')
+    steps = training._training_steps(batches, config, TrainingState(), cpu)
+    next(steps)
+    [worker] = active_children()
+    worker.kill()
+    with pytest.raises(FieldError, match='workers is 1, and one of them was killed'):
+        for _ in steps: pass
+
+@pytest.mark.parametrize('name', ['Queue', 'share_memory_'])
+def test_too_little_shared_memory_is_told_before_anything_waits(name, monkeypatch):
+    "A worker that cannot hand over its batch says so and goes on, and the training waits"
+    def full(*args): raise OSError(28, 'No space left on device')
+    owner = torch.multiprocessing if name == 'Queue' else torch.Tensor
+    monkeypatch.setattr(owner, name, full)
+    batches, cpu = TokenBatches(pairs(9), 100), torch.device('cpu')
+    def start(n):
+        config = TrainingConfig(workers=n, grad_accum_steps=2)
+        next(training._training_steps(batches, config, TrainingState(), cpu))
+    start(0)
+    message = 'workers is 3, for which /dev/shm lacks 28,800 bytes'
+    with pytest.raises(FieldError, match=message): start(3)
 
 def test_workers_leave_signals_to_the_training(tmp_path):
     "Ctrl-C reaches every process of a terminal; whether to end is decided by the loop"
@@ -705,7 +729,7 @@ def test_resume_refuses_another_corpus_or_vocabulary(texts, tmp_path):
     other_way = {'--src': '--tgt', '--tgt': '--src'}
     arguments = options(texts, tmp_path/'m', '--max_steps', 2, '--resume')
     swapped = [other_way.get(x, x) for x in arguments]
-    refuses(train(*swapped), 'another training', 'src was')
+    refuses(train(*swapped), 'another run', 'src was')
     smaller = options(texts, tmp_path/'m', '--resume', '--vocab_size', 350)
     refuses(train(*smaller), 'vocab_size_asked was 400 and is 350')
 
@@ -898,7 +922,7 @@ def test_a_history_of_another_kind_is_refused(lines, stored, tmp_path):
 @pytest.mark.parametrize('settings', [[], 'x', None, 5])
 def test_run_settings_of_another_kind_are_refused(settings, stored, tmp_path):
     t = forge(stored, tmp_path/'m', lambda _, info: info.update(run_settings=settings))
-    with pytest.raises(InputError, match='belongs to another training'): t.resume()
+    with pytest.raises(InputError, match='belongs to another run'): t.resume()
 
 def test_a_state_without_moments_is_not_whole(stored, tmp_path):
     def drop(tensors, info):

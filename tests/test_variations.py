@@ -115,6 +115,22 @@ def test_equal_batches_for_all_rows_of_a_seed(mini):
     assert [batch[:2] for batch in smooth] == [batch[:2] for batch in base]
     assert {label_smoothing for _, _, label_smoothing in smooth} == {0.2}
 
+def test_short_pairs_have_few_words_in_the_source():
+    pairs = [(' '.join('a' * n), 'b ' * 20) for n in (8, 9, 10)]
+    assert variations.short_corpus(dict(train=pairs, valid=[])) == dict(
+        train=pairs[:2], valid=[])
+    many = variations.short_corpus(dict(train=pairs[:1] * 4001, valid=[]))
+    assert len(many['train']) == 4000
+
+def test_the_training_loss_is_of_as_many_pairs(monkeypatch):
+    seen = []
+    def loss(model, pairs):
+        seen.append(pairs)
+        return 1.
+    monkeypatch.setattr(variations, 'mean_loss', loss)
+    variations.measure_losses(None, list(range(9)), list('abc'))
+    assert seen == [list('abc'), [0, 1, 2]]
+
 def timeless(result): return {k: v for k, v in result.items() if k != 'seconds'}
 
 def test_a_result_repeats(mini):

@@ -26,9 +26,9 @@ from safetensors.torch import load, load_file, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 from .checkpoint import load_model
-from transformer_nb.core import (
-    BOS, EOS, PAD, VERSION, Arg, FieldError, InputError, check_positive, command,
-    write_atomically)
+from .core import (
+    BOS, EOS, PAD, VERSION, Arg, FieldError, InputError, check_new_file,
+    check_positive, command, write_atomically)
 from .decoding import SearchConfig
 from .model import TransformerConfig
 
@@ -3771,6 +3771,7 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
     "Grade a submission, and name the mistakes"
     check_positive(seconds=seconds)
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
+    _check_json(json)
     kit = _kit_of(Path(folder), layout, masks, key, model)
     torch.set_num_threads(1) # a process that forks has one thread
     results = []
@@ -3785,14 +3786,15 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
     if json: _write_json(json, results)
 
 # %% ../nbs/15c_build.ipynb #b15check2
+def _read_json(path:Path): # of a stranger; None: it has none
+    try: return json.loads(path.read_text(encoding='utf8'))
+    except (ValueError, RecursionError): return None
+
 def _kit_of(folder:Path, layout, masks, key, model)->Kit:
-    stored = {}
     path = folder/'kit.json'
-    if path.is_file():
-        try: stored = dict(json.loads(path.read_text(encoding='utf8')))
-        except (ValueError, TypeError):
-            message = f'{path} is not the file that tnb_start wrote'
-            raise InputError(message) from None
+    stored = _read_json(path) if path.is_file() else {}
+    if not (isinstance(stored, dict) and {str}.issuperset(map(type, stored.values()))):
+        raise InputError(f'{path} is not the file that tnb_start wrote')
     layout = layout or stored.get('layout', 'bhtd')
     masks = masks or stored.get('masks', 'allowed')
     return Kit(layout, masks, key, _model_folder(model))
@@ -3826,6 +3828,13 @@ def _total(results:list[StageResult])->str:
     return ', '.join(parts)
 
 # %% ../nbs/15c_build.ipynb #b15chek3b
+def _check_json(path:str|None): # before anything is graded
+    "Raise `FieldError` for a file that is not the result of an earlier grading"
+    if path is None or not os.path.lexists(path): return check_new_file(path)
+    stored = _read_json(Path(path)) if Path(path).is_file() else None
+    if isinstance(stored, dict) and {'score', 'output', 'tests'} == set(stored): return
+    raise FieldError('json', f'{path} exists already, and was not written by tnb_check')
+
 def _write_json(path:str, results:list[StageResult]):
     text = json.dumps(gradescope(results), indent=1, ensure_ascii=False)
     write_atomically(path, text.encode())

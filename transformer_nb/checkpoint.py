@@ -362,13 +362,13 @@ def check_same_run(stored:dict, now:dict, where:str|Path):
         if was != is_now: different.append(f'{name} was {was!r} and is {is_now!r}')
     if len(different) > 8: different[8:] = [f'and {len(different) - 8} more']
     if different:
-        raise InputError(f'{where} belongs to another training: {"; ".join(different)}')
+        raise InputError(f'{where} belongs to another run: {"; ".join(different)}')
 
 # %% ../nbs/11_checkpoint.ipynb #5aa563a6
 def average(paths:Iterable[str|Path] # safetensors files of the same model at several steps
            )->dict[str,Tensor]:      # the mean of each parameter, float32
     """Sums in double precision, one file at a time; raises `InputError` if a file belongs
-    to another training than the first, or to another model"""
+    to another run than the first, or to another model"""
     first, *others = paths
     weights, info = load_verified(first)
     if any(w.is_complex() for w in weights.values()):
@@ -378,7 +378,7 @@ def average(paths:Iterable[str|Path] # safetensors files of the same model at se
         weights, other_info = load_verified(path)
         same_shapes = _shapes(weights) == _shapes(total)
         if not same_shapes or info.get('run') != other_info.get('run'):
-            raise InputError(f'{path} and {first} belong to two trainings; '
+            raise InputError(f'{path} and {first} belong to two runs; '
                              'remove the one that does not belong here')
         for name, w in weights.items(): total[name] += w
     n = 1 + len(others)
@@ -437,7 +437,7 @@ def read(self:Checkpoints, path:Path)->tuple[dict[str,Tensor],dict]:
     if holds != kind: raise InputError(f'{path} is damaged: it holds {holds}, not {kind}')
     ours = self.run in (None, info.get('run'))
     if kind != 'state' and not ours: # a state has settings of its own to compare
-        raise InputError(f'{path} belongs to another training')
+        raise InputError(f'{path} belongs to another run')
     return tensors, info
 
 @patch
@@ -525,7 +525,7 @@ def training_lock(folder:str|Path)->Iterator[None]:
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with locked(folder/_LOCK, f'{folder}: another training is running in this folder'):
+        with locked(folder/_LOCK, f'{folder}: another run is using this folder'):
             try: yield
             finally:
                 if _has_state(folder) or next(_files(folder), None) is None:

@@ -318,7 +318,7 @@ def _check_tokenizer_options(arguments:dict):
     for origin in ('init', 'tokenizer', 'data'):
         for name in ('vocab_size', 'normalize', 'tokenizer_pairs'):
             if origin in arguments and name in arguments:
-                raise InputError(f'--{name} and --{origin} exclude each other: '
+                raise InputError(f'--{name} and --{origin} cannot be combined: '
                                  'the tokenizer exists already')
 
 # %% ../nbs/15a_commands.ipynb #7ae54eb2
@@ -370,7 +370,7 @@ def _what_is_needed(out:Path)->str:
 def _prepare_parser()->argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         'tnb_prepare', 'tnb_prepare DIR [--preset NAME] [--config FILE] [options]',
-        'Read, filter and encode text once, for any number of trainings: '
+        'Read, filter and encode text once, for any number of training runs: '
         'tnb_train --data DIR. --src and --tgt may name several files each, pair by '
         'pair; then --tag and --mix may have a value for each pair of files.',
         argument_default=argparse.SUPPRESS)
@@ -388,7 +388,7 @@ def _options_of_text()->list[_Option]:
 # %% ../nbs/15a_commands.ipynb #15aprcom
 @command
 def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this process
-    "Read, filter and encode text once, for any number of trainings"
+    "Read, filter and encode text once, for any number of training runs"
     argv = sys.argv[1:] if argv is None else argv
     arguments = read_arguments(_prepare_parser(), argv)
     folder = Path(arguments.pop('folder'))
@@ -573,7 +573,7 @@ def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
     others = [name for name in ('beam_size', 'alpha') if name in given]
     if n_best > 1: others.append('n_best')
     if sample and others:
-        raise InputError(f'--{others[0]} and --sample exclude each other')
+        raise InputError(f'--{others[0]} and --sample cannot be combined')
 
 # %% ../nbs/15a_commands.ipynb #32827c0b
 @command
@@ -624,7 +624,7 @@ def _exclude(option:str, **others): # options that make no sense with it
     for name, value in others.items():
         if value is None: continue
         name = 'a model folder' if name == 'folder' else f'--{name}'
-        raise InputError(f'{name} and {option} exclude each other')
+        raise InputError(f'{name} and {option} cannot be combined')
 
 def _load_scored(folder:str|None, src:str|None, ref:str|None, corpus:str|None,
                  split:str|None)->list[tuple[str,str]]: # sentences and their references

@@ -16,6 +16,15 @@ from .core import FieldError, InputError
 # %% ../nbs/14_evaluation.ipynb #d7d87005
 _UNSPLIT = ('zh', 'yue') # of these Moses knows only which periods to keep
 
+_PERIODS = r'(\.+)"(\s*[^<])' # a rule of German, Spanish and French, which is tried again
+                              # at each period of a run
+
+def _quickly(rule:tuple # pattern and replacement
+            )->tuple:   # that does the same, and takes a run of periods at once
+    if rule[0] != _PERIODS: return rule
+    def move_quote(m): return m[1] if m[2] is None else f'"{m[1]}{m[2]}'
+    return r'(\.+)(?:"(\s*[^<]))?', move_quote
+
 def moses_lc(lines:list[str], # raw sentences
              lang:str,        # code such as 'de', whose abbreviations keep their period
             )->list[str]:     # tokens separated by spaces
@@ -26,6 +35,7 @@ def moses_lc(lines:list[str], # raw sentences
         raise InputError(f'lang is {lang!r}, for which Moses has no rules; '
                          'it must be a code such as de, en or fr')
     normalizer = sacremoses.MosesPunctNormalizer(lang)
+    normalizer.substitutions = list(map(_quickly, normalizer.substitutions))
     tokenizer = sacremoses.MosesTokenizer(lang)
     tokenized = []
     for line in lines:

@@ -271,6 +271,8 @@ def _join(*names:str)->str: # modules -> one script, with all that they import
     return "'use strict'\nglobalThis.modules ??= {}\n" + ''.join(joined.values())
 
 # %% ../nbs/15b_export.ipynb #e15page7
+_MAX_BEAM = 100 # as in worker.js, which would be busy for minutes
+
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = load_model(folder)
     _check_positions(model.config, 'the page')
@@ -280,6 +282,9 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     notes = _notes(checksum)
     texts = [example['text'] for example in notes['examples']] or ['Hello, world.']
     own_search = load_search(folder)
+    if own_search.beam_size > _MAX_BEAM:
+        raise InputError(f"{folder}: the model's beam_size is {own_search.beam_size}; "
+                         f'a page searches with at most {_MAX_BEAM}')
     header = dict(config=asdict(model.config), tensors=shapes, checksum=checksum,
                   search=asdict(own_search),
                   n_parameters=sum(p.numel() for p in model.parameters()),
@@ -291,7 +296,9 @@ def _make_distinct(headers:list[dict]):
     "Keys that can stand in an HTML id, each once"
     keys = set()
     for header in headers:
-        stem = key = re.sub('[^0-9A-Za-z_-]+', '-', header['key'])
+        stem = re.sub('[^0-9A-Za-z_-]+', '-', header['key'])
+        if stem.isdecimal(): stem = f'model-{stem}' # JavaScript lists numbers first
+        key = stem
         n = 1
         while key in keys:
             n += 1

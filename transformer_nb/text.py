@@ -213,8 +213,11 @@ def _find_problem(vocab:dict[str,int], merges:list[tuple[str,str]])->str|None:
         return 'its ids should be 0, 1, 2 and so on, each once'
     if tokens[:len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
         return f'its first tokens should be {" ".join(SPECIAL_TOKENS)}'
-    if not vocab.keys() >= set(pre_tokenizers.ByteLevel.alphabet()):
-        return 'it should hold all 256 bytes'
+    alphabet = set(pre_tokenizers.ByteLevel.alphabet())
+    if not vocab.keys() >= alphabet: return 'it should hold all 256 bytes'
+    for token in tokens[len(SPECIAL_TOKENS):]:
+        if not token or not alphabet.issuperset(token):
+            return f'its token {token!r} should be one byte or more'
     for first, second in merges:
         if vocab.keys() >= {first, second, first + second}: continue
         return f'it merges {first!r} and {second!r}, and not all three are tokens'

@@ -355,6 +355,17 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM) # Ctrl-C, and a polite request to end
 def _ignore_signals(worker:int): # Ctrl-C reaches workers, too; the loop decides
     for number in _SIGNALS: signal.signal(number, signal.SIG_IGN)
 
+def _check_shared_memory(workers:int, n_tokens:int): # of a step
+    "By it they hand over batches; where it is full, we would wait forever for the first"
+    if not workers: return
+    n_bytes = workers * 2 * n_tokens * 3*8 # each is two steps ahead; three tensors of int64
+    try:
+        torch.multiprocessing.Queue()
+        torch.empty(n_bytes, dtype=torch.uint8).share_memory_()
+    except (OSError, RuntimeError):
+        raise FieldError('workers', f'is {workers}, for which /dev/shm lacks {n_bytes:,} '
+                         'bytes; make it larger, or set it to 0') from None
+
 def _batch_loader(batches:TokenBatches, c:TrainingConfig, s:TrainingState,
                   device:torch.device
                  )->DataLoader: # of `_StepData`, from where `p` stands
@@ -362,6 +373,7 @@ def _batch_loader(batches:TokenBatches, c:TrainingConfig, s:TrainingState,
     workers = c.workers
     if workers is None: workers = 2 if is_gpu else 0
     group_size = c.grad_accum_steps * world_size()
+    _check_shared_memory(workers, c.grad_accum_steps * batches.batch_tokens)
     groups = batch_groups(batches, group_size, s.epoch, s.position)
     return DataLoader(_StepData(batches), sampler=groups, batch_size=None,
                       num_workers=workers, worker_init_fn=_ignore_signals,
@@ -380,12 +392,21 @@ def _new_optimizer(model:nn.Module, weight_decay:float|None)->torch.optim.Optimi
 def _new_scaler(precision:str, device:torch.device)->GradScaler|None:
     return GradScaler(device.type) if precision == 'fp16' else None
 
+def _unless_lost(loader:DataLoader)->Iterator: # its items
+    "Raises `InputError` if one of its processes was killed"
+    try: yield from loader
+    except RuntimeError as e:
+        if 'DataLoader worker' not in str(e): raise
+        raise FieldError('workers', f'is {loader.num_workers}, and one of them was killed; '
+                         'go on with `resume`, and with fewer if memory is short') from None
+
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     s:TrainingState, # gets the number of each step, its place, its lr
                     device:torch.device,
                    )->Iterator[tuple[list[Batch],int]]:
     "For each step its batches, and the number of target tokens by which to divide"
-    for epoch, position, mine, n_tokens in _batch_loader(batches, c, s, device):
+    loader = _batch_loader(batches, c, s, device)
+    for epoch, position, mine, n_tokens in _unless_lost(loader):
         s.step, s.epoch, s.position = s.step + 1, epoch, position
         s.lr = _lr_of_step(s.step, c)
         yield [batch.to(device) for batch in mine], n_tokens

@@ -206,7 +206,7 @@ def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfi
     "Raises `InputError` if `config` asks for an architecture other than the model's"
     if tokenizer and (init or config.data.data):
         other = 'init' if init else 'data'
-        raise FieldError(other, 'and tokenizer exclude each other: '
+        raise FieldError(other, 'and tokenizer cannot be combined: '
                          'there is a tokenizer in the folder')
     if not init: return None, load_any_tokenizer(tokenizer) if tokenizer else None
     model, its_tokenizer = load_model(init)
@@ -268,7 +268,7 @@ def _is_stored(out:Path, config:RunConfig, corpus:dict|None)->bool: # the data o
         for name in _DATA_MAY_CHANGE: del was[name], now[name]
         check_same_run(was, now, out)
     elif not stored.is_made_from(corpus):
-        raise InputError(f'{out} belongs to another training: its corpus was another')
+        raise InputError(f'{out} belongs to another run: its corpus was another')
     return True
 
 # %% ../nbs/15_translation.ipynb #31c37b7e

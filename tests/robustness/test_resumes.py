@@ -110,7 +110,7 @@ FOREIGN_WEIGHTS = {'--seed 0': works, '--seed 1': refuses, '--vocab_size 300': r
                    '--vocab_size 401': refuses, '--d_ff 32': refuses, '--norm pre': refuses}
 
 def foreign_weights(scene, options, check):
-    "Those of another training, among the checkpoints whose mean is asked for"
+    "Those of another run, among the checkpoints whose mean is asked for"
     other = TRAIN.replace('new', 'other')
     works(scene, f'{other} {options} --max_steps 8', may='other')
     target = checkpoint_paths(scene, 'f', 'weights')[-1]

@@ -46,8 +46,13 @@ function tokenize({model: key, text}) {
   return {ids: src, pieces: found.tokenizer.pieces(src), read: src.length - 1, cut}
 }
 
-// As the model's header says, unless something else is wanted
-const searchOptions = ({header}, wanted) => ({...DEFAULTS, ...header.search, ...wanted})
+const MAX_BEAM = 100 // one step of a larger one would keep newer messages waiting
+
+function searchOptions({header}, wanted) { // as the header says, or else as is wanted
+  const options = {...DEFAULTS, ...header.search, ...wanted}, {beam_size} = options
+  if (Number.isInteger(beam_size) && beam_size > 0 && beam_size <= MAX_BEAM) return options
+  throw new Error(`beam_size is ${beam_size}; it must be a whole number, 1 to ${MAX_BEAM}`)
+}
 
 function* translate({model: key, text, broken, ...wanted}) {
   const start = performance.now(), found = find(key), {tokenizer, model} = found

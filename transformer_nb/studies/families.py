@@ -208,7 +208,7 @@ TRANSLATORS = {
     'encoder-decoder': (Transformer, dict(n_encoder_layers=3, n_decoder_layers=3)),
     'decoder':         (DecoderOnly, dict(n_encoder_layers=7)),
     'prefix':          (PrefixDecoder, dict(n_encoder_layers=7))}
-READERS = { # and the number of updates
+READERS = { # and the number of steps
     'decoder':      (DecoderOnly, next_token_loss, 2000),
     'encoder':      (EncoderOnly, masked_loss, 2000),
     'encoder-long': (EncoderOnly, masked_loss, 13_333)} # about the decoder's predictions
@@ -346,8 +346,8 @@ def _family_settings(jobs:list[_Job], corpora:dict, steps:int|None
 def train_families(out:str|Path,     # file of results; what it has is not trained again
                    corpora:dict,     # of `family_corpora`
                    jobs:list[_Job]|None=None, # None: all
-                   processes:int=2,  # trainings at the same time, one thread each
-                   steps:int|None=None, # of every training, to try it out
+                   processes:int=2,  # runs at the same time, one thread each
+                   steps:int|None=None, # of every run, to try it out
                    models:str|Path|None=None, # folder for the readers of seed 0
                   )->list[dict]:     # all results in the file
     "Raises `InputError` where a line of the file has other settings"

@@ -393,7 +393,7 @@ def train_share(share:str,  # a key of `SHARES`
 # %% ../../nbs/22_parsing.ipynb #s22heav2
 def train_shares(out:str|Path,   # file of results; what it has is not trained again
                  seeds:range=range(5),
-                 processes:int=2, # trainings at the same time, one thread each; 0: here
+                 processes:int=2, # runs at the same time, one thread each; 0: here
                  n_steps:int=PARSER_STEPS,
                  sizes:tuple=(22_000, 500, 300), # as for `treebank`
                 )->list[dict]:    # all results in the file

@@ -295,7 +295,7 @@ def train_since(out:str|Path,    # file of results; what it already has is not t
                 seeds:range,
                 corpus:dict|None=None, # of 'train' and 'valid'; by default chapter 18's
                 n_steps:int=N_STEPS,
-                processes:int=2, # trainings at the same time; 0: here, one after the other
+                processes:int=2, # runs at the same time; 0: here, one after the other
                )->list[dict]:    # all results in the file
     "Train every row at seed 0, then at seed 1, and so on; raises `InputError`"
     if corpus is None: corpus = short_corpus(load_corpus('multi30k', 'en', 'de'))

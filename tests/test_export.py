@@ -1,0 +1,73 @@
+"""Exported models beyond chapter 15b's own proofs: options that its models do not have, and
+what a page says of itself. `test_engine.py` and `test_playground.py` open pages."""
+import pytest
+import torch
+from transformer_nb.checkpoint import save_model
+from transformer_nb.core import BOS, EOS, InputError, set_seed
+from transformer_nb.decoding import SearchConfig, search
+from transformer_nb.export import (
+    _half_precision, _stored_check, export_page, tnb_export)
+from transformer_nb.grammar import mini_corpus
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.text import BPETokenizer
+
+TEXTS = [text for pair in mini_corpus(0, 60, 0, 0)['train'] for text in pair]
+
+def made(**options): # a model of random weights, and a tokenizer
+    set_seed(0)
+    sizes = dict(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
+    config = TransformerConfig(300, max_len=64, **sizes | options)
+    return Transformer(config).eval(), BPETokenizer.train(TEXTS, 300)
+
+def log_probs(model, src, ids): # of the tokens, the last one perhaps `</s>`
+    with torch.inference_mode():
+        logits = model(torch.tensor([src + [EOS]]), torch.tensor([[BOS] + ids[:-1]]))[0]
+    return logits.log_softmax(-1)[range(len(ids)), ids]
+
+def test_ctranslate2_reads_every_table(tmp_path):
+    "Each side has its own embeddings and its own learned positions"
+    ctranslate2 = pytest.importorskip('ctranslate2')
+    model, tokenizer = made(positions='learned', tie_embeddings=False, norm='pre')
+    with torch.no_grad(): # untrained, they are too small to matter
+        for name, weight in model.named_parameters():
+            if 'positions' in name: weight.mul_(20)
+    save_model(tmp_path/'model', model, tokenizer)
+    tnb_export(str(tmp_path/'model'), str(tmp_path/'ct2'))
+    theirs = ctranslate2.Translator(str(tmp_path/'ct2'), compute_type='float32')
+    src, tgt = map(tokenizer.encode, TEXTS[:2])
+    pieces = [[tokenizer.tokenizer.id_to_token(i) for i in ids] for ids in (src, tgt)]
+    [scored] = theirs.score_batch(pieces[:1], pieces[1:])
+    wanted = log_probs(model, src, tgt + [EOS])
+    torch.testing.assert_close(torch.tensor(scored.log_probs), wanted, rtol=0, atol=1e-4)
+
+def test_a_model_of_too_wide_a_beam_has_no_page(tmp_path):
+    model, tokenizer = made()
+    search = dict(beam_size=101, alpha=0.6, max_extra=50)
+    save_model(tmp_path/'model', model, tokenizer, search=search)
+    message = 'beam_size is 101; a page searches with at most 100'
+    with pytest.raises(InputError, match=message):
+        export_page([tmp_path/'model'], tmp_path/'page.html')
+
+def test_a_page_checks_itself_with_the_weights_that_it_holds():
+    model, _ = made()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    _half_precision(model)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name].half().float()), name
+
+@pytest.mark.parametrize('ends', [False, True])
+def test_the_check_of_a_page_is_what_the_search_finds(ends):
+    "Also where the translation is cut off, so that it has no end"
+    model, tokenizer = made()
+    last = model.decoder.layers[-1].residuals[-1].norm
+    size = 50 if ends else -50
+    with torch.no_grad(): last.bias.add_(size * model.output.weight[EOS])
+    config = SearchConfig(beam_size=2, alpha=0.6, max_extra=2)
+    found = _stored_check(model, tokenizer, config, TEXTS[0])
+    ids = tokenizer.encode(TEXTS[0])
+    [[best]] = search(model, [ids], **vars(config))
+    assert found['ids'] == best.ids + [EOS]*ends
+    assert len(best.log_probs) == len(found['ids'])
+    assert found['log_prob'] == pytest.approx(sum(best.log_probs), abs=1e-4)
+    wanted = log_probs(model, ids, found['ids']).sum().item()
+    assert found['log_prob'] == pytest.approx(wanted, abs=1e-4)
