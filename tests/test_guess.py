@@ -1,10 +1,10 @@
 """Where the page says that a translation is a guess, tried on sentences made for it.
 
 The captions model translates all fifty captions below well, and none of the fifty other
-sentences, as a reader of German judged. Two hundred translations by the everyday models were
-judged for chapter 15, and of the sixty sentences below from news, science, law and other
-trades they translate none rightly. The bounds of `guess.js` were chosen on every second
-sentence; the rest says how good they are.
+sentences, as a reader of German judged. Two hundred translations by the everyday models
+were judged for chapter 15, and of the sixty sentences below from news, science, law and
+other trades they translate none rightly. The bounds of `guess.js` were chosen on every
+second sentence; the rest says how good they are.
 """
 import json
 from pathlib import Path

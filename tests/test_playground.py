@@ -765,7 +765,8 @@ def test_a_page_of_the_site_is_small_and_says_whose_sentences_it_read(new_page, 
 FIRST = 'Two children are playing in the snow with a small dog.'
 FIRST_DE = 'Zwei Kinder spielen mit einem kleinen Hund im Schnee.'
 TWICE = FIRST_DE[:-1] + ' mit einem kleinen Hund im Schnee.'
-COMES, COMES_DE = 'I think that she will come tomorrow.', 'Ich denke, dass sie morgen kommt.'
+COMES = 'I think that she will come tomorrow.'
+COMES_DE = 'Ich denke, dass sie morgen kommt.'
 COMES_TWICE = 'Ich denke, dass sie kommt, dass sie morgen kommt.'
 
 @pytest.mark.parametrize('name, promise, text, german, twice, changed', [

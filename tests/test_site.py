@@ -184,8 +184,8 @@ def test_captions_with_a_number(number):
     ('break', 'translate_here.html#break'),
     ('break, of captions', 'captions_here.html#break')])
 def test_a_view_of_the_page_has_the_model_of_the_chapter(view, href):
-    link = f'On [a *page*](15b_export.ipynb#translate-here "{view}") you can'
-    assert pages.VIEW.sub(pages.view_link, link) == f'On <a href="{href}">a *page*</a> you can'
+    link = f'On [a *page*](15b_export.ipynb#translate-here "{view}")'
+    assert pages.VIEW.sub(pages.view_link, link) == f'On <a href="{href}">a *page*</a>'
 
 def test_a_reference_to_a_figure_leads_to_its_caption(site):
     "In its own chapter and from another; a number that is no figure stays as it is"
