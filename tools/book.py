@@ -81,8 +81,11 @@ def read_notebook(path)->dict: # not to be changed: the next reader gets the sam
 def parsed(path, *version)->dict: return json.loads(Path(path).read_text(encoding='utf8'))
 
 def cells(path, kind=None)->list[Cell]: # all, or those of a kind
+    return cells_of(read_notebook(path), kind)
+
+def cells_of(notebook:dict, kind=None)->list[Cell]:
     found = [Cell(i, c['cell_type'], ''.join(c['source']), c.get('outputs', []))
-             for i, c in enumerate(read_notebook(path)['cells'])]
+             for i, c in enumerate(notebook['cells'])]
     return [c for c in found if kind in (None, c.kind)]
 
 def exported(path)->list[Cell]: return [c for c in cells(path, 'code') if c.is_exported]
