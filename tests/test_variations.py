@@ -1,6 +1,6 @@
 """Chapter 18 beyond its own proofs: what a row changes, what it leaves alone, a table that
 is interrupted, and the rule on losses whose effects are known."""
-import json, os, re, subprocess, sys
+import json, re
 from copy import deepcopy
 from itertools import islice
 from math import exp, isfinite, nan, sqrt
@@ -10,7 +10,7 @@ import numpy as np
 import pytest, torch
 from book import read_notebook
 from matplotlib import pyplot
-from running import call, refuses
+from running import call, call_script, refuses
 from torch.testing import assert_close
 from transformer_nb import judging
 from transformer_nb.checkpoint import _n_parameters as n_parameters
@@ -30,7 +30,6 @@ from transformer_nb.studies.variations import (
     Slope, _slope, ablate, after_rates, beside_paper, best_rates, direction, judge_heads,
     judge_rows, row_lr, tnb_variations, train_row, train_rows, trends, whole_seeds)
 
-BIN = Path(sys.executable).parent
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'variations.jsonl'
 TEN = RESULTS.parent/'variations_ten.jsonl'
@@ -260,9 +259,7 @@ def test_processes(mini, tmp_path):
     assert all(type(there[k]) in (int, float) for k in numbers)
     assert there['commit']
 
-def run(*args):
-    return subprocess.run([BIN/'tnb_variations', *map(str, args)], capture_output=True,
-                          timeout=300, env=os.environ | {'TRANSFORMER_NB_DATA': ''})
+def run(*args): return call_script(tnb_variations, *args)
 
 def test_command_refuses(tmp_path):
     out = tmp_path/'x'
