@@ -5,8 +5,8 @@ FORGET = '''() => { // what one test stores is not there for the next
 }'''
 
 class Pages:
-    """The first page of a test is the window that all tests of a file share: to open another
-    takes a browser longer than to read most pages. One with options has its own context"""
+    """The first page of a test is the window that all tests of a file share: to open one
+    takes longer than to read most pages. One with options has a context of its own"""
     def __init__(self, browser, window):
         self.browser, self.window = browser, window
         self.allowed = ['file:', 'data:', 'blob:'] # whom a page may ask

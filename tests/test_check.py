@@ -97,7 +97,8 @@ def test_a_new_preset_is_seen_in_the_stored_help(tmp_path):
     nbformat.write(notebook, path)
     assert '15a_commands' in check.stems(check.select([f'nbs/{path.name}']).dependents)
     leave_out_trainings(tmp_path/'nbs/15a_commands.ipynb')
-    export = f'from nbdev.export import nb_export; nb_export({str(path)!r}, "transformer_nb")'
+    write = f'nb_export({str(path)!r}, "transformer_nb")'
+    export = f'from nbdev.export import nb_export; {write}'
     done = [run(tmp_path, '-c', export), run(tmp_path, 'tools/chapters.py', '15a')]
     assert [d.returncode for d in done] == [0, 1], done[0].stderr
     assert 'big, small; tiny by default' in done[1].stdout
@@ -105,7 +106,8 @@ def test_a_new_preset_is_seen_in_the_stored_help(tmp_path):
 def leave_out_trainings(path):
     "What stands below the help of `tnb_train`"
     notebook = nbformat.read(path, as_version=4)
-    last = next(i for i, cell in enumerate(notebook.cells) if 'format_help()' in cell.source)
+    sources = [cell.source for cell in notebook.cells]
+    last = next(i for i, source in enumerate(sources) if 'format_help()' in source)
     del notebook.cells[last + 1:]
     nbformat.write(notebook, path)
 

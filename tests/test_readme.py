@@ -57,10 +57,11 @@ def test_make():
 
 @pytest.mark.slow
 def test_demo(tmp_path, monkeypatch):
-    "With a third of the copy task's steps, and fifty sentences to translate, not a thousand"
+    "With a third of the copy task's steps, and 50 sentences to translate, not 1,000"
     small = mini_corpus(0, 2000, 30, 50)
     monkeypatch.setattr(corpora, 'mini_corpus', lambda: small)
-    monkeypatch.setattr(commands, 'train_copy', lambda model, steps: train_copy(model, 700))
+    def shorter(model, steps): return train_copy(model, 700)
+    monkeypatch.setattr(commands, 'train_copy', shorter)
     done = call_script(tnb_demo, '--out', tmp_path/'demo', '--max_minutes', 0.05)
     printed = done.stdout.decode()
     assert done.returncode == 0, done.stderr.decode()

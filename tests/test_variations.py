@@ -297,11 +297,11 @@ def test_command(tmp_path):
     out = tmp_path/'x.jsonl'
     options = ['--corpus', 'mini', '--rows', 'C-N1', '--seeds', 1, '--processes', 1]
     for n in (1, 0): # what is there is not trained again
-        done = run(*options, '--n_steps', 40, '--out', out)
+        done = run(*options, '--n_steps', 10, '--out', out)
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.count(b'\n') == n
     [result] = map(json.loads, out.read_text().splitlines())
-    assert result['row'] == 'C-N1' and result['steps'] == 40
+    assert result['row'] == 'C-N1' and result['steps'] == 10
     assert result['hardware'] and result['commit']
     assert result['torch'] == torch.__version__
 

@@ -64,7 +64,8 @@ def changed_files(commit): # names as seen from the root
 
 def code_of(notebook): # exported, and all of it
     code = cells_of(notebook, 'code')
-    return [cell.source for cell in code if cell.is_exported], [cell.source for cell in code]
+    exported = [cell.source for cell in code if cell.is_exported]
+    return exported, [cell.source for cell in code]
 
 def difference(then, now): # of two notebooks
     "'exports', other 'code', or only 'prose'"
@@ -129,7 +130,8 @@ def run_tests(what, *options):
 def stems(paths): return [path.stem for path in paths]
 
 def main(commit='HEAD'):
-    selection = select(changed_files(commit), what=partial(what_changed, commit=commit))
+    what = partial(what_changed, commit=commit)
+    selection = select(changed_files(commit), what=what)
     print('— house rules', flush=True)
     problems = violations(ROOT)
     if problems: print(*problems, sep='\n')
