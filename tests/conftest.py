@@ -10,6 +10,8 @@ os.environ['IN_TEST'] = '1' # no progress bars
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
 
 def pytest_configure(config):
+    import once
+    once.keep_mini_corpus()
     slow = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
     smoke = 'smoke: a few of each room; `make check` runs them for any change of code'
     for line in (slow, smoke): config.addinivalue_line('markers', line)
@@ -30,6 +32,18 @@ def chromium():
         browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield browser
         browser.close()
+
+@pytest.fixture(scope='module')
+def window(chromium): return chromium.new_page()
+
+@pytest.fixture
+def watched(chromium, window):
+    "Opens pages; afterwards: did one complain, or ask anyone?"
+    from browser import Pages
+    pages = Pages(chromium, window)
+    yield pages
+    pages.close()
+    assert pages.complaints == []
 
 @pytest.fixture(scope='session')
 def texts(tmp_path_factory):

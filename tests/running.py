@@ -4,6 +4,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parent.parent
@@ -27,6 +28,13 @@ def call(command, *args, stdin=b'', **options):
         finally: sys.stdin = old_stdin
     return SimpleNamespace(returncode=status, stdout=out.buffer.getvalue(),
                            stderr=error.buffer.getvalue())
+
+def call_script(command, *words, stdin=b''):
+    "What the console script of that name does with these words, in this process"
+    module = dict(__name__='__main__', __file__=command.__name__, command=command)
+    arguments = [command.__name__, *map(str, words)]
+    with mock.patch.object(sys, 'argv', arguments):
+        return call(lambda: exec('command()', module), stdin=stdin)
 
 def write(path, lines):
     text = ''.join(line + '\n' for line in lines)

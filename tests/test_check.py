@@ -1,5 +1,6 @@
 "What `make check` runs: enough to see what else is stale, and few enough to wait for."
-import os, shutil, subprocess, sys
+import copy, os, shutil, subprocess, sys
+from functools import cache
 from pathlib import Path
 import nbformat, pytest
 import book, check
@@ -7,15 +8,16 @@ import book, check
 ROOT = Path(__file__).parent.parent
 MODULES = [path for path in book.chapters(ROOT) if book.module(path)]
 
-def selected(*names):
-    selection = check.select(names)
+@cache
+def selected(*names, **options):
+    selection = check.select(names, **options)
     tests = {path.stem for path in selection.tests}
     return {path.stem for path in selection.dependents}, tests, selection.smoke
 
 @pytest.mark.parametrize('path', MODULES, ids=lambda path: path.stem)
 def test_every_module_has_tests(path):
     dependents, tests, smoke = selected(f'nbs/{path.name}')
-    tests = {name for name in tests if 'solutions' not in name}
+    tests = {name for name in tests - set(check.OF_ANY_CHAPTER) if 'solutions' not in name}
     if path.stem != '09_grammar': assert tests # whose tests stand in the chapter
     assert smoke and all(name > path.stem for name in dependents)
 
@@ -26,7 +28,7 @@ def test_every_module_has_tests(path):
     ('benchmarks/bench.py', 'test_performance'), ('tools/chapters.py', 'test_house'),
     ('nbs/results/sweep.jsonl', 'test_results'), ('tools/check.py', 'test_check'),
     ('nbs/models/multi30k-en-de/config.json', 'test_results'),
-    ('nbs/03_layers.ipynb', 'test_oracles'), ('nbs/12_training.ipynb', 'test_commands'),
+    ('nbs/03_layers.ipynb', 'test_oracles'), ('nbs/12_training.ipynb', 'test_training'),
     ('tests/test_text.py', 'test_text'), ('CONTRIBUTING.md', 'test_spelling')])
 def test_what_is_no_chapter_has_tests(name, test): assert test in selected(name)[1]
 
@@ -35,7 +37,27 @@ def test_solutions_are_tested_with_their_chapter():
 
 def test_few_tests_for_any_chapter():
     "05 selected 961 tests once, since every file that imports the model was run"
-    for path in MODULES: assert len(selected(f'nbs/{path.name}')[1]) <= 4, path.stem
+    for path in MODULES: assert len(selected(f'nbs/{path.name}')[1]) <= 6, path.stem
+
+@pytest.mark.parametrize('kind, is_exported, what', [
+    ('markdown', False, 'prose'), ('code', False, 'code'), ('code', True, 'exports')])
+def test_what_changed_in_a_chapter(kind, is_exported, what):
+    notebook = book.read_notebook(ROOT/'nbs/05_model.ipynb')
+    new = copy.deepcopy(notebook)
+    place = next(cell.number for cell in book.cells_of(notebook, kind)
+                 if cell.is_exported == is_exported)
+    new['cells'][place]['source'].append('\n1')
+    assert check.difference(notebook, new) == what
+
+def test_prose_and_inner_code_change_nothing_elsewhere():
+    for what in ('prose', 'code'):
+        name = 'nbs/05_model.ipynb'
+        selection = check.select([name], what=lambda path: what)
+        assert check.stems(selection.changed) == ['05_model'] * (what == 'code')
+        assert selection.dependents == [] and not selection.smoke
+        assert check.stems(selection.tests) == [
+            'test_solutions_05', *check.OF_ANY_CHAPTER]
+    assert 'test_readme' in selected('nbs/index.ipynb', what=lambda path: 'prose')[1]
 
 def test_all_listed_tests_are_there():
     for name in check.TESTS_OF: assert (ROOT/f'tests/{name}.py').exists(), name
@@ -74,10 +96,20 @@ def test_a_new_preset_is_seen_in_the_stored_help(tmp_path):
     notebook.cells.insert(after + 1, nbformat.v4.new_code_cell(PRESET))
     nbformat.write(notebook, path)
     assert '15a_commands' in check.stems(check.select([f'nbs/{path.name}']).dependents)
-    export = 'from nbdev.doclinks import nbdev_export; nbdev_export()'
+    leave_out_trainings(tmp_path/'nbs/15a_commands.ipynb')
+    write = f'nb_export({str(path)!r}, "transformer_nb")'
+    export = f'from nbdev.export import nb_export; {write}'
     done = [run(tmp_path, '-c', export), run(tmp_path, 'tools/chapters.py', '15a')]
-    assert [d.returncode for d in done] == [0, 1]
+    assert [d.returncode for d in done] == [0, 1], done[0].stderr
     assert 'big, small; tiny by default' in done[1].stdout
+
+def leave_out_trainings(path):
+    "What stands below the help of `tnb_train`"
+    notebook = nbformat.read(path, as_version=4)
+    sources = [cell.source for cell in notebook.cells]
+    last = next(i for i, source in enumerate(sources) if 'format_help()' in source)
+    del notebook.cells[last + 1:]
+    nbformat.write(notebook, path)
 
 def run(folder, *args):
     env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or no export is made

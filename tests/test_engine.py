@@ -2,7 +2,7 @@
 translations, in the browser that it is made for.
 
 Without Debian's Chromium these tests skip; the captions of Multi30k are translated where
-they are at hand, the first 250 of them by `make test`, all of them with TNB_SLOW=1.
+they are at hand, the first 100 of them by `make test`, all of them with TNB_SLOW=1.
 """
 import base64, math, os, random
 from pathlib import Path
@@ -128,7 +128,7 @@ def check_tokens(tab, tokenizer, texts):
         assert line == on_one_line(tokenizer, wanted), ascii(text)
 
 @pytest.fixture(scope='module')
-def texts(): return list(nasty_strings(2000))
+def texts(): return list(nasty_strings(1000))
 
 def test_tokens_of_the_shipped_model(tab, shipped, texts):
     check_tokens(tab, shipped[1], texts)
@@ -215,7 +215,7 @@ def logits_here(model, src, tgt): return model(torch.tensor([src]), torch.tensor
 def test_logits_of_the_shipped_model(tab, shipped):
     model, tokenizer = shipped
     largest = 0
-    for german, english in mini_corpus(0, 200, 0, 0)['train']:
+    for german, english in mini_corpus(0, 60, 0, 0)['train']:
         src, tgt = tokenizer.encode(english) + [EOS], [BOS] + tokenizer.encode(german)
         difference = logits_of(tab, 'shipped', src, tgt) - logits_here(model, src, tgt)
         largest = max(largest, difference.abs().max().item())
@@ -506,9 +506,9 @@ def translated_otherwise(tab, folder, key, texts):
 @pytest.mark.slow
 def test_translations_of_multi30k(tab, shipped, multi30k_dir):
     texts = [text for text, _ in load_corpus('multi30k', 'en', 'de', multi30k_dir)['test']]
-    if not os.environ.get('TNB_SLOW'): texts = texts[:250]
+    if not os.environ.get('TNB_SLOW'): texts = texts[:100]
     different = list(translated_otherwise(tab, SHIPPED, 'shipped', texts))
-    assert len(different) <= 0.005*len(texts), different
+    assert len(different) <= max(1, 0.005*len(texts)), different
 
 @pytest.mark.slow
 @pytest.mark.parametrize('direction', ['en-de', 'de-en'])

@@ -1,5 +1,5 @@
 "The checkout keeps the house rules, and each rule catches a violation planted in a copy."
-import json, shutil
+import json, os, shutil
 from functools import cache
 from pathlib import Path
 import nbformat
@@ -256,6 +256,22 @@ def test_failing_chapter_fails(book_of, capsys):
 def test_a_cell_that_cannot_run_twice_is_seen(book_of, capsys):
     book_of('x = [1]', 'x.pop()')
     assert run(chapters.execute_twice) == 1 and 'IndexError' in capsys.readouterr().out
+
+def test_a_chapter_has_a_process_of_its_own(tmp_path, monkeypatch):
+    "Nothing of another chapter is left in it, and it ends"
+    for i in range(3):
+        cell = f"""import math, os, pathlib
+assert math.pi > 3
+math.pi = 3
+_ = pathlib.Path({str(tmp_path/f'pid{i}')!r}).write_text(str(os.getpid()))"""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+        nbformat.write(notebook, tmp_path/f'0{i}_chapter.ipynb')
+    monkeypatch.setattr(chapters, 'NBS', tmp_path)
+    assert run() == 0
+    ids = {int(path.read_text()) for path in tmp_path.glob('pid*')}
+    assert len(ids) == 3
+    for process in ids:
+        with pytest.raises(ProcessLookupError): os.kill(process, 0)
 
 def test_unknown_chapter_is_refused():
     with pytest.raises(SystemExit, match='no chapter'): chapters.main(['99'])

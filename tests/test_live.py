@@ -11,6 +11,7 @@ import pytest
 import torch
 import live
 from book import cells, chapters
+from browser import PHONE
 from test_site import (
     ALL_RULES, BUT_CONTRAST, HTML, prepare_axe, unreadable, violations)
 from transformer_nb.attention import scaled_dot_product_attention
@@ -45,28 +46,14 @@ def folder(tmp_path_factory):
     return folder
 
 @pytest.fixture
-def open_figure(chromium, folder):
-    "Opens the page of a figure; afterwards: did one complain, or ask anyone?"
-    complaints, contexts = [], []
-    def on_console(message):
-        if message.type in ('error', 'warning'): complaints.append(message.text)
-    def on_request(request):
-        if not request.url.startswith(('file:', 'data:', 'blob:')):
-            complaints.append(request.url)
+def open_figure(watched, folder):
+    "Opens the page of a figure"
     def open_page(name, ready=True, **options):
-        options = dict(viewport=dict(width=1280, height=900)) | options
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on('console', on_console)
-        page.on('pageerror', lambda error: complaints.append(str(error)))
-        page.on('request', on_request)
+        page = watched.page(**options)
         page.goto((folder/f'{name}.html').as_uri())
         if ready: settle(page)
         return page
-    yield open_page
-    for context in contexts: context.close()
-    assert complaints == []
+    return open_page
 
 SETTLED = '''document.querySelector('.live-says')?.textContent
              && !document.querySelector('.live-busy')'''
@@ -109,9 +96,9 @@ def test_box_says_what_to_try():
     assert '\n\n**Try it.** Drag *it*.\n\n' in made and ' hidden>' in made
     assert made.startswith('Above.') and made.endswith('Below.') and '<!--' not in made
 
-def test_nothing_is_loaded_before_the_reader_is_near(chromium, folder):
+def test_nothing_is_loaded_before_the_reader_is_near(watched, folder):
     name, asked = NAMES[0], []
-    page = chromium.new_page(viewport=dict(width=1280, height=900))
+    page = watched.page(own=True) # whose cache is empty
     page.on('request', lambda request: asked.append(request.url.rpartition('/')[2]))
     far = folder/'far.html'
     text = (folder/f'{name}.html').read_text(encoding='utf8')
@@ -125,7 +112,6 @@ def test_nothing_is_loaded_before_the_reader_is_near(chromium, folder):
     settle(page)
     assert {'live.js', 'live.css'} <= set(asked)
     assert name in NEED_THE_MODEL or not any(f.endswith('_weights.js') for f in asked)
-    page.close()
 
 def test_without_javascript_there_is_no_box(open_figure):
     page = open_figure(NAMES[0], ready=False, java_script_enabled=False)
@@ -174,20 +160,40 @@ def test_figures_of_one_page_may_ask_different_models(open_figure, translator, e
 NEED_THE_MODEL = {'beam', 'heads', 'removal', 'shuffle', 'translation', 'walk'}
 
 @pytest.mark.parametrize('name', NAMES)
-def test_figure_fits_a_phone_and_axe_finds_nothing(open_figure, name):
-    page = open_figure(name, viewport=dict(width=390, height=800))
+def test_figure_for_everyone(open_figure, name):
+    "It fits a phone, each control is reached by keyboard, and axe finds nothing"
+    page = open_figure(name, viewport=PHONE)
     assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    assert not_reached_by_keyboard(page) == []
     prepare_axe(page)
     assert violations(page, 'light', ['body'], ALL_RULES, BUT_CONTRAST) == []
     for theme in ('light', 'dark'): assert unreadable(page, theme) == [], theme
 
+def not_reached_by_keyboard(page):
+    wanted = page.locator('.live-stage :is(button, input, select):visible').count()
+    assert wanted > 0
+    page.keyboard.press('Tab')
+    for _ in range(wanted + 30):
+        page.evaluate('''() => { // each control once, a group of radio buttons as one
+            const seen = window.seen ??= new Set(), node = document.activeElement
+            seen.add(node)
+            const group = node.closest('[data-roving]')
+            for (const other of group?.querySelectorAll('button') ?? []) seen.add(other)
+            for (const other of document.querySelectorAll('input[type=radio]'))
+                if (other.name === node.name) seen.add(other)
+        }''')
+        page.keyboard.press('Tab')
+    return page.evaluate('''() => [...document.querySelectorAll(
+        '.live-stage :is(button, input, select)')].filter(node => node.offsetParent)
+        .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
+
 @pytest.mark.slow
 @pytest.mark.parametrize('name', NAMES)
-def test_figure_on_its_page(chromium, name):
+def test_figure_on_its_page(watched, name):
     "In the chapter that `make docs` built, among the styles of the site"
     path = HTML/f'{CHAPTERS[name]}.html'
     if not path.exists(): pytest.skip('no site here; `make docs` builds it')
-    page = chromium.new_page(viewport=dict(width=390, height=800))
+    page = watched.page(PHONE)
     page.goto(path.as_uri())
     box = page.locator(f'.live[data-live={name}]')
     box.evaluate('node => node.closest("details")?.setAttribute("open", "")')
@@ -204,27 +210,6 @@ def test_figure_on_its_page(chromium, name):
     here = f'.live[data-live={name}]'
     assert violations(page, 'light', dict(include=[here]), ALL_RULES, BUT_CONTRAST) == []
     for theme in ('light', 'dark'): assert unreadable(page, theme, here) == [], theme
-    page.close()
-
-@pytest.mark.parametrize('name', NAMES)
-def test_every_control_is_reached_by_keyboard(open_figure, name):
-    page = open_figure(name)
-    wanted = page.locator('.live-stage :is(button, input, select):visible').count()
-    page.keyboard.press('Tab')
-    for _ in range(wanted + 30):
-        page.evaluate('''() => { // each control once, a group of radio buttons as one
-            const seen = window.seen ??= new Set(), node = document.activeElement
-            seen.add(node)
-            const group = node.closest('[data-roving]')
-            for (const other of group?.querySelectorAll('button') ?? []) seen.add(other)
-            for (const other of document.querySelectorAll('input[type=radio]'))
-                if (other.name === node.name) seen.add(other)
-        }''')
-        page.keyboard.press('Tab')
-    missed = page.evaluate('''() => [...document.querySelectorAll(
-        '.live-stage :is(button, input, select)')].filter(node => node.offsetParent)
-        .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
-    assert wanted > 0 and missed == []
 
 # 01: the query
 
@@ -252,7 +237,7 @@ def test_query_equals_attention(open_figure, query):
 
 @pytest.mark.parametrize('name', ['query', 'shuffle'])
 def test_table_fits_a_phone(open_figure, name):
-    page = open_figure(name, viewport=dict(width=390, height=800))
+    page = open_figure(name, viewport=PHONE)
     box = page.locator('.live-scroll')
     assert box.evaluate('node => node.scrollWidth <= node.clientWidth')
 
@@ -488,7 +473,7 @@ def test_beam_equals_the_chapters(open_figure, translator):
 @pytest.mark.parametrize('name', ['beam', 'heads', 'merges', 'shuffle', 'translation'])
 def test_odd_sentences(open_figure, name):
     "None at all, half a character's bytes, and a word that is wider than a phone"
-    page = open_figure(name, viewport=dict(width=390, height=800))
+    page = open_figure(name, viewport=PHONE)
     field = page.locator('.live-field input')
     for text in ('', '🐶', 'A', 'a'*80):
         field.fill(text)
@@ -532,7 +517,7 @@ def test_positions_equal_the_encoding(open_figure, log_size, first, second):
     assert numbers(says(page)) == pytest.approx(numbers(before), abs=0.011)
 
 def test_clocks_have_room_on_a_phone(open_figure):
-    page = open_figure('positions', viewport=dict(width=390, height=800))
+    page = open_figure('positions', viewport=PHONE)
     boxes = page.locator('.clock').evaluate_all(
         'nodes => nodes.map(node => node.getBoundingClientRect().toJSON())')
     assert len(boxes) == 6 and len({round(box['top']) for box in boxes}) == 2

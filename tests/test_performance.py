@@ -1,11 +1,12 @@
 "Chapter 19 beyond its own proofs: peers and counters on more cases, and the benchmark."
-import json, os, subprocess, sys
+import json, os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 import pytest, torch
 from hypothesis import given, settings, strategies as st
+from running import call_script
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
@@ -195,14 +196,14 @@ def test_time_of_parts(make_fast):
 
 # The benchmark as a command
 
-def bench(*args, **env):
-    command = [sys.executable, ROOT/'benchmarks'/'bench.py', *map(str, args)]
-    here = {**os.environ, 'TRANSFORMER_NB_DATA': '', 'PYTHONPATH': str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT,
-                          env=here | env)
+def bench(*words):
+    "Here; what it measures has processes of its own"
+    from bench import main
+    return call_script(main, *words)
 
-def check_refusal(status, stderr, *messages):
-    assert status == 2 and stderr.count('\n') == 1, stderr
+def check_refusal(done, *messages):
+    stderr = done.stderr.decode()
+    assert done.returncode == 2 and stderr.count('\n') == 1, stderr
     for message in messages: assert message in stderr
 
 @pytest.mark.parametrize('args, message', [
@@ -211,23 +212,21 @@ def check_refusal(status, stderr, *messages):
     ('--sizes tiny:x', "'x' must be"),
     ('--n 0', '--n is 0'),
     ('--models nowhere --parts decoding --corpus mini', 'nowhere')])
-def test_bench_refuses(args, message, tmp_path, monkeypatch, capsys):
+def test_bench_refuses(args, message, tmp_path):
     if 'decoding' in args: pytest.importorskip('ctranslate2')
-    from bench import main
     out = tmp_path/'out'
-    monkeypatch.setattr(sys, 'argv', ['bench.py', '--out', str(out), *args.split()])
-    with pytest.raises(SystemExit) as stopped: main()
-    check_refusal(stopped.value.code, capsys.readouterr().err, message)
+    done = bench('--out', out, *args.split())
+    check_refusal(done, message)
     assert not out.exists()
 
 SHORT = '--sizes tiny:2 --corpus mini --batch_tokens 128'.split()
 
-def test_bench_without_peers(tmp_path):
+def test_bench_without_peers(tmp_path, monkeypatch):
     missing = 'raise ImportError("No module named transformers")'
     (tmp_path/'transformers.py').write_text(missing)
-    path = f'{tmp_path}{os.pathsep}{ROOT}'
-    done = bench('--out', tmp_path/'out', '--parts', 'training', *SHORT, PYTHONPATH=path)
-    check_refusal(done.returncode, done.stderr, 'transformers', 'bench')
+    monkeypatch.setenv('PYTHONPATH', f'{tmp_path}{os.pathsep}{ROOT}')
+    done = bench('--out', tmp_path/'out', '--parts', 'training', *SHORT)
+    check_refusal(done, 'transformers', 'bench')
 
 @pytest.mark.slow
 def test_bench(tmp_path):
@@ -241,7 +240,7 @@ def test_bench(tmp_path):
     out.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     done = bench('--out', out, '--parts', 'limit', *SHORT)
     assert done.returncode == 0, done.stderr
-    assert '2 lines stay, 1 of this machine' in done.stdout
+    assert '2 lines stay, 1 of this machine' in done.stdout.decode()
     *kept, row = [json.loads(line) for line in out.read_text().splitlines()]
     assert kept == [elsewhere, other_part] and [out] == list(tmp_path.iterdir())
     assert row['torch'] == torch.__version__

@@ -50,31 +50,17 @@ def own_model(tmp_path_factory):
     return folder
 
 @pytest.fixture
-def new_page(chromium, address):
-    "Opens pages; afterwards: did one complain, or ask anyone?"
-    complaints, contexts = [], []
-    def on_console(message):
-        if message.type in ('error', 'warning'): complaints.append(message.text)
-    def on_request(request):
-        if not request.url.startswith(('file:', 'data:', 'blob:')):
-            complaints.append(request.url)
+def new_page(watched, address):
+    "Opens pages with this end of their address"
     def open_page(hash='', address=address, script=None, first_visit=False, **options):
         if hash and 't=' not in hash and not first_visit: # else the first example
             hash += ('&' if '?' in hash else '?') + f't={BOY}'
-        options = dict(viewport=dict(width=1280, height=900)) | options
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on('console', on_console)
-        page.on('pageerror', lambda error: complaints.append(str(error)))
-        page.on('request', on_request)
+        page = watched.page(own=bool(script), **options)
         if script: page.add_init_script(script)
         page.goto(f'{address}{hash}')
         when_ready(page)
         return page
-    yield open_page
-    for context in contexts: context.close()
-    assert complaints == []
+    return open_page
 
 INSIDE = '''() => {
     const {store, parts, answers, scene, words} = modules

@@ -1,8 +1,10 @@
 "Every command and every snippet of README.md is run; only times are cut short."
 import os, re, subprocess, sys
 import pytest
-from running import BIN, ROOT, run, write
-from transformer_nb.commands import _advise
+from running import BIN, ROOT, call_script, run, write
+from transformer_nb import commands, corpora
+from transformer_nb.commands import _advise, _train_parser, tnb_demo
+from transformer_nb.copy_task import train_copy
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.training import TrainingConfig
 
@@ -54,18 +56,23 @@ def test_make():
     assert lab.index('jupyter trust nbs/*.ipynb') < lab.index('jupyter lab')
 
 @pytest.mark.slow
-def test_demo(tmp_path):
-    done = run('tnb_demo', '--out', 'demo', '--max_minutes', 0.1, cwd=tmp_path)
+def test_demo(tmp_path, monkeypatch):
+    "With a third of the copy task's steps, and 50 sentences to translate, not 1,000"
+    small = mini_corpus(0, 2000, 30, 50)
+    monkeypatch.setattr(corpora, 'mini_corpus', lambda: small)
+    def shorter(model, steps): return train_copy(model, 700)
+    monkeypatch.setattr(commands, 'train_copy', shorter)
+    done = call_script(tnb_demo, '--out', tmp_path/'demo', '--max_minutes', 0.05)
     printed = done.stdout.decode()
     assert done.returncode == 0, done.stderr.decode()
     exact = re.search(r'(\d+) of 1000 held-out sequences exact', printed)
-    assert int(exact[1]) > 950
-    assert re.search(r'BLEU [\d.]+ on 1000 held-out sentences', printed)
+    assert int(exact[1]) > 500
+    assert re.search(r'BLEU [\d.]+ on 50 held-out sentences', printed)
     figures = {p.name for p in (tmp_path/'demo').rglob('*.svg')}
     assert figures >= {'loss.svg', 'attention.svg'}
     translations = (tmp_path/'demo/translations.txt').read_text(encoding='utf8')
-    assert len(translations.splitlines()) == 1000
-    assert 'too few to learn from' in printed # in six seconds
+    assert len(translations.splitlines()) == 50
+    assert 'too few to learn from' in printed # in three seconds
 
 def test_the_demo_says_when_a_machine_is_too_slow(capsys):
     config = TrainingConfig(max_minutes=2.5, warmup_steps=300)
@@ -93,7 +100,7 @@ def test_make_wants_no_cuda_where_there_is_no_gpu(target):
     assert 'nvidia-smi >/dev/null ||' in first and 'whl/cpu torch' in first
 
 def test_options():
-    said = run('tnb_train', '--help').stdout.decode()
+    said = _train_parser().format_help()
     named = set(re.findall(r'`--([a-z_]+)(?: (\w+))?`', README))
     assert len(named) >= 4
     for name, value in named: assert f'--{name}' in said and value in said, name

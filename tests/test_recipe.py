@@ -1,7 +1,8 @@
-"""The real run of chapter 15 in small: captions, a minute, a floor no broken model reaches.
+"""The real run of chapter 15 in small: captions, half a minute, a floor no broken model
+reaches.
 
-Measured, seed 0: chrF 45. The same training with its source sentences shuffled, so that it
-learns German but not to translate, comes to chrF 19.
+Measured, seed 0: chrF 36. The same training with its source sentences shuffled, so that it
+learns German but not to translate, comes to chrF 18.
 """
 import pytest
 from transformer_nb.corpora import load_corpus
@@ -16,8 +17,9 @@ def test_short_captions(multi30k_dir, tmp_path):
     corpus = {split: short_pairs(pairs) for split, pairs in multi30k.items()}
     config = preset('tiny').override(
         vocab_size=2000, batch_tokens=1024, n_encoder_layers=2, n_decoder_layers=2,
-        dropout=0.1, max_steps=400, lr=5e-3, warmup_steps=200, save_every=20, average=5)
+        dropout=0.1, max_steps=240, lr=5e-3, warmup_steps=120, save_every=20, average=5,
+        valid_every=240)
     history = train_translator(tmp_path, config, corpus=corpus)
     sources, references = map(list, zip(*corpus['test']))
     chrf = score(Translator(tmp_path).translate(sources), references)['chrf']
-    assert chrf > 38, f'chrF {chrf}, validation loss {history[-1]["valid_loss"]}'
+    assert chrf > 30, f'chrF {chrf}, validation loss {history[-1]["valid_loss"]}'

@@ -1,6 +1,6 @@
 """Chapter 18 beyond its own proofs: what a row changes, what it leaves alone, a table that
 is interrupted, and the rule on losses whose effects are known."""
-import json, os, re, subprocess, sys
+import json, re
 from copy import deepcopy
 from itertools import islice
 from math import exp, isfinite, nan, sqrt
@@ -10,7 +10,7 @@ import numpy as np
 import pytest, torch
 from book import read_notebook
 from matplotlib import pyplot
-from running import call, refuses
+from running import call, call_script, refuses
 from torch.testing import assert_close
 from transformer_nb import judging
 from transformer_nb.checkpoint import _n_parameters as n_parameters
@@ -30,7 +30,6 @@ from transformer_nb.studies.variations import (
     Slope, _slope, ablate, after_rates, beside_paper, best_rates, direction, judge_heads,
     judge_rows, row_lr, tnb_variations, train_row, train_rows, trends, whole_seeds)
 
-BIN = Path(sys.executable).parent
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'variations.jsonl'
 TEN = RESULTS.parent/'variations_ten.jsonl'
@@ -260,9 +259,7 @@ def test_processes(mini, tmp_path):
     assert all(type(there[k]) in (int, float) for k in numbers)
     assert there['commit']
 
-def run(*args):
-    return subprocess.run([BIN/'tnb_variations', *map(str, args)], capture_output=True,
-                          timeout=300, env=os.environ | {'TRANSFORMER_NB_DATA': ''})
+def run(*args): return call_script(tnb_variations, *args)
 
 def test_command_refuses(tmp_path):
     out = tmp_path/'x'
@@ -300,11 +297,11 @@ def test_command(tmp_path):
     out = tmp_path/'x.jsonl'
     options = ['--corpus', 'mini', '--rows', 'C-N1', '--seeds', 1, '--processes', 1]
     for n in (1, 0): # what is there is not trained again
-        done = run(*options, '--n_steps', 40, '--out', out)
+        done = run(*options, '--n_steps', 10, '--out', out)
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.count(b'\n') == n
     [result] = map(json.loads, out.read_text().splitlines())
-    assert result['row'] == 'C-N1' and result['steps'] == 40
+    assert result['row'] == 'C-N1' and result['steps'] == 10
     assert result['hardware'] and result['commit']
     assert result['torch'] == torch.__version__
 

@@ -81,8 +81,11 @@ def read_notebook(path)->dict: # not to be changed: the next reader gets the sam
 def parsed(path, *version)->dict: return json.loads(Path(path).read_text(encoding='utf8'))
 
 def cells(path, kind=None)->list[Cell]: # all, or those of a kind
+    return cells_of(read_notebook(path), kind)
+
+def cells_of(notebook:dict, kind=None)->list[Cell]:
     found = [Cell(i, c['cell_type'], ''.join(c['source']), c.get('outputs', []))
-             for i, c in enumerate(read_notebook(path)['cells'])]
+             for i, c in enumerate(notebook['cells'])]
     return [c for c in found if kind in (None, c.kind)]
 
 def exported(path)->list[Cell]: return [c for c in cells(path, 'code') if c.is_exported]
@@ -110,8 +113,8 @@ def imported_modules(source:str)->list[str]:
         f'studies.{name}' for names in lists for name in re.findall(r'\w+', names)]
 
 # More than ten seconds each: `make check` runs them where they are changed, no more
-LONG = ('00_', '01', '03', '05', '06', '07', '10_', '12', '13', '15_', '15a', '16', '17',
-        '18', '19', '21', '22')
+LONG = ('00_', '01', '02', '03', '05', '06', '07', '10_', '12', '13', '15_', '15a', '16',
+        '17', '18', '19', '21', '22')
 
 def is_quick(path)->bool: return not path.name.startswith(LONG)
 

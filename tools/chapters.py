@@ -12,16 +12,17 @@ NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cu
 """
 import os, re, sys, time
 from argparse import ArgumentParser
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 import nbformat
 from jupyter_client import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from book import Cell
+import kernels
+from book import Cell, is_quick
 
 NBS = Path(__file__).parent.parent/'nbs'
 WORKERS = 2 # with one thread each: the tensors are small
@@ -41,7 +42,8 @@ def run_cells(cells):
         client = NotebookClient(notebook, km=kernel, timeout=600, coalesce_streams=True,
                                 record_timing=False,
                                 resources={'metadata': {'path': str(NBS)}})
-        client.execute(env=env, stderr=DEVNULL)
+        try: client.execute(env=env, stderr=DEVNULL)
+        finally: run_sync(kernel.shutdown_kernel)(now=True)
     return notebook.cells
 
 def execute(path):
@@ -120,9 +122,13 @@ def main(names, what=check):
     paths = [p for p in sorted(NBS.glob('*.ipynb'))
              if not names or p.name.startswith(tuple(names))]
     if not paths: sys.exit(f'no chapter begins with {" or ".join(names)}')
+    kernels.prepare(len(paths))
     failed = 0
     with ProcessPoolExecutor(WORKERS) as pool:
-        for path, (seconds, problems) in zip(paths, pool.map(partial(timed, what), paths)):
+        longest_first = sorted(paths, key=is_quick)
+        runs = {pool.submit(timed, what, path): path for path in longest_first}
+        for run in as_completed(runs):
+            path, (seconds, problems) = runs[run], run.result()
             failed += bool(problems)
             word = 'FAILED' if problems else 'ok'
             print(f'{word:6} {path.stem:20} {seconds:5.1f} s', flush=True)

@@ -5,18 +5,24 @@
     python tools/check.py COMMIT     # against an earlier one
 
 1. The house rules, ruff among them.
-2. The changed chapters, and of the chapters that import them, directly or through others,
-   those that are quick and those that print what a command can do.
-3. The cells of changed chapters again, each twice in a row, where the chapter is quick.
-4. The tests of what was changed, their files named after it or listed in TESTS_OF; and
-   where the package changed the tests marked `smoke`, a few of each room. Slow tests and
-   everything else are for `make test`.
+2. The chapters whose code changed; and where an exported cell did, of the chapters that
+   import them, directly or through others, those that are quick and those that print what
+   a command can do.
+3. The cells of these chapters again, each twice in a row, where the chapter is quick.
+4. The tests of what was changed, their files named after it or listed in TESTS_OF, those of
+   a chapter where it exports something else; and where the package changed the tests marked
+   `smoke`, a few of each room. Slow tests and everything else are for `make test`.
+
+Where a chapter's prose changed and nothing else, its code does not run again.
 """
-import subprocess, sys
+import json, subprocess, sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
-from book import ROOT, chapters, depending, is_quick, module, number, prints_usage
+from book import (
+    ROOT, cells_of, chapters, depending, is_quick, module, number, prints_usage,
+    read_notebook)
 from house import read, violations
 
 # Test files, and what they test beside the module of their name
@@ -24,7 +30,7 @@ TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_check': 'tools/*',
     'test_checkpoint': 'nbs/11a_*',
-    'test_commands': 'nbs/10a_* nbs/12_* nbs/15_*',
+    'test_commands': 'nbs/10a_* nbs/15_*',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
     'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
     'test_house': 'tools/* ruff.toml',
@@ -35,7 +41,7 @@ TESTS_OF = {
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
     'test_performance': 'benchmarks/bench.py',
-    'test_playground': 'nbs/15b_* transformer_nb/playground/*',
+    'test_playground': 'transformer_nb/playground/*',
     'test_readme': 'nbs/index.ipynb README.md',
     'test_release': '.github/workflows/* tools/release.py RELEASING.md settings.ini',
     'test_results': 'nbs/results/* nbs/models/*',
@@ -44,6 +50,8 @@ TESTS_OF = {
     'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
     'test_types': 'mypy.ini',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
+
+OF_ANY_CHAPTER = ('test_minutes', 'test_spelling') # what is written in it
 
 def git(*args):
     command = ['git', *args]
@@ -54,6 +62,23 @@ def changed_files(commit): # names as seen from the root
     names = git('diff', '--name-only', commit) + git('ls-files', '-o', '--exclude-standard')
     return [name for name in names if (ROOT/name).is_file()]
 
+def code_of(notebook): # exported, and all of it
+    code = cells_of(notebook, 'code')
+    exported = [cell.source for cell in code if cell.is_exported]
+    return exported, [cell.source for cell in code]
+
+def difference(then, now): # of two notebooks
+    "'exports', other 'code', or only 'prose'"
+    (exports, code), (now_exports, now_code) = map(code_of, (then, now))
+    if exports != now_exports: return 'exports'
+    return 'prose' if code == now_code else 'code'
+
+def what_changed(path, commit): # in a chapter since then
+    show = ['git', 'show', f'{commit}:nbs/{path.name}']
+    shown = subprocess.run(show, cwd=ROOT, capture_output=True, text=True)
+    if shown.returncode: return 'exports' # it is new
+    return difference(json.loads(shown.stdout), read_notebook(path))
+
 @dataclass
 class Selection:
     "What a change makes necessary"
@@ -62,16 +87,21 @@ class Selection:
     tests: list[Path]      # files of tests and of solutions
     smoke: bool            # the tests of that mark, too?
 
-def select(names, root=ROOT):
-    "`names` are those of changed files, as seen from the root"
-    changed = [path for path in chapters(root) if f'nbs/{path.name}' in names]
-    dependents = [path for path in depending(changed, root)
-                  if is_quick(path) or prints_usage(path)]
+def select(names, root=ROOT, what=lambda path: 'exports'):
+    "`names` are those of changed files, as seen from the root; `what` changed in a chapter"
+    kinds = {path: what(path) for path in chapters(root) if f'nbs/{path.name}' in names}
+    changed = [path for path, kind in kinds.items() if kind != 'prose']
+    sources = [path for path, kind in kinds.items() if kind == 'exports']
+    dependents = [path for path in depending(sources, root)
+                  if path not in changed and (is_quick(path) or prints_usage(path))]
+    modules = {name_of(path) for path in sources}
+    inside = {f'nbs/{path.name}' for path in kinds if module(path) and path not in sources}
+    numbers = {number(path.stem) for path in kinds}
+    names = [name for name in names if name not in inside]
     tests = sorted([*root.glob('tests/test_*.py'), *root.glob('nbs/solutions/*.py')])
-    modules = {name_of(path) for path in changed}
-    numbers = {number(path.stem) for path in changed}
     chosen = [path for path in tests
-              if is_test_of(path, names, modules) or solves(path, numbers)]
+              if is_test_of(path, names, modules) or solves(path, numbers)
+              or kinds and path.stem in OF_ANY_CHAPTER]
     smoke = any(name.startswith('transformer_nb/') for name in names) or bool(modules)
     return Selection(changed, dependents, chosen, smoke)
 
@@ -100,7 +130,8 @@ def run_tests(what, *options):
 def stems(paths): return [path.stem for path in paths]
 
 def main(commit='HEAD'):
-    selection = select(changed_files(commit))
+    what = partial(what_changed, commit=commit)
+    selection = select(changed_files(commit), what=what)
     print('— house rules', flush=True)
     problems = violations(ROOT)
     if problems: print(*problems, sep='\n')
