@@ -1188,6 +1188,12 @@ def test_what_places_a_run_in_its_data_must_not_change(change):
     [(name, value)] = change.items()
     assert settings[0][name] != settings[1][name] == value
 
+@pytest.mark.parametrize('n, text', [
+    (1, 'line 1'), (2, 'lines 1, 2'), (10, 'lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10'),
+    (11, 'lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 1 more')])
+def test_lines_by_their_numbers(n, text):
+    assert commands._name_lines(list(range(1, n + 1))) == text
+
 def test_sizes_that_only_look_right():
     "Ten by three heads needs both sizes of a head; True is not a number of heads"
     with pytest.raises(ValueError, match='n_heads'):

@@ -80,6 +80,11 @@ def test_parts_are_seen_as_often_as_asked(mix):
             assert part.max() - part.min() <= 1
             start += n
 
+def test_a_small_share_of_a_small_corpus_is_one_pair():
+    batches = TokenBatches(pairs_of([(3, 3)] * 4), 60, mix=[(3, 0.1), (1, 2.)])
+    drawn = [sorted(np.concatenate(batches.plan(n)).tolist()) for n in range(5)]
+    assert all(rows[1:] == [3, 3] and rows[0] < 3 for rows in drawn)
+
 def test_every_epoch_draws_other_pairs():
     batches = TokenBatches(pairs_of([(3, 3)] * 100), 60, mix=[(100, 0.1)])
     first, second = [set(np.concatenate(batches.plan(n)).tolist()) for n in (0, 1)]

@@ -149,6 +149,7 @@ def test_lines_that_came_meanwhile_are_kept(tmp_path, monkeypatch):
 @pytest.mark.parametrize('change, words', [
     (dict(RANK='x'), "RANK is 'x'; it must be a number"),
     (dict(RANK='5'), 'RANK is 5; it must be below WORLD_SIZE, 2'),
+    (dict(RANK='2'), 'RANK is 2; it must be below WORLD_SIZE, 2'),
     (dict(MASTER_PORT='x'), "MASTER_PORT is 'x'; it must be a number")])
 def test_what_a_launcher_set_wrongly_is_named(change, words, launcher):
     "A number that is none was a traceback, and one too large waited for half an hour"

@@ -2,11 +2,12 @@
 what a page says of itself. `test_engine.py` and `test_playground.py` open pages."""
 import pytest
 import torch
+from transformer_nb import export
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, InputError, set_seed
 from transformer_nb.decoding import SearchConfig, search
 from transformer_nb.export import (
-    _half_precision, _stored_check, export_page, tnb_export)
+    _half_precision, _make_distinct, _stored_check, export_page, tnb_export)
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
@@ -48,6 +49,22 @@ def test_a_model_of_too_wide_a_beam_has_no_page(tmp_path):
     with pytest.raises(InputError, match=message):
         export_page([tmp_path/'model'], tmp_path/'page.html')
 
+def test_keys_that_meet_are_told_apart():
+    headers = [dict(key=key, title=key) for key in ('a', 'a-2', 'a', 'a', 'ü', 'ä', '7')]
+    _make_distinct(headers)
+    keys = [header['key'] for header in headers]
+    assert keys == ['a', 'a-2', 'a-3', 'a-4', '-', '--2', 'model-7']
+    assert headers[3]['title'] == 'a (4)'
+
+def test_a_page_that_no_browser_reads_is_refused(tmp_path, monkeypatch):
+    save_model(tmp_path/'model', *made())
+    size = sum(p.numel() for p in made()[0].parameters()) * 2 * 4 // 3 # in base64
+    monkeypatch.setattr(export, '_MAX_PAGE', size - 1)
+    with pytest.raises(InputError, match='Chrome reads at most'):
+        export_page([tmp_path/'model'], tmp_path/'page.html')
+    monkeypatch.setattr(export, '_MAX_PAGE', size)
+    export_page([tmp_path/'model'], tmp_path/'page.html')
+
 def test_a_page_checks_itself_with_the_weights_that_it_holds():
     model, _ = made()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -71,3 +88,4 @@ def test_the_check_of_a_page_is_what_the_search_finds(ends):
     assert found['log_prob'] == pytest.approx(sum(best.log_probs), abs=1e-4)
     wanted = log_probs(model, ids, found['ids']).sum().item()
     assert found['log_prob'] == pytest.approx(wanted, abs=1e-4)
+    _stored_check(model, tokenizer, config, ' '.join(TEXTS)) # longer than the model reads

@@ -62,6 +62,19 @@ def test_of_a_claim_the_cell_that_always_runs_comes_first():
     book = book_of(claims_text='- C01 It is so.', claims={'C01': answers})
     assert pages.claims(book).endswith('[07 Title](#claim-quick), [2](#claim-slow)')
 
+def test_a_bar_inside_code_ends_no_column():
+    assert pages.escape('`a|b` | <x>') == '`a\\|b` \\| \\<x>'
+
+def test_who_reads_a_file_of_results():
+    rows = {name: [pages.SiteCell(0, 'code', "read('results/x.jsonl')")]
+            for name in ('index', '07_x')}
+    assert pages.reader_of(book_of(cells=rows), 'x.jsonl') == '07_x'
+
+def test_results_over_seeds():
+    rows = [dict(row='A', weights=None, beam_size=None, ppl=p, bleu=30.) for p in (1., 3.)]
+    assert list(pages.over_seeds(rows)) == [
+        {'change': 'A', 'seeds': 2, 'perplexity': '2.00 ± 1.41', 'BLEU': '30.00 ± 0.00'}]
+
 def test_results_in_a_row():
     rows = [dict(ppl=4.), dict(ppl=1.), dict(ppl=1.)]
     assert pages.spread(rows, 'ppl') == '2.00 ± 1.73' # the median is 1

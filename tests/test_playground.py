@@ -534,6 +534,10 @@ def test_nonsense_in_the_address(new_page, hash):
     page = new_page(hash)
     assert translation(page) == BOY_DE and page.evaluate('state.off.length') == 0
 
+def test_a_part_that_a_link_names_twice_is_off_once(new_page):
+    page = new_page('#break?off=c4.4,c4.4,scale,scale')
+    assert page.inner_text('#banner-text').startswith('2 off: ')
+
 # For everyone
 
 def test_by_keyboard_only(new_page):
@@ -1231,13 +1235,24 @@ def test_folders_keep_their_order(new_page, own_model, tmp_path):
     assert page.evaluate('Object.values(models).map(({title}) => title)') == ['2', '1']
     assert page.evaluate('state.model') == 'model-2'
 
-def test_beams_of_no_use_are_refused(new_page):
-    "Of 1,000, each step weighs a million candidates, while later calls wait"
+REFUSED = { # what scripts may not ask for, and why
+    'beam_size is': [dict(beam_size=n) for n in (0, 101, 1000, 2.5, '4', None)],
+    'alpha is': [dict(alpha=x) for x in (-1, 11, 'x')],
+    'max_extra is': [dict(max_extra=n) for n in (0, 1e9, 'x')],
+    'text is': [dict(text=x) for x in (None, 5, ['A dog.'])],
+    'tokens are': [dict(prefix=x) for x in ([-1], [6000], [1.5], 'abc')]}
+
+def test_calls_of_no_use_are_refused(new_page):
+    "A beam of 1,000 weighs a million candidates in each step, while later calls wait"
     page = new_page('#type')
-    call = """n => tnb.translate('A dog.', {beam_size: n}).catch(error => error.message)"""
-    for n in (0, 101, 1000, 2.5, '4', None):
-        assert f'beam_size is {page.evaluate("String", n)};' in page.evaluate(call, n)
-    assert page.evaluate(call, 2)['text']
+    call = """options => tnb.call('translate', {text: 'A dog.', ...options})
+        .then(x => x.text).catch(error => error.message)"""
+    for why, cases in REFUSED.items():
+        for options in cases: assert page.evaluate(call, options).startswith(why), options
+    inspect = "ids => tnb.call('inspect', {text: 'A dog.', ids}).catch(e => e.message)"
+    for ids in (None, [6000], 'abc'):
+        assert page.evaluate(inspect, ids).startswith('tokens are')
+    assert page.evaluate(call, dict(beam_size=2)) == 'Ein Hund.'
 
 def test_a_failed_check_is_said(chromium, address, tmp_path):
     path = Path(address.removeprefix('file://').replace('%20', ' '))

@@ -1,5 +1,6 @@
 "Data prepared once: filters, tags, mixtures, and trainings from the folder."
 import gzip, json
+from types import SimpleNamespace
 import numpy as np
 import pytest
 import tokenizers
@@ -295,12 +296,14 @@ def test_a_resumed_run_takes_no_other_data(data, texts, tmp_path):
 
 def test_a_corpus_in_memory_is_recognized(tmp_path):
     pairs = load_corpus('mini')['train']
-    corpus, other = (dict(train=pairs[i:50 + i], valid=pairs[60:70]) for i in (0, 1))
+    corpus, *others = (dict(train=pairs[i:50 + i], valid=pairs[60 + j:70 + j])
+                       for i, j in ((0, 0), (1, 0), (0, 1)))
     run = preset('tiny').override(vocab_size=300, **SMALL)
     train_translator(tmp_path/'m', run, corpus=corpus)
     longer = run.override(max_steps=6)
-    with pytest.raises(InputError, match='another run'):
-        train_translator(tmp_path/'m', longer, resume=True, corpus=other)
+    for other in others: # in one of the two parts
+        with pytest.raises(InputError, match='another run'):
+            train_translator(tmp_path/'m', longer, resume=True, corpus=other)
     train_translator(tmp_path/'m', longer, resume=True, corpus=corpus)
 
 def test_lost_data_are_prepared_again(texts, tmp_path):
@@ -330,6 +333,13 @@ def test_the_run_file_names_the_folder_and_repeats_the_run(data, tmp_path):
 def test_what_contradicts_the_folder_is_refused(options, words, data, tmp_path):
     refuses(train('--data', data[0], '--out', tmp_path/'m', *options), *words)
     assert not (tmp_path/'m').exists()
+
+def test_batches_are_those_of_the_training():
+    "Also where it asks for the usual size, and the folder was prepared with another"
+    prepared = SimpleNamespace(config=DataConfig(batch_tokens=512), folder='d')
+    assert prepare.settle(DataConfig(data='d'), prepared).batch_tokens == 4096
+    asked = DataConfig(data='d', batch_tokens=1024)
+    assert prepare.settle(asked, prepared).batch_tokens == 1024
 
 def test_the_vocabulary_of_a_preset_is_not_in_the_way(data):
     config = DataConfig(data='x', vocab_size=37_000)

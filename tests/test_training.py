@@ -615,6 +615,14 @@ def test_too_little_shared_memory_is_told_before_anything_waits(name, monkeypatc
     message = 'workers is 3, for which /dev/shm lacks 28,800 bytes'
     with pytest.raises(FieldError, match=message): start(3)
 
+def test_each_process_drops_out_its_own_units(tmp_path, monkeypatch):
+    def seed(n):
+        monkeypatch.setattr(training, 'rank', lambda: n)
+        batches = TokenBatches(pairs(9), 100)
+        Trainer(small(), batches, list(batches.epoch(0)), TrainingConfig(seed=5), tmp_path)
+        return torch.initial_seed()
+    assert seed(0) == 5 and len({seed(n) for n in range(4)}) == 4
+
 def test_workers_leave_signals_to_the_training(tmp_path):
     "Ctrl-C reaches every process of a terminal; whether to end is decided by the loop"
     t = trainer(tmp_path, workers=1)

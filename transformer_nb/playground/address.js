@@ -54,7 +54,7 @@ function readHash(hash = location.hash) {
   Object.assign(state, {
     view, text: text.slice(0, MAX_LENGTH), nth: Number(q.get('n')) || 0,
     present: q.get('p') === '1', hover: null, step: Infinity,
-    off: list('off', ',').map(fromShort).filter(Boolean),
+    off: [...new Set(list('off', ',').map(fromShort).filter(Boolean))],
     force: list('f', '.').filter(id => /^\d+$/.test(id)).map(Number)
       .filter(id => id < vocab_size),
     pin: q.has('t') ? readPin(q.get('pin')) : firstPin(view), head: readHead(q.get('h')),

@@ -22,6 +22,7 @@ function find(key) { // the only model, or the first, needs no name
 }
 
 function source({tokenizer, model}, text) { // ids that are read, and whether some are not
+  if (typeof text !== 'string') throw new Error(`text is ${text}; it must be a string`)
   const ids = tokenizer.encode(text), limit = model.config.max_len - 1
   return {src: [...ids.slice(0, limit), EOS], cut: ids.length > limit}
 }
@@ -46,12 +47,25 @@ function tokenize({model: key, text}) {
   return {ids: src, pieces: found.tokenizer.pieces(src), read: src.length - 1, cut}
 }
 
-const MAX_BEAM = 100 // one step of a larger one would keep newer messages waiting
+// Those of Python; one step of a larger beam would keep newer messages waiting
+const BOUNDS = {beam_size: [1, 100], alpha: [0, 10], max_extra: [1, 10_000]}
 
-function searchOptions({header}, wanted) { // as the header says, or else as is wanted
-  const options = {...DEFAULTS, ...header.search, ...wanted}, {beam_size} = options
-  if (Number.isInteger(beam_size) && beam_size > 0 && beam_size <= MAX_BEAM) return options
-  throw new Error(`beam_size is ${beam_size}; it must be a whole number, 1 to ${MAX_BEAM}`)
+function searchOptions({header, model}, wanted) { // as the header says, or as is wanted
+  const options = {...DEFAULTS, ...header.search, ...wanted}
+  for (const [name, [low, high]] of Object.entries(BOUNDS)) {
+    const isKind = name === 'alpha' ? Number.isFinite : Number.isInteger
+    const value = options[name], kind = name === 'alpha' ? 'a number' : 'a whole number'
+    if (isKind(value) && value >= low && value <= high) continue
+    throw new Error(`${name} is ${value}; it must be ${kind} from ${low} to ${high}`)
+  }
+  checkIds(options.prefix ?? [], model)
+  return options
+}
+
+function checkIds(ids, {config: {vocab_size}}) {
+  const isId = id => Number.isInteger(id) && id >= 0 && id < vocab_size
+  if (Array.isArray(ids) && ids.every(isId)) return ids
+  throw new Error(`tokens are a list of whole numbers from 0 to ${vocab_size - 1}`)
 }
 
 function* translate({model: key, text, broken, ...wanted}) {
@@ -88,7 +102,7 @@ class Watch extends Run { // keeps what each attention and each step of the way 
 
 function watched({model: key, text, ids, broken}) {
   const found = find(key), {src} = source(found, text), run = new Watch(broken)
-  const tgt = ids.slice(0, found.model.config.max_len)
+  const tgt = checkIds(ids, found.model).slice(0, found.model.config.max_len)
   return {...found, src, tgt, run, ...force(found.model, src, tgt, run)}
 }
 
@@ -118,7 +132,7 @@ function toMap(weights) { // rows of any length -> one array; what is hidden has
 
 function* worth({model: key, text, ids}) { // -> by head: change of log p without it
   const found = find(key), {model} = found, {src} = source(found, text), deltas = {}
-  const tgt = ids.slice(0, model.config.max_len), intact = new Run()
+  const tgt = checkIds(ids, model).slice(0, model.config.max_len), intact = new Run()
   const memory = model.encode(src, intact)
   const {log_prob} = force(model, src, tgt, intact, memory)
   const layers = {cross: model.decoderLayers, decoder: model.decoderLayers,
