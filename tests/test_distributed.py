@@ -151,7 +151,9 @@ def test_lines_that_came_meanwhile_are_kept(tmp_path, monkeypatch):
     (dict(RANK='5'), 'RANK is 5; it must be below WORLD_SIZE, 2'),
     (dict(RANK='2'), 'RANK is 2; it must be below WORLD_SIZE, 2'),
     (dict(MASTER_PORT='x'), "MASTER_PORT is 'x'; it must be a number")])
-def test_what_a_launcher_set_wrongly_is_named(change, words, launcher):
+def test_what_a_launcher_set_wrongly_is_named(change, words, launcher, monkeypatch):
     "A number that is none was a traceback, and one too large waited for half an hour"
+    def wait(*args, **options): pytest.fail('it waits for the others')
+    monkeypatch.setattr(dist, 'init_process_group', wait)
     launcher(**LAUNCHED | change)
     with pytest.raises(InputError, match=words): joined()
