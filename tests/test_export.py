@@ -58,7 +58,9 @@ def test_keys_that_meet_are_told_apart():
 
 def test_a_page_that_no_browser_reads_is_refused(tmp_path, monkeypatch):
     save_model(tmp_path/'model', *made())
-    size = sum(p.numel() for p in made()[0].parameters()) * 2 * 4 // 3 # in base64
+    model, _ = made()
+    n_bytes = 2 * sum(p.numel() for p in model.parameters())
+    size = n_bytes * 4 // 3 # in base64
     monkeypatch.setattr(export, '_MAX_PAGE', size - 1)
     with pytest.raises(InputError, match='Chrome reads at most'):
         export_page([tmp_path/'model'], tmp_path/'page.html')
