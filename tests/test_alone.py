@@ -88,6 +88,12 @@ def test_results_that_nobody_has_yet_are_not_fetched(tmp_path):
     (tmp_path/'results/gpu.jsonl').touch()
     assert doors.files_read(dict(cells=[names]), tmp_path) == ['results/gpu.jsonl']
 
+def test_a_link_out_of_the_folder_of_chapters_leads_into_the_repository():
+    cell = dict(cell_type='markdown', source='[a](../RELEASING.md) [b](models/x.md)')
+    doors.bend_links(cell, HOME)
+    blob = 'https://github.com/someone/book/blob/main'
+    assert cell['source'] == f'[a]({blob}/RELEASING.md) [b]({blob}/nbs/models/x.md)'
+
 def test_links_of_a_copy_lead_to_the_site_or_into_the_repository():
     copy = doors.alone(TRANSLATION, HOME.archive('1234567'), HOME)
     prose = '\n'.join(''.join(c['source']) for c in copy['cells']

@@ -49,6 +49,12 @@ def test_what_changed_in_a_chapter(kind, is_exported, what):
     new['cells'][place]['source'].append('\n1')
     assert check.difference(notebook, new) == what
 
+@pytest.mark.parametrize('name, smoke', [
+    ('transformer_nb/playground/page.js', True), ('docs/pages.py', False),
+    ('CHANGELOG.md', False)])
+def test_a_few_tests_of_each_room_follow_the_package(name, smoke):
+    assert selected(name)[2] == smoke
+
 def test_prose_and_inner_code_change_nothing_elsewhere():
     for what in ('prose', 'code'):
         name = 'nbs/05_model.ipynb'

@@ -108,6 +108,17 @@ def check_moodle(text):
 def test_moodle_can_import_the_file():
     assert check_moodle(moodle(ASKED, TITLES)) == len(ASKED)
 
+def test_moodle_says_of_each_answer_why():
+    question = dict(chapter='01_x', ask='What?', right='this', why='Because.',
+                    wrong={'that': 'Not that.', 'these': 'Not these.', 'all': 'Not all.'})
+    quiz = ET.fromstring(moodle([question], {'01_x': '01 X'}))
+    found = {}
+    for answer in quiz.iter('answer'):
+        why = answer.find('feedback').findtext('text')
+        found[answer.findtext('text')] = answer.get('fraction'), why
+    assert found == {'this': ('100', '<p>Because.</p>'), 'that': ('0', '<p>Not that.</p>'),
+                     'these': ('0', '<p>Not these.</p>'), 'all': ('0', '<p>Not all.</p>')}
+
 @pytest.mark.parametrize('old, new', [
     ('fraction="100"', 'fraction="0"'), ('<single>true', '<single>maybe'),
     ('type="multichoice"', 'type="choice"'), ('<quiz>', '<test>'),
