@@ -216,9 +216,12 @@ def test_results_are_written_as_gradescope_reads_them(right, capsys, tmp_path):
         most = sum(test['max_score'] for test in results['tests'])
         assert most == (points if number < 10 else 0) # what is optional is extra
 
-@pytest.mark.parametrize('name', ['notes.csv', 'attention.py', 'link', 'folder', 'pipe'])
+@pytest.mark.parametrize('name', [
+    'notes.csv', 'attention.py', 'more.json', 'link', 'folder', 'pipe'])
 def test_results_replace_nothing_of_the_students(name, capsys, tmp_path, monkeypatch):
     for own in ('notes.csv', 'attention.py'): (tmp_path/own).write_text('kept')
+    more = '{"score": 1, "output": "", "tests": [], "mine": 1}'
+    (tmp_path/'more.json').write_text(more)
     (tmp_path/'link').symlink_to('notes.csv')
     (tmp_path/'folder').mkdir()
     os.mkfifo(tmp_path/'pipe')

@@ -1188,6 +1188,13 @@ def test_what_places_a_run_in_its_data_must_not_change(change):
     [(name, value)] = change.items()
     assert settings[0][name] != settings[1][name] == value
 
+def test_candidates_are_numbered_over_all_chunks():
+    hypotheses = [types.SimpleNamespace(score=-1.), types.SimpleNamespace(score=-2.)]
+    translator = types.SimpleNamespace(text=lambda hypothesis: 'text')
+    found = commands._output_lines(translator, [hypotheses] * 2, 4000, 2)
+    assert list(found) == [f'{n} ||| text ||| {score}\n' for n in (4000, 4001)
+                           for score in ('-1.0000', '-2.0000')]
+
 @pytest.mark.parametrize('n, text', [
     (1, 'line 1'), (2, 'lines 1, 2'), (10, 'lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10'),
     (11, 'lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 1 more')])

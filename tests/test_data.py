@@ -80,6 +80,11 @@ def test_parts_are_seen_as_often_as_asked(mix):
             assert part.max() - part.min() <= 1
             start += n
 
+def test_targets_are_counted_as_a_batch_counts_them():
+    batches = TokenBatches(pairs_of([(3, 4), (2, 9), (1, 0)]), 60)
+    for rows in ([0], [1, 2], [0, 1, 2]):
+        assert batches.count_targets(rows) == batches.batch(rows).n_tokens
+
 def test_a_small_share_of_a_small_corpus_is_one_pair():
     batches = TokenBatches(pairs_of([(3, 3)] * 4), 60, mix=[(3, 0.1), (1, 2.)])
     drawn = [sorted(np.concatenate(batches.plan(n)).tolist()) for n in range(5)]

@@ -121,6 +121,14 @@ def test_a_second_process_does_not_lose_results(tmp_path):
     assert [(r['row'], r['n']) for r in read_results(out)] == [('a', 1), ('b', 2)]
     assert [path.name for path in tmp_path.iterdir()] == ['out.jsonl']
 
+def test_settings_stand_in_a_field_of_another_name(tmp_path):
+    out, jobs = tmp_path/'out.jsonl', {('a', 0): (1,)}
+    for _ in range(2): # the second time nothing is missing
+        [line] = run_missing(out, number, jobs, dict(a='x'), 0, field='task')
+    assert line == dict(row='a', seed=0, n=1, task='x')
+    with pytest.raises(InputError, match='other settings'):
+        run_missing(out, number, jobs, dict(a='y'), 0, field='task')
+
 def noted(folder, name): # a job: the first fails while the second runs
     if name == 'first': raise ValueError(name)
     time.sleep(0.3)
