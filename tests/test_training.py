@@ -823,6 +823,7 @@ def test_bf16_needs_a_gpu(texts, tmp_path):
 
 def show(monkeypatch, on_terminal):
     monkeypatch.delenv('IN_TEST')
+    monkeypatch.delitem(sys.modules, 'ipykernel', raising=False) # of an earlier test
     monkeypatch.setattr(sys.stderr, 'isatty', lambda: on_terminal)
 
 def test_a_log_has_lines(tmp_path, monkeypatch, capsys):
