@@ -11,7 +11,7 @@ import torch
 import pages
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
-from transformer_nb.corpora import mini_corpus
+from transformer_nb.corpora import everyday_sentences, mini_corpus
 from transformer_nb.export import export_page
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.text import BPETokenizer
@@ -941,6 +941,26 @@ def test_how_a_sentence_is_written(new_page):
     page = new_page('#type')
     rewrite = 'texts => texts.map(modules.guess.asSentence)'
     assert page.evaluate(rewrite, list(REWRITTEN)) == list(REWRITTEN.values())
+
+IN_GERMAN = ['Einen Kaffee, bitte.', 'Ich möchte ein Bier', 'Wie ist das Wetter?']
+IN_ENGLISH = ['I like you.', 'The man bit the dog.', 'Please help me!']
+
+def test_the_other_language_is_recognized(new_page, site):
+    page = new_page('#type', site['translate_here.html'])
+    look = '([texts, src, tgt]) => texts.map(x => modules.guess.isInTarget(x, {src, tgt}))'
+    for src, tgt, ours, theirs in (('en', 'de', IN_ENGLISH, IN_GERMAN),
+                                   ('de', 'en', IN_GERMAN, IN_ENGLISH)):
+        assert page.evaluate(look, [theirs + ours, src, tgt]) == [True]*3 + [False]*3
+    assert page.evaluate(look, [IN_GERMAN, 'fr', 'de']) == [False]*3
+    sources = [row['source'] for row in everyday_sentences() if row['direction'] == 'en-de']
+    assert not any(page.evaluate(look, [sources, 'en', 'de']))
+    type_text(page, 'Ich möchte ein Bier')
+    [note] = texts(page, '#notes li')
+    assert note == ('This looks like German, but the model reads English. '
+                    'The button ⇄ German → English turns round.')
+    assert page.inner_text('#status').endswith('gray until it ends with . ? or !')
+    type_text(page, 'I would like a beer.')
+    assert not page.inner_text('#notes') and 'gray' not in page.inner_text('#status')
 
 def test_a_character_is_named_and_not_its_bytes(new_page):
     page = new_page('#type')

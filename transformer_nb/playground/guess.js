@@ -77,6 +77,19 @@ function asSentence(text) {
   return /[.!?]["”’')]*$/.test(first) ? first : first + end
 }
 
+// Little words of each language, by which one sees that the other one was typed
+const LITTLE = {
+  en: 'the|and|is|are|i|you|of|to|that|this|it|my|your|not|she|he|we|do|does|what|please',
+  de: 'der|das|und|ist|ich|du|nicht|ein|eine|einen|mein|dein|wir|sie|zu|möchte|wie|bitte'}
+
+function isInTarget(text, {src, tgt}) { // codes of languages; false where in doubt
+  if (!LITTLE[src] || !LITTLE[tgt]) return false
+  const words = text.toLowerCase().match(/\p{L}+/gu) ?? []
+  const known = code => words.filter(word => LITTLE[code].split('|').includes(word)).length
+  return known(tgt) > known(src)
+}
+
 const isSmall = text => /^\p{Ll}/u.test(text.trim()) // its first letter
 
-export {levelOfDoubt, doubtInWords, doubt, asSentence, isSmall, wordsOf, unlikelyTokens}
+export {levelOfDoubt, doubtInWords, doubt, asSentence, isInTarget, isSmall, wordsOf,
+        unlikelyTokens}

@@ -1,11 +1,11 @@
 // What the reader should know about the sentence: notes under the translation
 import {$, el, write} from './dom.js'
-import {state, now, model, update, change} from './store.js'
+import {state, now, model, languages, update, change} from './store.js'
 import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
 import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-import {doubt, asSentence, isSmall} from './guess.js'
+import {doubt, asSentence, isInTarget, isSmall} from './guess.js'
 import {sentence} from './sentences.js'
 import {experimentOf, isShuffled, experimentNote} from './experiments.js'
 
@@ -18,9 +18,16 @@ function notes() { // strings, an example to try, another way to write the sente
     list.push(`The field holds no more than ${MAX_LENGTH} characters.`)
   }
   list.push(experimentNote())
-  if (now.scene && !isShuffled()) list.push(doubt(now.scene), waysToWrite())
+  if (now.scene && !isShuffled()) list.push(...whetherToTrust(now.scene))
   if (now.scene) list.push(...limits(now.scene), isOddlyTyped(), thingToTry())
   return list.filter(Boolean)
+}
+
+function whetherToTrust(scene) {
+  if (!isInTarget(scene.text, languages())) return [doubt(scene), waysToWrite()]
+  const {src, tgt} = model(), turn = $('turn')
+  const how = turn.hidden ? '' : ` The button ${turn.textContent} turns round.`
+  return [`This looks like ${tgt}, but the model reads ${src}.${how}`]
 }
 
 function limits({read, isLong, isCut}) {

@@ -137,7 +137,9 @@ function status() {
   const {written: {log_prob, ms}, ids} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
   const sure = `${share} sure of each token, on average · in ${Math.round(ms)} ms`
-  return state.view === 'type' ? sure : `${sure} · log p ${fixed(log_prob)}` // not at first
+  const end = isTyping() ? ' · gray until it ends with . ? or !' : ''
+  const logProb = state.view === 'type' ? '' : ` · log p ${fixed(log_prob)}` // not at first
+  return sure + logProb + end
 }
 
 function drawBanner() {

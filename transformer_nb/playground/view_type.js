@@ -28,7 +28,8 @@ function closestRival(scene) {
   if (!words.length) return []
   const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
   const isSure = second.prob < CLOSE * first.prob
-  const start = isSure ? 'It was sure here; the closest are ' : 'The closest race: '
+  const start = isSure ? 'It was sure here; the closest words are '
+    : 'The closest race between words: '
   return [start, ...quoted(first, i), ' and ', ...quoted(second, i), '.']
 }
 
