@@ -635,3 +635,12 @@ def test_a_boolean_mask_is_of_the_wrong_type_where_masks_are_added():
     assert names(result) == [
         'padding mask of wrong type', 'causal mask of wrong type'], report(result)
     assert 'should be of numbers, and is of True and False' in report(result)
+
+def test_fifty_files_and_the_settings_are_read(tmp_path):
+    folder, place = tmp_path/'submission', tmp_path/'place'
+    place.mkdir()
+    folder.mkdir()
+    names = [f'a{i:02}.py' for i in range(51)]
+    for name in names: (folder/name).write_text('x = 1\n', encoding='utf8')
+    build._copy(folder, place)
+    assert sorted(path.name for path in place.iterdir()) == [*names[:50], 'config.py']

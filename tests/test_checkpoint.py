@@ -627,3 +627,8 @@ def test_weights_of_no_run_are_not_ours(tmp_path):
     [path] = Checkpoints(tmp_path, 3).paths()
     with pytest.raises(InputError, match='belongs to another run'):
         Checkpoints(tmp_path, 3, 'ours').read(path)
+
+def test_the_last_of_three_are_averaged(tmp_path):
+    files = Checkpoints(tmp_path/'checkpoints', 3)
+    for step in (1, 2, 4): files.save('weights', step, dict(w=torch.tensor([float(step)])))
+    assert last_weights(tmp_path, 2)['w'].item() == 3.

@@ -1206,3 +1206,36 @@ def test_sizes_that_only_look_right():
     with pytest.raises(ValueError, match='n_heads'):
         TransformerConfig(50, d_model=10, n_heads=3, d_k=4)
     with pytest.raises(ValueError, match='n_heads'): TransformerConfig(50, n_heads=True)
+
+@pytest.mark.parametrize('max_len, batch_tokens', [(512, 99), (99, 4096)])
+def test_no_sentence_is_longer_than_the_model_or_a_batch(max_len, batch_tokens, tmp_path):
+    run = small_run(max_len=max_len, batch_tokens=batch_tokens)
+    _, data = translation._begin(tmp_path/'m', run, False, few_pairs(), None)
+    assert data.max_len == 99
+
+def test_bleu_of_a_validation_is_as_long_as_the_search_of_the_run(monkeypatch, tmp_path):
+    seen = []
+    def record(model, sources, **options):
+        seen.append(options['max_extra'])
+        return [[types.SimpleNamespace(ids=[])] for _ in sources]
+    monkeypatch.setattr(translation, 'search', record)
+    run = small_run(valid_bleu=4, max_extra=3)
+    train_translator(tmp_path/'m', run, corpus=few_pairs())
+    assert {*seen} == {3}
+
+def test_perplexity_has_the_precision_of_the_search(model, monkeypatch):
+    seen = []
+    def record(model, batches, precision='fp32'):
+        seen.append(precision)
+        return 1.
+    monkeypatch.setattr(translation, 'valid_loss', record)
+    translator = Translator(model, torch.device('cpu'))
+    translator.options['precision'] = 'bf16'
+    translation._perplexity(translator, [('Hund', 'dog')])
+    assert seen == ['bf16']
+
+def test_the_rule_for_words_reaches_the_scores_of_a_model(model, tmp_path):
+    write(tmp_path/'text', ['Hund'])
+    files = dict(src=tmp_path/'text', ref=tmp_path/'text')
+    scores = evaluate(model, tokenize='char', beam_size=1, max_extra=1, **files)
+    assert 'tok:char' in scores['signatures']['bleu']

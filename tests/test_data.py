@@ -108,6 +108,13 @@ def test_the_ratio_counts_the_end_of_the_sentence():
     kept, dropped = encode_pairs([at_limit, over], bpe, 512)
     assert len(kept) == 1 and dropped['out of proportion'] == 1
 
+@pytest.mark.parametrize('pair', [('aaaa', 'a'), ('a', 'aaaa')])
+def test_the_longest_pair_that_fits(pair):
+    bpe = BPETokenizer.train(['a'], 260) # bytes only
+    for max_len, n_kept in ((5, 1), (4, 0)): # four and `</s>`
+        kept, dropped = encode_pairs([pair], bpe, max_len)
+        assert len(kept) == n_kept and dropped['too long'] == 1 - n_kept
+
 @pytest.fixture
 def encoded(tmp_path):
     "A small corpus on disk: a function that encodes it, and what it was encoded from"

@@ -367,3 +367,9 @@ def test_the_likeliest_token_is_in_the_smallest_nucleus(top_p):
     logits = torch.tensor([[0., 1., 2., 1.], [3., 1., 2., 0.]])
     drawn = draw_tokens(logits, torch.tensor([0.999, 0.5]), top_p=top_p)
     assert drawn.tolist() == [2, 0]
+
+def test_a_drawn_translation_is_as_long_as_allowed():
+    model = random_model(2, end=-1e4, max_len=70)
+    for max_extra in (1, 20):
+        [drawn] = sample(model, [[5, 6]], max_extra=max_extra)
+        assert len(drawn.ids) == 2 + max_extra

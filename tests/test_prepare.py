@@ -13,7 +13,7 @@ from transformer_nb.corpora import JoinedPairs, load_corpus
 from transformer_nb.export import tnb_export
 from transformer_nb.prepare import (
     CleanPairs, DataConfig, clean_corpora, learn_tokenizer, letter_share, open_prepared,
-    settle)
+    prepare_data, settle)
 from transformer_nb.text import BPETokenizer, ForeignTokenizer, load_any_tokenizer
 from transformer_nb.translation import Translator, preset, train_translator
 from running import call, read_lines, refuses, write
@@ -90,6 +90,10 @@ def test_the_worse_side_decides():
     pairs = [('Haus', '12 34'), ('12 34', 'house'), ('Haus 12', 'house 12')]
     kept, dropped = faults(pairs, min_letters=0.6)
     assert kept == pairs[2:] and dropped == {'few letters': 2}
+
+def test_a_pair_with_just_enough_letters_stays():
+    pairs = [('ab12', 'ab 34')]
+    assert faults(pairs, min_letters=0.5)[0] == pairs
 
 def test_validation_is_left_as_it_is():
     [part] = clean_corpora([('a', 'a')] * 3, DataConfig(
@@ -387,3 +391,14 @@ def test_a_record_of_other_kinds_is_refused(change, texts, tmp_path):
     change(record)
     (tmp_path/'d'/'prepared.json').write_text(json.dumps(record))
     with pytest.raises(InputError, match='is damaged'): open_prepared(tmp_path/'d')
+
+def test_the_ratio_is_that_of_the_settings(tmp_path):
+    pairs = [('Ja.', 'Ja.'), ('Ja.', 'Ja, ja, ja, ja, ja, ja.')]
+    corpus = dict(train=pairs, valid=pairs)
+    config = DataConfig(max_ratio=1., vocab_size=300)
+    data = prepare_data(tmp_path, config, corpus=corpus)
+    for info in data.splits.values(): assert info['dropped']['out of proportion'] == 1
+
+def test_tags_of_validation_alone_are_tokens_too():
+    config = DataConfig(tag='<b>', valid_tag=['<a>', None], vocab_size=300)
+    assert learn_tokenizer([[('a', 'b')]], config).tags == ['<a>', '<b>']
