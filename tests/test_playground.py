@@ -882,6 +882,8 @@ def test_two_sentences_are_translated_one_by_one(new_page):
     assert translation(page) == 'Zwei Hunde spielen im Schnee.' and 'n=1' in page.url
     whole = page.evaluate('modules.stage.wholeTranslation()')
     assert whole == 'Ein Mann fährt Fahrrad. Zwei Hunde spielen im Schnee.'
+    page = new_page('#type?t=A+man+is+riding+a+bike.+Two+dogs+are+playing.&n=7')
+    assert translation(page) == 'Zwei Hunde spielen.' # where there is none, the last
 
 @pytest.mark.parametrize('text, sentences', [
     ('A man. Two dogs!  "Yes?" A cat', ['A man.', 'Two dogs!', '"Yes?"', 'A cat']),
