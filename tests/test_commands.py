@@ -384,6 +384,14 @@ def test_fine_tuning_says_what_it_gained(texts, model, tmp_path):
                    for i, name in ((0, 'valid_loss'), (-1, 'best_loss')))
     assert f'start {start}, best step (' in text and f' {best}, last step' in text
 
+def test_each_perplexity_has_its_name():
+    losses = dict(best_loss=math.log(2), last_loss=math.log(3), average_loss=math.log(4))
+    lines = [dict(step=step, valid_loss=loss) for step, loss in ((0, 9.), (5, 1.), (9, 2.))]
+    lines[-1] |= losses | dict(final_loss=math.log(2), weights='best')
+    assert commands._format_perplexities(lines).startswith(
+        'validation perplexity: start 8103.08, best step (5) 2.00, last step 3.00, '
+        'mean of the last checkpoints 4.00; the model is the best step, the lowest')
+
 def test_fine_tuning_continues_the_models_own_run(tmp_path):
     "Not tiny's, whose learning rate undoes what a long decay has settled"
     run = small_run(lr=4e-3, weight_decay=0.1, label_smoothing=0.2, batch_tokens=900,
