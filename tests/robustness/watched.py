@@ -46,7 +46,7 @@ class Ran:
 
 NOTICE = re.compile('pairs to train on, |continued after step|starting from the beginning|'
                     'it is left out|left out of the perplexity|translated up to|'
-                    r'finishing this step|\d%\||step/s')
+                    r'finishing this step|\d%\||step/s|^step \d+: validation loss')
 
 def exit_status(work):
     "Of a function, as the interpreter does it"

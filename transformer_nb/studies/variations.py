@@ -373,7 +373,8 @@ def _row_names(rows:str)->list[str]: # of names and groups, separated by commas
     names = []
     for name in rows.split(','):
         if name not in _GROUPS | ROWS:
-            known = ', '.join([*ROWS, *_GROUPS])
+            plain = [row for row in ROWS if '@' not in row] # at the usual rate
+            known = ', '.join([*_GROUPS, *plain]) + ', and rates such as base@2'
             raise FieldError('rows', f'has {name!r}; there are {known}')
         names += _GROUPS.get(name, [name])
     return list(dict.fromkeys(names)) # each once
