@@ -123,29 +123,26 @@ def test_in_print_there_is_no_box(open_figure):
     page.emulate_media(media='print')
     assert not page.locator('.live').is_visible()
 
+ADD_FIGURE = '''name => { // a second box of the page
+    const box = document.querySelector('.live').cloneNode(true)
+    box.querySelector('.live-stage').replaceChildren()
+    delete box.dataset.started
+    box.dataset.live = name
+    document.querySelector('main').append(box)
+    return modules.live.start(box)
+}'''
+
 def test_a_figure_that_fails_says_so(open_figure):
     page = open_figure(NAMES[0])
-    page.evaluate('''async () => {
+    page.evaluate('''() => {
         modules.live.FIGURES.broken = () => { throw Error('a screw is loose') }
-        const box = document.querySelector('.live').cloneNode(true)
-        box.querySelector('.live-stage').replaceChildren()
-        delete box.dataset.started
-        box.dataset.live = 'broken'
-        document.querySelector('main').append(box)
-        await modules.live.start(box)
     }''')
+    page.evaluate(ADD_FIGURE, 'broken')
     assert 'a screw is loose' in page.inner_text('[role=alert]')
 
 def test_figures_of_one_page_may_ask_different_models(open_figure, translator, everyday):
     page = open_figure('translation')
-    page.evaluate('''() => {
-        const box = document.querySelector('.live').cloneNode(true)
-        box.querySelector('.live-stage').replaceChildren()
-        delete box.dataset.started
-        box.dataset.live = 'beam'
-        document.querySelector('main').append(box)
-        return modules.live.start(box)
-    }''')
+    page.evaluate(ADD_FIGURE, 'beam')
     settle(page)
     text, found = 'A man is riding a horse.', []
     for box in page.locator('.live').all():

@@ -44,7 +44,7 @@ function inWords(found, i, weights) {
 function warnings({log_prob, src, tgt, isCut}) {
   const rest = isCut && 'Only the first sentence is translated here.'
   const small = isSmall(src[0].text)
-    && 'Begin with a capital letter: the model has read hardly a sentence without one.'
+    && 'Begin with a capital letter: the model has read no sentence without one.'
   return [rest, small, doubtInWords(log_prob, tgt.length)].filter(Boolean)
 }
 

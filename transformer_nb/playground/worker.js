@@ -49,14 +49,15 @@ function tokenize({model: key, text}) {
 
 // Those of Python; one step of a larger beam would keep newer messages waiting
 const BOUNDS = {beam_size: [1, 100], alpha: [0, 10], max_extra: [1, 10_000]}
+const KIND = {alpha: 'number'} // all others are whole numbers
 
 function searchOptions({header, model}, wanted) { // as the header says, or as is wanted
   const options = {...DEFAULTS, ...header.search, ...wanted}
   for (const [name, [low, high]] of Object.entries(BOUNDS)) {
-    const isKind = name === 'alpha' ? Number.isFinite : Number.isInteger
-    const value = options[name], kind = name === 'alpha' ? 'a number' : 'a whole number'
-    if (isKind(value) && value >= low && value <= high) continue
-    throw new Error(`${name} is ${value}; it must be ${kind} from ${low} to ${high}`)
+    const value = options[name], kind = KIND[name] ?? 'whole number'
+    const isKind = kind === 'number' ? Number.isFinite(value) : Number.isInteger(value)
+    if (isKind && value >= low && value <= high) continue
+    throw new Error(`${name} is ${value}; it must be a ${kind} from ${low} to ${high}`)
   }
   checkIds(options.prefix ?? [], model)
   return options
