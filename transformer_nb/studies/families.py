@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MASK', 'OneStack', 'DecoderOnly', 'EncoderOnly', 'next_token_loss', 'generate', 'mask_tokens', 'masked_loss',
-           'PrefixDecoder', 'translate_ids', 'family_corpora', 'train_families']
+           'PrefixDecoder', 'translate_ids', 'family_corpora', 'train_families', 'confirm_families']
 
 # %% ../../nbs/21_families.ipynb #f21import
 import time
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..checkpoint import fingerprint, save_model
 from ..core import BOS, EOS, PAD, UNK, default_device, provenance
 from ..corpora import load_corpus
-from ..data import Batch, TokenBatches, pad
+from ..data import Batch, TokenBatches, encode_pairs, pad
 from ..decoding import draw_tokens, search
 from ..distributed import run_missing
 from ..embedding import Embedding, PositionalEncoding
@@ -30,7 +30,7 @@ from ..text import BPETokenizer
 from ..training import train_steps
 from transformer_nb.studies.variations import (
     BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, VOCAB_SIZE, WARMUP_STEPS, prepare_task, seeded,
-    short_corpus)
+    task_corpus)
 
 # %% ../../nbs/21_families.ipynb #f21stack
 class OneStack(nn.Module):
@@ -240,6 +240,9 @@ def _train_translator(name:str, rate:float, seed:int, corpus:dict, n_steps:int)-
     result['valid_loss'] = round(family_loss(model, valid, translation_loss), 4)
     result['train_loss'] = round(
         family_loss(model, train[:len(valid)], translation_loss), 4)
+    if 'test' in corpus:
+        test, _ = encode_pairs(corpus['test'], tokenizer, BASE['max_len'])
+        result['test_loss'] = round(family_loss(model, test, translation_loss), 4)
     return result | _bleu_of(model, tokenizer, corpus['valid'])
 
 # %% ../../nbs/21_families.ipynb #f21hscores
@@ -316,12 +319,12 @@ def _run_job(task:str, model:str, rate:float, seed:int, corpus:dict, n_steps:int
 
 # %% ../../nbs/21_families.ipynb #f21corpus
 def family_corpora(data_dir:str|Path|None=None # folder with the files of multi30k
-                  )->dict[str,dict]:           # of each task, 'train' and 'valid'
+                  )->dict[str,dict]:           # of each task, its splits
     "Chapter 18's short pairs, English to German, and all captions in English"
     pairs = load_corpus('multi30k', 'en', 'de', data_dir)
     captions = {split: [english for english, _ in pairs[split]]
                 for split in ('train', 'valid')}
-    return dict(translate=short_corpus(pairs), captions=captions, masks=captions)
+    return dict(translate=task_corpus(data_dir), captions=captions, masks=captions)
 
 # %% ../../nbs/21_families.ipynb #f21famset
 def _n_steps(task:str, model:str)->int:
@@ -358,3 +361,12 @@ def train_families(out:str|Path,     # file of results; what it has is not train
         arguments[_row(task, model, rate), seed] = task, model, rate, seed, *rest
     settings = _family_settings([*jobs, *_family_jobs()], corpora, steps)
     return run_missing(out, _run_job, arguments, settings, processes)
+
+# %% ../../nbs/21_families.ipynb #f21confirm
+def confirm_families(out:str|Path, # file of results
+                     corpora:dict|None=None, # None: `family_corpora`
+                     **options     # for `train_families`
+                    )->list[dict]: # all results in the file
+    "The translators with seeds that judged nothing, on captions that chose nothing"
+    jobs = [('translate', name, 1, seed) for seed in range(6, 10) for name in TRANSLATORS]
+    return train_families(out, corpora or family_corpora(), jobs, **options)

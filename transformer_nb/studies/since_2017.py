@@ -26,8 +26,9 @@ from ..layers import FeedForward
 from ..model import Transformer
 from ..multihead import MultiHeadAttention
 from ..optimizer import adamw
-from .variations import (
-    N_STEPS, row_config, row_optimizer, row_settings, short_corpus, train_row)
+from transformer_nb.studies.variations import (
+    N_STEPS, row_config, row_optimizer, row_settings, short_corpus, task_corpus,
+    train_row)
 
 # %% ../../nbs/20_since_2017.ipynb #s20rms01
 class RMSNorm(nn.Module):
@@ -339,10 +340,6 @@ def _train_missing(out, names, seeds, corpus, n_steps, processes):
     settings = row_settings(RATES_SINCE, corpus, n_steps)
     return run_missing(out, train_modern, jobs, settings, processes, show)
 
-def _test_corpus()->dict:
-    corpus = load_corpus('multi30k', 'en', 'de')
-    return short_corpus(corpus, ('train', 'valid', 'test'))
-
 # %% ../../nbs/20_since_2017.ipynb #s20rat6b
 def _same_loss(r:dict, s:dict)->bool: return abs(r['valid_loss'] - s['valid_loss']) < 1e-3
 
@@ -361,7 +358,7 @@ def train_rates(out:str|Path,    # file of results, beside `since_2017.jsonl`
                 processes:int=2,
                )->list[dict]:    # all results in the file
     "Seeds 0 to 2 of every row at every rate that the rule asks for"
-    corpus = corpus or _test_corpus()
+    corpus = corpus or task_corpus()
     new = _train_missing(out, ['base@1'], range(1), corpus, n_steps, processes)
     stored = _at_rate_1(out, new)
     while True:
@@ -375,7 +372,7 @@ def train_best(out:str|Path, # the file of `train_rates`
                corpus:dict|None=None, n_steps:int=N_STEPS, processes:int=2,
               )->list[dict]: # all results in the file
     "Seeds 3 to 9 of every row at its best rate"
-    corpus, new = corpus or _test_corpus(), read_results(out)
+    corpus, new = corpus or task_corpus(), read_results(out)
     results = _at_rate_1(out, new) + new
     best = [_at(row, best_rate(results, row)) for row in ROWS_SINCE | MUON_ROW]
     return _train_missing(out, best, range(3, 10), corpus, n_steps, processes)

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'VOCAB_SIZE', 'PEAK_LR', 'WARMUP_STEPS', 'TABLE', 'DEPTH', 'RATES', 'ROWS',
-           'whole_seeds', 'judge_rows', 'trends', 'direction', 'ablate', 'row_lr', 'row_config', 'build_row',
+           'JUDGED', 'whole_seeds', 'judge_rows', 'trends', 'direction', 'ablate', 'row_lr', 'row_config', 'build_row',
            'row_optimizer', 'seeded', 'prepare_task', 'train_row', 'mean_loss', 'measure_losses', 'row_settings',
-           'train_rows', 'short_corpus', 'tnb_variations']
+           'train_rows', 'short_corpus', 'tnb_variations', 'task_corpus', 'confirm_rows']
 
 # %% ../../nbs/18_variations.ipynb #0350ee95
 import time
@@ -357,7 +357,7 @@ def row_settings(rows:dict[str,dict], # changes to BASE
 # %% ../../nbs/18_variations.ipynb #825c1a79
 def train_rows(out:str|Path, # file of results
                rows:list[str], seeds:range,
-               corpus:dict,  # sentence pairs of 'train' and 'valid'
+               corpus:dict,  # sentence pairs of each split
                n_steps:int=N_STEPS,
                processes:int=0, # runs at the same time; 0: here, one after the other
               )->list[dict]:    # all results in the file
@@ -403,3 +403,20 @@ def tnb_variations(
     names = _row_names(rows)
     short = short_corpus(load_corpus(corpus, 'en', 'de', data_dir))
     train_rows(out, names, range(seeds), short, n_steps, processes)
+
+# %% ../../nbs/18_variations.ipynb #v18conf
+def task_corpus(data_dir:str|Path|None=None # folder with the files of multi30k
+               )->dict:                     # sentence pairs of 'train', 'valid' and 'test'
+    "The short captions, English to German; nothing was chosen by the test captions"
+    pairs = load_corpus('multi30k', 'en', 'de', data_dir)
+    return short_corpus(pairs, ('train', 'valid', 'test'))
+
+JUDGED = ['A16', 'C-N1', 'C-d32', 'C-d128', 'D-drop0', 'D-ls0', 'D-ls0.2', 'big']
+
+def confirm_rows(out:str|Path, # file of results
+                 corpus:dict|None=None, # None: `task_corpus`
+                 n_steps:int=N_STEPS, processes:int=2,
+                )->list[dict]: # all results in the file
+    "Base and the rows judged worse or better, with seeds that judged nothing"
+    rows, seeds = ['base', *JUDGED], range(13, 16)
+    return train_rows(out, rows, seeds, corpus or task_corpus(), n_steps, processes)
