@@ -411,6 +411,14 @@ def test_words():
     assert words == ['worse', 'worse', 'better', 'equal', 'no difference found']
     assert Difference(.01, .005, .02, .1).verdict() == 'worse' # small, but above 0
 
+@pytest.mark.parametrize('word, d, says', [
+    ('worse', WORSE, 'confirmed'), ('worse', BETTER, 'contradicted'),
+    ('worse', EQUAL, 'not confirmed'), ('worse', OPEN, 'not confirmed'),
+    ('better', BETTER, 'confirmed'), ('better', WORSE, 'contradicted'),
+    ('better', OPEN, 'not confirmed')])
+def test_a_verdict_asked_again(word, d, says):
+    assert variations.confirmation(word, d) == says
+
 RATED = [*TABLE, *RATES]
 
 def test_best_rates():
