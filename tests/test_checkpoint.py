@@ -111,7 +111,7 @@ def test_killed_before_the_first_state_begins_again(tmp_path, dead_pid, capsys):
     for name in ('tokenizer.json', 'data/train.ids', 'data/train.lengths'):
         put(tmp_path/name)
     half = put(tmp_path/f'.run.yaml.{dead_pid}.tnb.tmp')
-    assert '`resume` the training' in refusal(tmp_path)
+    assert '`resume` the run' in refusal(tmp_path)
     assert not check_output_folder(tmp_path, resume=True)
     assert 'starting from the beginning' in capsys.readouterr().err
     assert not half.exists() and (tmp_path/'data'/'train.ids').exists()

@@ -1,5 +1,5 @@
 "Files: strict reading, bounded downloads, damaged archives, splits without leaks."
-import errno, gzip, hashlib, io, os, random, time, zipfile
+import errno, gzip, hashlib, io, os, random, re, time, zipfile
 from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 from transformer_nb import corpora
 from transformer_nb.core import InputError
 from transformer_nb.corpora import (
-    PairFiles, _split_of_sentence, _split_without_leaks, data_file, decode_lines,
-    everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba, with_other_names,
-    without_everyday_sentences)
+    PairFiles, _split_of_sentence, _split_without_leaks, _tatoeba_pairs, data_file,
+    decode_lines, everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba,
+    with_other_names, without_everyday_sentences)
 from transformer_nb.text import BPETokenizer
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
@@ -244,6 +244,21 @@ def test_tatoeba_itself(multi30k_dir):
     sizes = {split: len(pairs) for split, pairs in corpus.items()}
     assert sizes == dict(train=166_408 - 516, valid=1671, test=1734)
     assert_no_leak(corpus)
+
+def test_tatoeba_is_as_10a_says(multi30k_dir):
+    "What would leak if the English sentence alone decided, and how people are called"
+    path = multi30k_dir/'tatoeba-deu-eng'/'deu-eng.zip'
+    if not path.exists(): pytest.skip('Tatoeba is not here')
+    german = dict(train=set(), valid=set(), test=set())
+    for de, en in _tatoeba_pairs(path): german[_split_of_sentence(en)].add(de)
+    assert len(german['test']) == 1733
+    assert len(german['test'] & german['train']) == 187
+    train = load_corpus('tatoeba', 'de', 'en', multi30k_dir)['train']
+    names = Counter(name for _, en in train for name in re.findall(r'\b[A-Z]\w+', en)
+                    if name in ('Tom', 'Mary', 'John', 'Alice', 'Jackson'))
+    assert names['Tom'] > len(train)/5
+    assert names['Mary'] > len(train)/25
+    assert max(names['John'], names['Alice'], names['Jackson']) < len(train)/500
 
 # Everyday sentences
 

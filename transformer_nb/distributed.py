@@ -223,7 +223,7 @@ def _run_all(out, function, missing, results, settings, processes, show, names, 
 
 # %% ../nbs/11a_distributed.ipynb #d11miss2
 @contextmanager
-def _for_itself(out:Path)->Iterator[None]: # what two wrote, one of them would lose
+def _for_itself(out:Path)->Iterator[None]: # else two would lose each other's results
     out.parent.mkdir(parents=True, exist_ok=True)
     lock = out.with_name(f'.{out.name}.lock')
     with locked(lock, f'{out}: another process is adding to it; choose another file'): yield

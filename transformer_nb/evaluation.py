@@ -239,4 +239,4 @@ def seeds_bootstrap(systems:list[list[str]], # translations, one list for each s
 # %% ../nbs/14_evaluation.ipynb #d020e412
 def perplexity(loss:float # in nats per token, without label smoothing
               )->float:   # from 1 (certain and right) upwards, per token of the vocabulary
-    return exp(loss) if loss < 709 else inf # beyond it floats end
+    return exp(loss) if loss < 709 else inf # a larger one overflows

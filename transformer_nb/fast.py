@@ -24,7 +24,7 @@ def linear_map(x:Tensor,             # (..., n)
               )->Tensor:             # x·weightᵀ + bias (..., m)
     "`F.linear`; by oneDNN for a large float32 matrix on a CPU that is not Intel's"
     large = USE_ONEDNN and weight.numel() >= 2**17 and x.dim() > 1
-    if not large: return F.linear(x, weight, bias) # at once: a search asks very often
+    if not large: return F.linear(x, weight, bias) # asked first: a search calls this often
     on_cpu = x.device.type == 'cpu' and not torch.compiler.is_compiling()
     float32 = x.dtype == weight.dtype == torch.float32
     if not (on_cpu and float32): return F.linear(x, weight, bias)

@@ -180,7 +180,7 @@ class TrainingConfig:
 
 # %% ../nbs/12_training.ipynb #12check
 def _check_training(c:TrainingConfig):
-    "Raise `FieldError` for the first value that no training can use"
+    "Raise `FieldError` for the first value that no run can use"
     from_zero = ('seed', 'workers', 'label_smoothing') # these may be 0
     numbers = {name: value for name, value in asdict(c).items()
                if type(value) in (int, float) and name not in from_zero}
@@ -356,7 +356,7 @@ def _ignore_signals(worker:int): # Ctrl-C reaches workers, too; the loop decides
     for number in _SIGNALS: signal.signal(number, signal.SIG_IGN)
 
 def _check_shared_memory(workers:int, n_tokens:int): # of a step
-    "By it they hand over batches; where it is full, we would wait forever for the first"
+    "Workers hand batches over through it; where it is full, the first would never come"
     if not workers: return
     n_bytes = workers * 2 * n_tokens * 3*8 # each is two steps ahead; three tensors of int64
     try:
@@ -368,7 +368,7 @@ def _check_shared_memory(workers:int, n_tokens:int): # of a step
 
 def _batch_loader(batches:TokenBatches, c:TrainingConfig, s:TrainingState,
                   device:torch.device
-                 )->DataLoader: # of `_StepData`, from where `p` stands
+                 )->DataLoader: # of `_StepData`, from where `s` stands
     is_gpu = device.type == 'cuda'
     workers = c.workers
     if workers is None: workers = 2 if is_gpu else 0

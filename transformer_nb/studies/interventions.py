@@ -81,7 +81,7 @@ def differences(model:Transformer, runs:Runs)->Tensor: # (2n,)
 class Place(NamedTuple):
     "A place in the model where a run can be read and changed"
     kind: str                 # 'encoder', 'decoder' or 'cross'
-    layer: int                # from 0; of a stream, the number of layers behind it
+    layer: int                # from 0; of a stream, the number of layers it has passed
     part: str = 'output'      # of heads: 'query', 'key', 'value', 'output'; or 'stream'
     head: int|None = None     # from 0; None for all of them, and for a stream
     position: int|None = None # from 0; None for all of them
