@@ -463,7 +463,8 @@ def test_a_split_that_chose_nothing_is_measured(mini):
 
 def test_what_is_confirmed_had_no_part_in_the_verdict(monkeypatch):
     seen = []
-    monkeypatch.setattr(families, 'train_families', lambda out, corpora, jobs: seen.extend(jobs))
+    def note(out, corpora, jobs): seen.extend(jobs)
+    monkeypatch.setattr(families, 'train_families', note)
     families.confirm_families('out', corpora={'translate': None})
     assert seen == [('translate', name, 1, seed) for seed in range(6, 10)
                     for name in TRANSLATORS]

@@ -199,7 +199,8 @@ def jobs_in(path): return [(r['row'], r['seed']) for r in read_results(path)]
 
 def test_what_is_confirmed_was_judged_and_had_other_seeds(monkeypatch):
     asked = []
-    monkeypatch.setattr(variations, 'train_rows', lambda *arguments: asked.extend(arguments))
+    def note(*arguments): asked.extend(arguments)
+    monkeypatch.setattr(variations, 'train_rows', note)
     variations.confirm_rows('out', {'test': []})
     out, [base, *rows], seeds, *_ = asked
     stored = read_results(TEN)
