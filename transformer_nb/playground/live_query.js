@@ -59,7 +59,8 @@ function paintKeys(svg, width, state, handle) {
 }
 
 function paintValues(svg, width, state) {
-  const at = plane(svg, width, [-0.5, 7], 'the values 1, 2, 3, and their mixture')
+  const names = `the values ${VALUES.map(([x, y]) => `(${x}, ${y})`).join(', ')}, mixed`
+  const at = plane(svg, width, [-0.5, 7], names)
   const {toX, toY} = at, {weights, output} = state.found
   const corners = VALUES.map(([x, y]) => `${toX(x)},${toY(y)}`).join(' ')
   svg.append(shape('polygon', {points: corners, class: 'between'}))
@@ -85,6 +86,15 @@ function newRow(j, onMask) {
   const bar = el('td', {className: 'live-bar'}, el('i'), el('span'))
   const cells = ['live-wide', '', ''].map(className => el('td', {className}))
   return el('tr', {}, el('td', {}, input), el('th', {scope: 'row'}), ...cells, bar)
+}
+
+// The keys with the largest weight, and the weight: more than one if they are equal
+function largest(weights) {
+  const most = Math.max(...weights), keys = range(weights.length)
+  const best = keys.filter(j => most - weights[j] < 1e-9).map(j => j + 1)
+  if (best.length === 1) return `key ${best[0]} gets the largest weight, ${fixed(most)}`
+  const names = `${best.slice(0, -1).join(', ')} and ${best.at(-1)}`
+  return `keys ${names} get the same weight, ${fixed(most)} each`
 }
 
 const score = x => x === -Infinity ? '−∞' : fixed(x)
@@ -132,10 +142,9 @@ function inWords({query, d_k, allowed, found: {weights, output}}) {
   const where = `(${fixed(output[0])}, ${fixed(output[1])})`
   if (!allowed.includes(true))
     return `No key may be seen: all weights are 0, and so is the output ${where}.`
-  const most = weights.indexOf(Math.max(...weights))
   const [x, y] = query.map(x => fixed(x))
-  return `Query (${x}, ${y}) with d_k = ${d_k}: key ${most + 1} gets the largest weight, `
-    + `${fixed(weights[most])}. The output is ${where}.`
+  return `Query (${x}, ${y}) with d_k = ${d_k}: ${largest(weights)}. `
+    + `The output is ${where}.`
 }
 
 function query(stage) {
