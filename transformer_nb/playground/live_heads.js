@@ -1,5 +1,5 @@
 // Chapter 02: the heads of one layer for a sentence, switched off one by one
-import {el, attributes, write, keep} from './dom.js'
+import {el, make, attributes, write, keep} from './dom.js'
 import {range, label, percent, likelier} from './words.js'
 import {paint} from './colors.js'
 import {choice, presets, textField, caption} from './live_parts.js'
@@ -24,18 +24,28 @@ function strongest({data, cols}, row, names) { // the two largest weights of a r
   return order.slice(0, 2).map(inWords).join(', ')
 }
 
-function newHead() {
-  const field = el('span', {className: 'live-map'}, el('canvas'), el('i'))
+function newHead() { // a map, the tokens that name its columns and its rows, and words
+  const names = className => el('span', {className, ariaHidden: true})
+  const field = el('span', {className: 'live-map'}, names('live-columns'),
+    names('live-rows'), el('span', {className: 'live-squares'}, el('canvas'), el('i')))
   return el('button', {type: 'button', className: 'live-head'}, field, el('b'), el('small'))
+}
+
+function drawNames(box, pieces) {
+  keep(box, pieces, make('span'), (node, piece, i) => write(node, label(piece, i)))
 }
 
 function drawHeads(box, {kind, layer, token, off, found}, toggle) {
   const maps = found.intact.maps[kind][layer - 1]
-  const [, columns] = axisNames(kind, found.intact)
+  const [rows, columns] = axisNames(kind, found.intact)
+  box.style.setProperty('--columns', columns.length)
   keep(box, maps, newHead, (node, map, i) => {
-    const [{children: [canvas, mark]}, name, looks] = node.children
-    const isOn = !off.includes(i + 1)
+    const [{children: [above, beside, squares]}, name, looks] = node.children
+    const isOn = !off.includes(i + 1), [canvas, mark] = squares.children
+    drawNames(above, columns)
+    drawNames(beside, rows)
     paint(canvas, map)
+    squares.style.setProperty('aspect-ratio', `${map.cols} / ${map.rows}`)
     mark.style.setProperty('top', `${100 * token / map.rows}%`)
     mark.style.setProperty('height', `${100 / map.rows}%`)
     write(name, `head ${i + 1} ${isOn ? 'on' : 'off'}`)
