@@ -6,7 +6,7 @@ import {slider, caption, shape, drawing, axes, line} from './live_parts.js'
 
 const SIZES = [8, 16, 64, 512] // of an encoding
 const LAST = 99                // position
-const SHOWN = 6                // clocks
+const SHOWN = 6                // clocks, from the fastest to the slowest
 const HEIGHT = 240
 
 const encoding = (d, pos) => new PositionalEncoding(null, d).row(pos)
@@ -16,13 +16,18 @@ function product(d, first, second) { // of two encodings
   return sum([...p].map((x, i) => x * q[i]))
 }
 
+function shownPairs(d) { // as many as there is room for, of all speeds
+  const n = Math.min(SHOWN, d / 2), last = d / 2 - 1
+  return range(n).map(k => Math.round(last * k / (n - 1)))
+}
+
 function paintClocks(svg, width, {d, first, second}) {
-  const pairs = Math.min(SHOWN, d / 2), across = Math.min(pairs, width < 500 ? 3 : 6)
+  const pairs = shownPairs(d), across = Math.min(pairs.length, width < 600 ? 3 : 6)
   const cell = width / across, r = Math.min(cell / 2 - 12, 40), row = 2 * r + 44
   const p = encoding(d, first), q = encoding(d, second)
-  for (const i of range(pairs)) {
-    const x = cell * (i % across + 0.5)
-    const y = row * Math.floor(i / across) + r + 6
+  pairs.forEach((i, k) => {
+    const x = cell * (k % across + 0.5)
+    const y = row * Math.floor(k / across) + r + 6
     const hand = (at, look) => {
       const [dx, dy] = [r * at[2 * i], -r * at[2 * i + 1]] // sine to the right, cosine up
       return shape('path', {d: `M${x},${y}l${dx},${dy}`, class: look})
@@ -32,10 +37,10 @@ function paintClocks(svg, width, {d, first, second}) {
     svg.append(shape('circle', {cx: x, cy: y, r, class: 'clock'}),
                hand(p, 'hand'), hand(q, 'hand other'),
                shape('text', name, `pair ${i}: ${fixed(sine + cosine)}`))
-  }
-  svg.setAttribute('aria-label', `${pairs} clocks, each with a hand for position ${first} `
-    + `and one for position ${second}`)
-  return Math.ceil(pairs / across) * row
+  })
+  svg.setAttribute('aria-label', `${pairs.length} clocks, each with a hand for position `
+    + `${first} and one for position ${second}`)
+  return Math.ceil(pairs.length / across) * row
 }
 
 function paintProduct(svg, width, {d, first, second}) {
@@ -58,8 +63,10 @@ function paintProduct(svg, width, {d, first, second}) {
 function inWords({d, first, second}) {
   const dot = product(d, first, second), offset = second - first
   const signed = String(offset).replace('-', '−')
+  const some = d / 2 > SHOWN
+    ? ` Six of the ${d / 2} pairs are drawn, from the fastest to the slowest.` : ''
   return `Positions ${first} (blue) and ${second} (orange), offset ${signed}: `
-    + `the product is ${fixed(dot)} of at most ${d / 2}.`
+    + `the product is ${fixed(dot)} of at most ${d / 2}.${some}`
 }
 
 function positions(stage) {

@@ -4,33 +4,41 @@ import {presets, textField, caption} from './live_parts.js'
 import {asker, onItsWay} from './live_model.js'
 
 const MODEL = 'everyday'
-const EXAMPLES = ['The man bit the dog.', 'My brother gave the woman a book.']
+const EXAMPLES = ['The man bit the dog.', 'The dog bit the man.',
+                  'My brother gave the woman a book.']
 const BROKEN = {no_source_positions: true}
 const MOST = 6 // orders that are kept
 
-// All but the first word and the last stay in place, so that the tokens are the same ones
-function shuffled(words, random = Math.random) {
-  const [first, ...middle] = words, last = middle.pop()
-  for (let i = middle.length - 1; i > 0; i--) {
-    const j = Math.floor(random() * (i + 1)), other = middle[j]
-    middle[j] = middle[i]
-    middle[i] = other
+// The first word and the mark at the end stay in place: the tokens are the same ones
+function shuffled(text, random = Math.random) {
+  const [, plain, mark] = text.match(/^(.*?)([.!?]*)$/)
+  const [first, ...rest] = plain.split(' ')
+  for (let i = rest.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1)), other = rest[j]
+    rest[j] = rest[i]
+    rest[i] = other
   }
-  return last === undefined ? words : [first, ...middle, last]
+  return [first, ...rest].join(' ') + mark
+}
+
+const inOrder = text => text.replace(/[.!?]+$/, '').split(' ').sort().join(' ')
+
+function isNewOrder(text, orders) { // of the same words
+  if (!orders.length || orders.some(order => order.text === text)) return false
+  return inOrder(text) === inOrder(orders[0].text)
 }
 
 function anotherOrder(orders) { // that is not among them, if one is soon found
-  const words = orders[0].text.split(' ')
   for (let tries = 0; tries < 50; tries++) {
-    const text = shuffled(words).join(' ')
-    if (!orders.some(order => order.text === text)) return text
+    const text = shuffled(orders[0].text)
+    if (isNewOrder(text, orders)) return text
   }
   return undefined
 }
 
 function inWords(orders) {
   const texts = name => new Set(orders.map(order => order[name])).size
-  if (orders.length < 2) return 'Shuffle the words between the first and the last.'
+  if (orders.length < 2) return 'Shuffle the words after the first.'
   const same = texts('without') === 1 ? 'one and the same translation'
     : `${texts('without')} translations`
   const sentences = `${texts('withThem')} ${texts('withThem') === 1 ? '' : 'different '}`
@@ -70,15 +78,20 @@ async function shuffle(stage) {
     says.tell(inWords(state.orders))
   }
   const begin = text => look(text.trim().replace(/\s+/g, ' '), [])
+  const add = text => {
+    const [first, ...rest] = state.orders
+    return look(text, [first, ...rest.slice(-MOST + 2)])
+  }
   const again = () => {
     if (!state.orders.length) return
-    const [first, ...rest] = state.orders, text = anotherOrder(state.orders)
-    if (text) look(text, [first, ...rest.slice(-MOST + 2)])
+    const text = anotherOrder(state.orders)
+    if (text) add(text)
     else says.tell('There is no other order of these words.')
   }
+  const pick = text => isNewOrder(text, state.orders) ? add(text) : field.set(text)
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, begin)
   const buttons = [['Shuffle the words', again],
-                   ...EXAMPLES.map(text => [text, () => field.set(text)])]
+                   ...EXAMPLES.map(text => [text, () => pick(text)])]
   says.tell(onItsWay(MODEL))
   stage.append(field.node, presets('Orders and examples', buttons),
     el('div', {className: 'live-scroll', tabIndex: 0, role: 'group',
