@@ -30,15 +30,14 @@ function linearAxes(most) {
 
 function logAxes() {
   const x = {domain: [1, LAST], ticks: [1, 10, 100, 1000, 10000], isLog: true}
-  const y = {domain: [1e-8, 1e-1], ticks: [1e-7, 1e-5, 1e-3, 1e-1], isLog: true}
+  const y = {domain: [1e-8, 1e-1], ticks: range(8).map(i => 10**(i - 8)), isLog: true}
   return [x, y, range(81).map(i => LAST**(i / 80))]
 }
 
 function paint(svg, width, {d_model, warmup, step, isLog}) {
   const peak = paperLr(warmup, d_model, warmup)
   const [x, y, steps] = isLog ? logAxes() : linearAxes(Math.max(peak, 7e-4))
-  const short = n => n ? n.toExponential(0) : '0'
-  const tick = n => isLog ? short(n) : n ? String(Number(n.toPrecision(2))) : '0'
+  const tick = n => n ? Number(n.toPrecision(2)).toExponential() : '0'
   Object.assign(x, {name: 'step_num', says: whole})
   Object.assign(y, {name: 'learning rate', says: tick})
   const scales = axes(svg, width, HEIGHT, x, y)

@@ -1,7 +1,7 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
 import {el} from './dom.js'
 import {sum, range, label, percent} from './words.js'
-import {doubtInWords, isSmall} from './guess.js'
+import {asSentence, doubtInWords, isSmall} from './guess.js'
 import {splitSentences} from './sentences.js'
 import {presets, textField, caption, shape} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
@@ -41,11 +41,14 @@ function inWords(found, i, weights) {
 }
 
 // What the reader should know first: it takes one sentence, and it may be nonsense
-function warnings({log_prob, src, tgt, isCut}) {
+function warnings({text, log_prob, src, tgt, isCut}) {
   const rest = isCut && 'Only the first sentence is translated here.'
-  const small = isSmall(src[0].text)
-    && 'Begin with a capital letter: the model has read no sentence without one.'
-  return [rest, small, doubtInWords(log_prob, tgt.length)].filter(Boolean)
+  const doubt = doubtInWords(log_prob, tgt.length), better = asSentence(text)
+  const mayBeWrong = isSmall(src[0].text) || doubt
+  const written = mayBeWrong && better !== text
+    && `Try “${better}”: the model has read only sentences with a capital letter first `
+    + 'and a mark at the end.'
+  return [rest, written, doubt].filter(Boolean)
 }
 
 function drawAll({found, pin}, {src, tgt, lines, says}) {
@@ -75,7 +78,7 @@ async function translation(stage) {
       return ids.length ? request('inspect', {text, ids}) : {src: [], tgt: []}
     })
     if (!found) return
-    Object.assign(found, {isCut: rest.length > 0})
+    Object.assign(found, {text, isCut: rest.length > 0})
     Object.assign(state, {found, pin: firstPick(found)})
     draw()
   }
