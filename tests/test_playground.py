@@ -616,6 +616,38 @@ def test_a_phone(new_page, site):
     settle(page)
     check()
 
+PHONE_ORDER = ['#text', '#tgt', '#status', '#notes', '#choices', '#experiments', '#tabs']
+
+def test_on_a_phone_a_sentence_its_translation_and_a_try_come_first(new_page, site):
+    phone = dict(width=390, height=844)
+    page = new_page('', site['translate_here.html'], viewport=phone)
+    boxes = [page.locator(part).bounding_box() for part in PHONE_ORDER]
+    tops = [box['y'] for box in boxes]
+    assert tops == sorted(tops)
+    a_try = page.locator('#notes button').bounding_box()
+    assert a_try['y'] + a_try['height'] < 664 # of a phone whose browser has bars
+    names = 'all => all.map(node => `#${node.id}`)'
+    found = page.eval_on_selector_all(', '.join(PHONE_ORDER), names)
+    assert found == PHONE_ORDER # in the document, too, for who cannot see it
+    page.set_viewport_size(dict(width=1280, height=900)) # turned, or a window made wide
+    wait(page, "document.getElementById('choices').parentElement.tagName == 'HEADER'")
+
+def test_on_a_phone_wide_tables_scroll_in_their_boxes(new_page):
+    page = new_page('#inside', viewport=dict(width=390, height=844))
+    wait(page, '!queue.wanted.length && !queue.running')
+    widths = 'all => all.map(x => [x.clientWidth, x.scrollWidth, x.scrollLeft = 9999])'
+    for view, box in {'inside': '#walk .scroll', 'step': '#tree-box'}.items():
+        go_to(page, view)
+        page.wait_for_selector(box)
+        wait(page, '!queue.wanted.length && !queue.running')
+        for shown, whole, _ in page.eval_on_selector_all(box, widths):
+            assert shown <= 390 < whole
+        assert 'sideways' in page.inner_text(f'#panel-{view} .legend')
+        last = f'{box} th:last-child' if view == 'inside' else '#steps > li:last-child'
+        end = page.locator(last).first.bounding_box()
+        assert end['x'] + end['width'] <= 390 # the last column can be reached
+        assert page.evaluate('document.documentElement.scrollWidth') <= 390
+
 def test_nothing_jumps(new_page):
     page = new_page('#looked')
     def top(part): return page.locator(part).bounding_box()['y']
@@ -773,11 +805,13 @@ def test_a_first_visit_has_one_thing_to_try(new_page, site, name, promise, text,
     page.click('#notes button')
     settle(page)
     assert translation(page) == twice and note.startswith('Try: Make it forget')
+    assert texts(page, '#notes li') == [note] # it stays where it is, and is pressed
+    assert page.get_attribute('#notes button', 'aria-pressed') == 'true'
     assert page.inner_text('#banner-old') == f'before: {german}'
     assert texts(page, '#tgt .changed > span') == changed
     pressed = page.inner_text('.experiment[aria-pressed=true]')
     assert pressed == 'Make it forget what it has written'
-    assert 'sees its last token' in page.inner_text('#notes')
+    assert 'sees its last token' in page.inner_text('#experiment-says')
     page.click('.experiment[aria-pressed=true]')
     settle(page)
     assert translation(page) == german and page.locator('#tgt .changed').count() == 0
@@ -846,13 +880,52 @@ def test_words_are_shuffled_and_put_back(new_page):
     shuffled_words = shuffled.lower().strip('.').split()
     assert sorted(shuffled_words) == sorted(words) and shuffled.endswith('.')
     assert shuffled[0].isupper() and shuffled[1:].islower()
-    assert shuffled_words != words and 'shuffled' in page.inner_text('#notes')
+    assert shuffled_words != words and 'shuffled' in page.inner_text('#experiment-says')
     page.click('text=Shuffle the words')
     wait(page, 'now.scene.text == arg', BOY)
+    assert page.inner_text('#banner-text') == 'Nothing is switched off.'
     page.click('text=Shuffle the words')
     type_text(page, 'A cat.')
     undo = page.locator('#undo') # would bring an older text back
     assert undo.get_attribute('aria-disabled') == 'true'
+
+def test_the_bar_says_that_words_are_shuffled(new_page):
+    page = new_page()
+    banner = lambda: page.inner_text('#banner-text')
+    page.click('text=Shuffle the words')
+    settle(page)
+    assert banner() == 'the words are shuffled'
+    page.evaluate("toggle('cross.4.4')") # and still says it, when more is changed
+    settle(page)
+    shuffled = page.input_value('#text')
+    assert banner().startswith('1 off: cross 4.4 · ') and 'words are shuffled' in banner()
+    page.click('#reset')
+    wait(page, 'now.scene.text == arg', FIRST)
+    settle(page)
+    assert banner() == 'Nothing is switched off.'
+    page.click('#undo')
+    wait(page, 'now.scene.text == arg', shuffled)
+    assert 'words are shuffled' in banner() and 'cross 4.4' in banner()
+    type_text(page, 'A cat.')
+    assert 'shuffled' not in banner()
+
+@pytest.mark.parametrize('off, text, says', [
+    ('decoder', 'A man is sleeping.', 'The translation stays the same.'),
+    ('decoder', 'A dog is jumping over a fence to catch a ball.', ' Gone: zu, fangen.'),
+    ('decoder', FIRST, ' Said again: mit, einem, kleinen, Hund, im, Schnee.'),
+    ('encoder', 'A cat is sleeping on a bed.', 'The translation stays the same.')])
+def test_experiments_say_what_came_of_any_sentence(new_page, off, text, says):
+    page = new_page(f'#type?t={text}&off={off[0]}')
+    wait(page, 'now.scene')
+    settle(page)
+    assert page.inner_text('#experiment-says').endswith(says)
+
+def test_words_are_compared(new_page):
+    page = new_page()
+    compare = '([a, b]) => modules.words.compareWords(a, b)'
+    both = ["Two cats, I'm told.", "I'm told two two dogs!"]
+    wanted = dict(again=['two'], added=['dogs'], lost=['cats'])
+    assert page.evaluate(compare, both) == wanted
 
 def test_under_each_token_stands_what_it_looked_at(new_page, torch_model):
     page = new_page()
@@ -920,6 +993,33 @@ def test_another_way_to_write_it(new_page, text, better):
     settle(page)
     assert 'This is' not in page.inner_text('#notes')
 
+def test_nothing_is_tried_that_would_be_doubted_too(new_page, site):
+    page = new_page('#type?t=', site['translate_here.html'])
+    for text in ('qwrt zxcvb plmok', 'the enzyme catalyzes the hydrolysis of proteins'):
+        type_text(page, text)
+        wait(page, '!queue.wanted.length && !queue.running')
+        assert 'This is' in page.inner_text('#notes') # however it is written
+        assert page.locator('#notes button').count() == 0, text
+
+def test_confidence_is_the_models_own(new_page):
+    page = new_page('#type')
+    status = page.inner_text('#status')
+    assert re.match(r'The model’s own confidence, right or wrong: \d+% per token', status)
+    assert 'not whether it is right' in page.inner_text('#panel-type')
+
+def test_log_p_is_explained_where_it_appears(new_page):
+    page = new_page('#type')
+    explained = page.locator('#units').is_visible
+    assert not explained() and 'log p' not in page.inner_text('main')
+    for view in VIEWS[1:]:
+        go_to(page, view)
+        assert explained() and 'log p' in page.inner_text('#status'), view
+    go_to(page, 'type')
+    page.evaluate("toggle('cross.3.1')")
+    settle(page)
+    assert explained() and 'log p' in page.inner_text('#banner-text')
+    assert 'nat' in page.inner_text('#units')
+
 def test_a_question_in_small_letters_becomes_one(new_page, site):
     "Its translation is wrong, and the model does not doubt it"
     page = new_page('#type?t=', site['translate_here.html'])
@@ -971,13 +1071,26 @@ def test_a_character_is_named_and_not_its_bytes(new_page):
 
 # The tour, and what can be taken away
 
+FENCE_EN = 'A dog jumps over a fence to catch a ball.'
+
 @pytest.mark.parametrize('name, wanted', [
     ('translate_here.html', [
         COMES_DE, COMES_DE, 'Ich habe meiner Schwester ein Buch gegeben.', COMES_TWICE,
         'Es ist ein bisschen zu tun.', 'Ich weiß diesen Mann.', COMES_DE]),
     ('captions_here.html', [
         FIRST_DE, FIRST_DE, 'Ein Mädchen zeigt dem Hund einen Ball.', TWICE,
-        'Ein Mann', FIRST_DE, FIRST_DE])], ids=['everyday', 'captions'])
+        'Ein Mann', FIRST_DE, FIRST_DE]),
+    ('translate_german.html', [
+        'I think she will come tomorrow.', 'I think she will come tomorrow.',
+        'The house he lives in is very old.', 'He calls his mother calls his mother calls',
+        "I'm going to be able to do that.", 'How late is it?',
+        'I think she will come tomorrow.']),
+    ('captions_german.html', [
+        FENCE_EN, FENCE_EN, 'A dog is jumping over a fence to catch a ball.',
+        'Two children playing two children playing two children playing soccer',
+        'At the same time, aged, aged, aged man is walking in front of him.',
+        'The boy raises a ball on the ball.', FENCE_EN])],
+    ids=['everyday', 'captions', 'everyday into English', 'captions into English'])
 def test_the_tour_says_what_is_there(new_page, site, name, wanted):
     page = new_page('#looked', site[name])
     wait(page, 'now.scene')
@@ -993,13 +1106,27 @@ def test_the_tour_says_what_is_there(new_page, site, name, wanted):
         assert page.locator('.pointed').count() == 1
         if i == 1: # the word that it speaks of
             pinned = page.inner_text('#tgt .chip[aria-pressed=true] > span')
-            assert f'While it wrote {pinned} it' in page.inner_text('#tour-says')
+            says = page.inner_text('#tour-says')
+            assert re.match(f'While it wrote “?{pinned}”? it', says)
+            most = re.search(r'most at “?(\w+)', says)
+            looked_at = page.inner_text('#tgt .chip[aria-pressed=true] > small')
+            assert not most or most[1] == looked_at
+        check_quotes(page)
         if i < 6: page.keyboard.press('Enter') # the focus is on Next
     assert [view for view, _ in seen] == ['type', 'looked'] + ['type'] * 4 + ['step']
     assert all(text.startswith(start) for (_, text), start in zip(seen, wanted)), seen
     page.keyboard.press('Escape')
     assert page.locator('#tour').is_hidden() and page.url == before
     assert page.evaluate('document.activeElement.id') == 'start-tour'
+
+def check_quotes(page):
+    "What the tour has between quotes is on the page, before or after"
+    says = page.inner_text('#tour-says') + page.inner_text('#tour-asks')
+    shown = page.evaluate('[now.scene.text, now.scene.written.text, now.scene.intact.text]')
+    shown.append(' '.join(texts(page, '#cards .choice span')))
+    for words in re.findall('“(.+?)[.]?”', says):
+        if 'such as' not in says.partition(words)[0][-20:]:
+            assert words.lower() in ' '.join(shown).lower(), words
 
 def test_the_tour_goes_back_and_ends(new_page):
     page = new_page('#type')
@@ -1012,15 +1139,22 @@ def test_the_tour_goes_back_and_ends(new_page):
     assert page.locator('#tour, .pointed').first.is_hidden()
     assert page.input_value('#text') == BOY
 
-def test_the_tour_on_a_phone_hides_nothing_that_it_speaks_of(new_page):
-    phone = dict(width=390, height=844)
-    page = new_page('', viewport=phone, reduced_motion='reduce')
+@pytest.mark.parametrize('name', pages.TRANSLATE)
+@pytest.mark.parametrize('height', [664, 844])
+def test_the_tour_on_a_phone_hides_nothing_that_it_speaks_of(new_page, site, name, height):
+    phone = dict(width=390, height=height)
+    page = new_page('', site[name], viewport=phone, reduced_motion='reduce')
     page.click('#start-tour')
     bottom = lambda box: box['y'] + box['height']
-    for part in ('#tgt', '#tgt'): # asked of in the first two steps
+    for i in range(7):
         settle(page)
         card = page.locator('#tour').bounding_box()
-        assert bottom(page.locator(part).bounding_box()) <= card['y']
+        pointed = page.locator('.pointed').bounding_box()
+        is_tall = pointed['height'] > card['y'] - 16 # then its beginning is seen
+        if is_tall: assert pointed['y'] == pytest.approx(16, abs=1) and card['y'] > 300
+        else: assert 0 <= pointed['y'] and bottom(pointed) <= card['y']
+        if i < 2: assert bottom(page.locator('#tgt').bounding_box()) <= card['y']
+        assert page.evaluate('document.documentElement.scrollWidth') <= 390
         page.click('#tour-next')
 
 def test_link_and_translation_are_copied(new_page):

@@ -1,24 +1,24 @@
 // Experiments with a name, one click each
-import {$, button, attributes, write, keep} from './dom.js'
-import {range} from './words.js'
-import {state, now, past, change, undo} from './store.js'
+import {$, button, attributes, write, writeMixed, keep} from './dom.js'
+import {range, compareWords} from './words.js'
+import {state, now, languages, change} from './store.js'
 import {splitSentences, sentence} from './sentences.js'
 
 const EXPERIMENTS = [
   {name: 'Make it forget what it has written', off: 'decoder',
    says: 'All self-attention of the decoder is off: while it writes, it sees its last '
-     + 'token and not what came before. Does it say things twice, or stop too early?'},
+     + 'token and not what came before.', isCompared: true},
   {name: 'Blindfold it', off: 'cross',
    says: 'All cross-attention is off: it cannot see your sentence, and makes one up. '
      + 'Type something else: does it notice?'},
   {name: 'Does it need to think about the source?', off: 'encoder',
    says: 'All self-attention of the encoder is off: no word of your sentence knows the '
-     + 'others. How much of the translation is still the same?'},
+     + 'others.', isCompared: true},
 ]
 
 const isOn = ({off}) => state.off.length === 1 && state.off[0] === off
 const experimentOf = off => EXPERIMENTS.find(x => off.length === 1 && x.off === off[0])
-const isShuffled = () => past.at(-1)?.text !== undefined
+const isShuffled = () => now.shuffle?.to === state.text
 
 function drawExperiments() {
   const buttons = [...EXPERIMENTS, {name: 'Shuffle the words'}]
@@ -28,6 +28,7 @@ function drawExperiments() {
     attributes(node, {'aria-pressed': isPressed})
     node.onclick = () => experiment.off ? switchExperiment(experiment) : shuffle()
   })
+  writeMixed($('experiment-says'), experimentSays())
 }
 
 function switchExperiment(experiment) {
@@ -35,12 +36,19 @@ function switchExperiment(experiment) {
 }
 
 function shuffle() { // a second click puts the words back
-  if (isShuffled()) return undo()
+  if (isShuffled()) return change({text: now.shuffle.from, force: []})
   const old = sentence(), text = shuffled(old)
   const sentences = splitSentences(state.text)
   const others = sentences.map(x => x === old ? text : x)
   const all = sentences.length < 2 ? text : others.join(' ')
-  if (all !== state.text) change({text: all, force: []})
+  if (all === state.text) return
+  now.shuffle = {from: state.text, to: all}
+  change({text: all, force: []})
+}
+
+function reset() { // all that the bar names
+  const inOrder = isShuffled() ? {text: now.shuffle.from} : {}
+  change({off: [], force: [], ...inOrder})
 }
 
 // A sentence begins with a capital, whichever word comes first
@@ -63,12 +71,32 @@ function shuffled(text) { // the mark at its end stays
   return result === text && canChange ? shuffled(text) : result
 }
 
-function experimentNote() { // what has been done, and what to look for
-  const says = EXPERIMENTS.find(isOn)?.says
-  if (says) return says
-  if (!now.scene || !isShuffled()) return ''
-  return 'The words are shuffled; click again to put them back. It knows their order only '
-    + 'by the positions added to them: does it still say who does what?'
+function experimentSays() { // what has been done, and what came of it, for any sentence
+  const {scene} = now, experiment = EXPERIMENTS.find(isOn)
+  const list = experiment ? [experiment.says] : []
+  const isHere = scene && experimentOf(scene.off) === experiment
+  if (experiment?.isCompared && isHere) list.push(...comparison(scene))
+  if (isShuffled()) list.push(list.length ? ` ${SHUFFLED}` : SHUFFLED)
+  return list
 }
 
-export {experimentOf, isShuffled, drawExperiments, experimentNote}
+const SHUFFLED = 'The words are shuffled; click again to put them back. It knows their '
+  + 'order only by the positions added to them: does the translation still mean the same?'
+
+const MANY = 6 // words that are named
+
+function comparison({intact, written}) { // of the new text with the old one
+  if (intact.text === written.text) return [' The translation stays the same.']
+  const {again, added, lost} = compareWords(intact.text, written.text)
+  const named = (name, words) => words.length
+    ? [` ${name}: `, [firstOf(words), languages().tgt], '.'] : []
+  const says = [...named('Said again', again), ...named('New', added),
+                ...named('Gone', lost)]
+  return says.length ? says : [' The same words come in another order.']
+}
+
+function firstOf(words) {
+  return words.slice(0, MANY).join(', ') + (words.length > MANY ? ', …' : '')
+}
+
+export {experimentOf, isShuffled, reset, drawExperiments}

@@ -1,13 +1,13 @@
 // What the reader should know about the sentence: notes under the translation
-import {$, el, write} from './dom.js'
+import {$, el, attributes, write} from './dom.js'
 import {state, now, model, languages, update, change} from './store.js'
-import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
+import {KINDS, OTHERS, NOTHING, headsOf, nameOf} from './parts.js'
 import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-import {doubt, asSentence, isInTarget, isSmall} from './guess.js'
+import {levelOfDoubt, doubt, asSentence, isInTarget, isSmall} from './guess.js'
 import {sentence} from './sentences.js'
-import {experimentOf, isShuffled, experimentNote} from './experiments.js'
+import {experimentOf, isShuffled} from './experiments.js'
 
 function notes() { // strings, an example to try, another way to write the sentence
   const list = [now.wrong]
@@ -17,7 +17,6 @@ function notes() { // strings, an example to try, another way to write the sente
   if (state.text.length >= MAX_LENGTH) {
     list.push(`The field holds no more than ${MAX_LENGTH} characters.`)
   }
-  list.push(experimentNote())
   if (now.scene && !isShuffled()) list.push(...whetherToTrust(now.scene))
   if (now.scene) list.push(...limits(now.scene), isOddlyTyped(), thingToTry())
   return list.filter(Boolean)
@@ -49,26 +48,37 @@ function isOddlyTyped() { // so that the tokens are others
 function waysToWrite() { // what may be wrong only because of capitals or a mark
   const text = now.scene.text, better = asSentence(text)
   const mayBeWrong = isSmall(text) || doubt(now.scene)
-  if (!mayBeWrong || !model().read || better === text) return
+  if (!mayBeWrong || !model().read || better === text || !isTrusted(better)) return
   return {better, whole: state.text.replace(text, better)}
 }
 
-function thingToTry() {
-  if (state.off.length || state.force.length) return
-  const example = model().examples?.find(example => example.text === sentence())
-  return example?.off?.length ? example : undefined
+function isTrusted(text) { // as far as it is translated already
+  const {model, beam, alpha} = state
+  const args = {model, text, beam_size: beam, alpha, prefix: [], broken: NOTHING}
+  const answer = ask('translate', args)
+  return answer && !levelOfDoubt(answer.log_prob, answer.ids.length)
 }
+
+function thingToTry() { // it stays while it is tried
+  const example = model().examples?.find(example => example.text === sentence())
+  if (!example?.off?.length || state.force.length) return
+  const isOtherOff = state.off.length && !isTried(example)
+  return isOtherOff ? undefined : example
+}
+
+const isTried = ({off}) => String(off) === String(state.off)
 
 function fillNote(node, note) {
   const key = JSON.stringify(note)
-  if (node.note === key) return // the button in it keeps the focus
+  if (node.note !== key) fillAnew(node, note) // else the button in it keeps the focus
   node.note = key
+  if (note.off) attributes(node.querySelector('button'), {'aria-pressed': isTried(note)})
+}
+
+function fillAnew(node, note) {
   if (typeof note === 'string') return write(node, note)
   if (note.better) return fillBetter(node, note)
-  const onclick = () => {
-    change({off: note.off})
-    $('undo').focus() // the button goes
-  }
+  const onclick = () => change({off: isTried(note) ? [] : note.off})
   const off = el('button', {type: 'button', onclick}, nameOfTrial(note.off))
   node.replaceChildren('Try: ', off, note.then ? ` and see: ${note.then}` : '')
 }

@@ -1,6 +1,6 @@
 // The page that `tnb_export MODEL page.html` writes: draws everything, and begins
 import {$, el, button, attributes, write, keep, choose} from './dom.js'
-import {state, now, models, past, model, languages, onUpdate, onDraw, draw, update, change,
+import {state, now, models, past, model, languages, onUpdate, onDraw, draw, update,
         undo} from './store.js'
 import {firstHead} from './parts.js'
 import {load, checkItself, call} from './client.js'
@@ -10,6 +10,7 @@ import {sentenceAt} from './sentences.js'
 import {VIEWS, firstPin, exampleText, writeHash, remember, viewOfHash, readHash,
         searchChoices} from './address.js'
 import {drawStage, speakSoon, listenToChips} from './stage.js'
+import {isShuffled, reset} from './experiments.js'
 import {drawType} from './view_type.js'
 import {drawLook} from './view_look.js'
 import {drawBreak} from './view_break.js'
@@ -17,7 +18,7 @@ import {drawStep, listenToSteps} from './view_step.js'
 import {drawInside} from './view_inside.js'
 import {followTheme, linkChapters} from './book.js'
 import {drawPresent, listenToSharing} from './share.js'
-import {listenToTour, drawTourButton} from './tour.js'
+import {followTour, listenToTour, drawTourButton} from './tour.js'
 import {drawModels} from './others.js'
 import {drawRoving, onKey} from './keys.js'
 
@@ -32,6 +33,7 @@ function drawPage() {
   drawTabs()
   drawEmptiness()
   DRAW[state.view]()
+  followTour()
   drawPresent()
   drawRoving()
   speakSoon()
@@ -127,6 +129,17 @@ function drawLanguages() {
     + `checksum ${checksum.slice(0, 8)}. ${credit ?? ''}`)
 }
 
+// On a phone the sentence, its translation and what to try come first
+
+const phone = matchMedia('(max-width: 700px)')
+
+function placeChoices() {
+  if (phone.matches) $('notes').after($('choices'))
+  else document.querySelector('header').append($('choices'))
+  const beside = phone.matches ? $('choices') : $('status').parentElement
+  beside.append($('taken'))
+}
+
 // What the reader does
 
 const WORD = 60, PAUSE = 400 // ms without a key, after which the text is read
@@ -164,7 +177,7 @@ function listen() {
   document.addEventListener('keydown', onKey)
   $('undo').onclick = undo
   $('reset').onclick = () => {
-    if (state.off.length || state.force.length) change({off: [], force: []})
+    if (state.off.length || state.force.length || isShuffled()) reset()
   }
   $('as-table').ontoggle = draw
   addEventListener('pointerdown', event => {
@@ -172,6 +185,7 @@ function listen() {
   })
   addEventListener('popstate', onHistory)
   addEventListener('resize', draw)
+  phone.onchange = placeChoices
 }
 
 function onHistory(event) { // our own entries are views; a link brings everything
@@ -188,6 +202,7 @@ function goToLink(hash) {
 async function begin() {
   followTheme()
   linkChapters()
+  placeChoices()
   onDraw(drawPage)
   draw()
   await load()

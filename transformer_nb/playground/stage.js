@@ -8,7 +8,7 @@ import {splitSentences, sentence} from './sentences.js'
 import {firstPin} from './address.js'
 import {unlikelyTokens} from './guess.js'
 import {glosses} from './gloss.js'
-import {drawExperiments} from './experiments.js'
+import {isShuffled, drawExperiments} from './experiments.js'
 import {notes, fillNote} from './notes.js'
 import {drawLines} from './lines.js'
 
@@ -26,6 +26,7 @@ function drawStage() {
   drawSentences()
   drawExperiments()
   write($('status'), now.trouble || status())
+  $('units').hidden = !scene || state.view === 'type' && !state.off.length
   keep($('notes'), notes(), make('li'), fillNote)
   drawBanner()
   drawLines()
@@ -136,7 +137,8 @@ function status() {
   if (!now.scene) return ''
   const {written: {log_prob, ms}, ids} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
-  const sure = `${share} sure of each token, on average · in ${Math.round(ms)} ms`
+  const sure = `The model’s own confidence, right or wrong: ${share} per token, on average`
+    + ` · in ${Math.round(ms)} ms`
   const end = isTyping() ? ' · gray until it ends with . ? or !' : ''
   const logProb = state.view === 'type' ? '' : ` · log p ${fixed(log_prob)}` // not at first
   return sure + logProb + end
@@ -149,6 +151,7 @@ function drawBanner() {
     const {intact, old} = scene
     texts.push(`old text: log p ${fixed(intact.log_prob)} → ${fixed(old.log_prob)}`)
   }
+  if (isShuffled()) texts.push('the words are shuffled')
   if (force.length === 1) texts.push('the first token is fixed')
   if (force.length > 1) texts.push(`the first ${force.length} tokens are fixed`)
   const old = off.length && scene?.off.length ? scene.intact.text : ''

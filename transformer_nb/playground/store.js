@@ -19,6 +19,7 @@ const now = {
   trouble: '',        // what went wrong last
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model
+  shuffle: null,      // {from, to}: a text, and the same with its words shuffled
 }
 const models = Object.create(null) // by key, '__proto__' like any other
 const past = []       // what was there before each change: for undo

@@ -1,9 +1,10 @@
 // A tour of two minutes. Each step goes to a state of the page, points at something, says
 // what happened there, and asks.
 import {$, write, enable} from './dom.js'
-import {model} from './store.js'
+import {now, model} from './store.js'
 
-const tour = {at: null} // number of the step; null: there is no tour
+// Number of the step (null: there is no tour), and whether its translation is here
+const tour = {at: null, isHere: false}
 let goTo, before // how to go to a link, and where the reader was
 
 function startTour() {
@@ -17,6 +18,7 @@ function endTour() {
   tour.at = null
   pointAt(null)
   $('tour').hidden = true
+  document.body.classList.remove('touring')
   goTo(before)
   $('start-tour').focus()
 }
@@ -24,26 +26,38 @@ function endTour() {
 function showStep(i) {
   const steps = model().tour
   if (i === steps.length) return endTour()
-  const {link, point, says, asks} = steps[i]
+  const {link, says, asks} = steps[i]
   tour.at = i
-  goTo(`#${link}`)
+  tour.isHere = false
   write($('tour-title'), `Tour, ${i + 1} of ${steps.length}`)
   write($('tour-says'), says)
   write($('tour-asks'), asks)
   write($('tour-next'), i + 1 === steps.length ? 'Your turn' : 'Next')
   enable($('tour-back'), i > 0)
   $('tour').hidden = false
-  pointAt($(point.slice(1)))
+  document.body.classList.add('touring')
+  goTo(`#${link}`)
 }
 
-function pointAt(node) {
-  document.querySelector('.pointed')?.classList.remove('pointed')
+function followTour() { // until the translation is here: what stands below it moves
+  if (tour.at === null || tour.isHere) return
+  const {point} = model().tour[tour.at]
+  pointAt($(point.slice(1)))
+  tour.isHere = !now.busy
+}
+
+const MARGIN = 16 // pixels
+
+function pointAt(node) { // above the tour's box; of what is taller, the beginning is seen
+  const old = document.querySelector('.pointed')
+  if (old !== node) old?.classList.remove('pointed')
   if (!node) return
   node.classList.add('pointed')
   const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches
-  const isTall = node.offsetHeight > innerHeight / 2 // its beginning matters most
-  const block = isTall ? 'start' : 'center', behavior = isStill ? 'auto' : 'smooth'
-  node.scrollIntoView({block, behavior})
+  const {top, bottom} = node.getBoundingClientRect()
+  const box = $('tour').getBoundingClientRect()
+  const down = Math.min(top - MARGIN, bottom - box.top + MARGIN)
+  scrollBy({top: down, behavior: isStill ? 'auto' : 'smooth'})
 }
 
 function listenToTour(go) {
@@ -58,4 +72,4 @@ function listenToTour(go) {
 
 function drawTourButton() { $('start-tour').hidden = !model().tour?.length }
 
-export {tour, endTour, listenToTour, drawTourButton}
+export {tour, endTour, followTour, listenToTour, drawTourButton}

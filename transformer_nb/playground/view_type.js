@@ -28,7 +28,7 @@ function closestRival(scene) {
   if (!words.length) return []
   const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
   const isSure = second.prob < CLOSE * first.prob
-  const start = isSure ? 'It was sure here; the closest words are '
+  const start = isSure ? 'It was confident of every word, right or wrong; the closest are '
     : 'The closest race between words: '
   return [start, ...quoted(first, i), ' and ', ...quoted(second, i), '.']
 }
