@@ -1004,7 +1004,7 @@ def test_nothing_is_tried_that_would_be_doubted_too(new_page, site):
 def test_confidence_is_the_models_own(new_page):
     page = new_page('#type')
     status = page.inner_text('#status')
-    assert re.match(r'The model’s own confidence, right or wrong: \d+% per token', status)
+    assert re.match(r'The model’s own confidence: \d+% per token', status)
     assert 'not whether it is right' in page.inner_text('#panel-type')
 
 def test_log_p_is_explained_where_it_appears(new_page):

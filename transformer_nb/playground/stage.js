@@ -137,8 +137,7 @@ function status() {
   if (!now.scene) return ''
   const {written: {log_prob, ms}, ids} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
-  const sure = `The model’s own confidence, right or wrong: ${share} per token, on average`
-    + ` · in ${Math.round(ms)} ms`
+  const sure = `The model’s own confidence: ${share} per token · in ${Math.round(ms)} ms`
   const end = isTyping() ? ' · gray until it ends with . ? or !' : ''
   const logProb = state.view === 'type' ? '' : ` · log p ${fixed(log_prob)}` // not at first
   return sure + logProb + end
