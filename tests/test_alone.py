@@ -77,7 +77,8 @@ def test_what_a_chapter_reads_is_fetched():
             for path in chapters(ROOT)}
     assert read['01_attention'] == [] and read['11a_distributed'] == []
     assert read['05_model'] == ['models/multi30k-en-de']
-    assert read['21_families'] == ['models/families', 'results/families.jsonl']
+    assert read['21_families'] == ['models/families', 'results/families.jsonl',
+                                   'results/families_test.jsonl']
     assert 'results/translations' in read['15_translation']
 
 def test_results_that_nobody_has_yet_are_not_fetched(tmp_path):

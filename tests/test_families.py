@@ -453,6 +453,23 @@ def test_the_encoder_decoder_is_the_base_of_chapter_18(mini):
     for measure in ('parameters', 'valid_loss', 'train_loss', 'epochs', 'skipped'):
         assert ours[measure] == base[measure], measure
 
+def test_a_split_that_chose_nothing_is_measured(mini):
+    pairs = mini['translate']
+    longer = pairs | dict(test=[*pairs['valid'], *pairs['train'][:2]])
+    ours = families._train_translator('encoder-decoder', 1, 3, longer, 2)
+    base = train_row({}, 3, longer, 2)
+    assert ours['test_loss'] == base['test_loss'] != ours['valid_loss']
+    assert 'test_loss' not in families._train_translator('prefix', 1, 3, pairs, 1)
+
+def test_what_is_confirmed_had_no_part_in_the_verdict(monkeypatch):
+    seen = []
+    def note(out, corpora, jobs): seen.extend(jobs)
+    monkeypatch.setattr(families, 'train_families', note)
+    families.confirm_families('out', corpora={'translate': None})
+    assert seen == [('translate', name, 1, seed) for seed in range(6, 10)
+                    for name in TRANSLATORS]
+    assert not {seed for *_, seed in seen} & {seed for *_, seed in families._family_jobs()}
+
 def test_equal_parameters():
     counts = {}
     for name, (family, layers) in TRANSLATORS.items():

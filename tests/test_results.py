@@ -54,9 +54,10 @@ def test_model_says_how_it_was_trained(model):
     assert all(line['lr'] <= run.training.lr for line in lines)
 
 @pytest.mark.parametrize('name', ['ablations', 'everyday', 'everyday_models',
-                                  'everyday_sweep', 'families', 'head_roles', 'parsing',
-                                  'path_lengths', 'since_2017', 'since_2017_rates', 'sweep',
-                                  'translation', 'variations_ten'])
+                                  'everyday_sweep', 'families', 'families_test',
+                                  'head_roles', 'parsing', 'path_lengths', 'since_2017',
+                                  'since_2017_rates', 'sweep', 'translation',
+                                  'variations_ten', 'variations_test'])
 def test_every_result_names_its_commit(name):
     for row in read_jsonl(RESULTS/f'{name}.jsonl'):
         assert len(row['commit']) >= 7 and int(row['commit'], 16), row

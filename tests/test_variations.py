@@ -197,6 +197,26 @@ def test_ablate_nothing_and_one_model_only():
 
 def jobs_in(path): return [(r['row'], r['seed']) for r in read_results(path)]
 
+def test_what_is_confirmed_was_judged_and_had_other_seeds(monkeypatch):
+    asked = []
+    def note(*arguments): asked.extend(arguments)
+    monkeypatch.setattr(variations, 'train_rows', note)
+    variations.confirm_rows('out', {'test': []})
+    out, [base, *rows], seeds, *_ = asked
+    stored = read_results(TEN)
+    assert not set(seeds) & {r['seed'] for r in stored} and len(seeds) == 3
+    results = [r for r in stored if r['row'] in TABLE and r['seed'] < 10]
+    judged = {row for row, d in variations.judge_rows(results)[0].items()
+              if d.verdict() in ('worse', 'better')}
+    assert base == 'base' and set(rows) == judged and len(rows) == len(judged)
+
+def test_the_task_has_a_split_that_chose_nothing(multi30k_dir):
+    corpus = variations.task_corpus(multi30k_dir)
+    assert list(corpus) == ['train', 'valid', 'test']
+    assert not set(corpus['test']) & {*corpus['train'], *corpus['valid']}
+    two = variations.short_corpus(load_corpus('multi30k', 'en', 'de', multi30k_dir))
+    assert two == {split: corpus[split] for split in ('train', 'valid')}
+
 def test_interrupted_and_continued(mini, tmp_path):
     out, calls = tmp_path/'sub'/'x.jsonl', []
     def interrupted(*job):
@@ -391,6 +411,14 @@ def test_words():
     words = [d.verdict() for d in (WORSE, SURELY, BETTER, EQUAL, OPEN)]
     assert words == ['worse', 'worse', 'better', 'equal', 'no difference found']
     assert Difference(.01, .005, .02, .1).verdict() == 'worse' # small, but above 0
+
+@pytest.mark.parametrize('word, d, says', [
+    ('worse', WORSE, 'confirmed'), ('worse', BETTER, 'contradicted'),
+    ('worse', EQUAL, 'not confirmed'), ('worse', OPEN, 'not confirmed'),
+    ('better', BETTER, 'confirmed'), ('better', WORSE, 'contradicted'),
+    ('better', OPEN, 'not confirmed')])
+def test_a_verdict_asked_again(word, d, says):
+    assert variations.confirmation(word, d) == says
 
 RATED = [*TABLE, *RATES]
 

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'VOCAB_SIZE', 'PEAK_LR', 'WARMUP_STEPS', 'TABLE', 'DEPTH', 'RATES', 'ROWS',
-           'JUDGED', 'whole_seeds', 'judge_rows', 'trends', 'direction', 'ablate', 'row_lr', 'row_config', 'build_row',
-           'row_optimizer', 'seeded', 'prepare_task', 'train_row', 'mean_loss', 'measure_losses', 'row_settings',
-           'train_rows', 'short_corpus', 'tnb_variations', 'task_corpus', 'confirm_rows']
+           'JUDGED', 'whole_seeds', 'judge_rows', 'confirmation', 'trends', 'direction', 'ablate', 'row_lr',
+           'row_config', 'build_row', 'row_optimizer', 'seeded', 'prepare_task', 'train_row', 'mean_loss',
+           'measure_losses', 'row_settings', 'train_rows', 'short_corpus', 'tnb_variations', 'task_corpus',
+           'confirm_rows']
 
 # %% ../../nbs/18_variations.ipynb #0350ee95
 import time
@@ -149,6 +150,17 @@ def after_rates(word:str, row:str, best:dict)->str: # a word
     if sign is None: return word
     difference = best[row][0] - best['base'][0]
     return word if sign*difference > 0 else 'depends on the learning rate'
+
+# %% ../../nbs/18_variations.ipynb #v18rat3
+JUDGED = ['A16', 'C-N1', 'C-d32', 'C-d128', 'D-drop0', 'D-ls0', 'D-ls0.2', 'big']
+
+def confirmation(word:str,     # worse or better
+                 d:Difference, # of other seeds, on other captions
+                )->str:
+    "What becomes of a verdict that is asked again"
+    if d.verdict() == word: return 'confirmed'
+    opposite = {'worse': 'better', 'better': 'worse'}[word]
+    return 'contradicted' if d.verdict() == opposite else 'not confirmed'
 
 # %% ../../nbs/18_variations.ipynb #v18pap
 def beside_paper(d:Difference, # ours
@@ -410,8 +422,6 @@ def task_corpus(data_dir:str|Path|None=None # folder with the files of multi30k
     "The short captions, English to German; nothing was chosen by the test captions"
     pairs = load_corpus('multi30k', 'en', 'de', data_dir)
     return short_corpus(pairs, ('train', 'valid', 'test'))
-
-JUDGED = ['A16', 'C-N1', 'C-d32', 'C-d128', 'D-drop0', 'D-ls0', 'D-ls0.2', 'big']
 
 def confirm_rows(out:str|Path, # file of results
                  corpus:dict|None=None, # None: `task_corpus`
