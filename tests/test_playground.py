@@ -224,7 +224,8 @@ def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,00
     assert 'Too long: only the first 511 tokens are read.' in texts(page, '#notes li')
     n, status = page.evaluate('now.scene.ids.length'), page.inner_text('#status')
     assert f'stopped after {n} tokens' in status # where one looks, and why below
-    assert any(note.startswith(f'Stopped after {n} tokens') for note in texts(page, '#notes li'))
+    notes = texts(page, '#notes li')
+    assert any(note.startswith(f'Stopped after {n} tokens') for note in notes)
     assert page.locator('#tgt .chip small').first.is_hidden() # no empty line below each
     page.fill('#text', 'y' * 2000)
     page.locator('#text').press('End')
@@ -252,7 +253,8 @@ def test_spaces_at_the_ends_do_not_count(new_page, site):
             type_text(page, typed)
             wait(page, 'now.scene.text == arg', text)
             settle(page)
-            assert translation(page) == wanted and '␣' not in texts(page, '#src .chip > span')
+            assert translation(page) == wanted
+            assert '␣' not in texts(page, '#src .chip > span')
             assert page.input_value('#text') == typed # what is typed stays
 
 def test_of_several_sentences_it_says_which_is_meant(new_page):
@@ -267,7 +269,8 @@ def test_of_several_sentences_it_says_which_is_meant(new_page):
 def test_bytes_of_a_character_are_named(new_page):
     page = new_page('#type')
     type_text(page, 'A dog 🐶.')
-    assert '“🐶” is no token that it has, and is read as its 4 bytes.' in page.inner_text('#notes')
+    said = '“🐶” is no token that it has, and is read as its 4 bytes.'
+    assert said in page.inner_text('#notes')
     titles = [x.get_attribute('title') for x in page.locator('#src .chip').all()]
     assert [t for t in titles if t.startswith('byte')][-1] == 'byte 4 of 4 of 🐶'
 
@@ -1082,7 +1085,8 @@ def test_confidence_is_the_models_own(new_page):
 
 @pytest.mark.parametrize('text, starts', [
     ('I have a dog.', 'It was confident of every token'),
-    ('Turn off the light before you go to bed.', 'The closest race between tokens: “Sch” (58%)')])
+    ('Turn off the light before you go to bed.',
+     'The closest race between tokens: “Sch” (58%)')])
 def test_the_closest_race_is_of_tokens(new_page, site, text, starts):
     page = new_page('#type?t=', site['translate_here.html'])
     type_text(page, text)
