@@ -219,17 +219,58 @@ def test_notes(new_page):
     wait(page, "document.getElementById('notes').innerText == ''")
 
 def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,000 characters
-    page = new_page('#type?t=' + 'x1'*999 + '&b=1')
+    page = new_page('#type?t=' + '😀'*300 + '&b=1')
     wait(page, 'now.scene')
     assert 'Too long: only the first 511 tokens are read.' in texts(page, '#notes li')
+    n, status = page.evaluate('now.scene.ids.length'), page.inner_text('#status')
+    assert f'stopped after {n} tokens' in status # where one looks, and why below
+    notes = texts(page, '#notes li')
+    assert any(note.startswith(f'Stopped after {n} tokens') for note in notes)
+    assert page.locator('#tgt .chip small').first.is_hidden() # no empty line below each
     page.fill('#text', 'y' * 2000)
     page.locator('#text').press('End')
     page.keyboard.insert_text('zz')
     assert page.input_value('#text') == 'y' * 2000
 
+def test_a_long_sentence_is_cut_between_words(new_page):
+    page = new_page('#type?t=&b=1')
+    note = 'Of a sentence, the first 300 characters are translated here.'
+    type_text(page, 'A dog sleeps. ' + 'A cat '*60) # the last one is long
+    wait(page, 'now.scene?.text == arg', ('A cat '*50).strip())
+    assert note in texts(page, '#notes li')
+    cut = 'text => modules.sentences.splitSentences(text).map(x => [...x].length)'
+    assert page.evaluate(cut, 'A ' + '🐶'*400) == [300] # between characters, if need be
+    assert page.evaluate(cut, 'y'*300) == [300]
+    type_text(page, 'A cat '*49)
+    assert note not in texts(page, '#notes li')
+
+def test_spaces_at_the_ends_do_not_count(new_page, site):
+    texts_in = {'translate_here.html': ('I have a dog.', 'Ich habe einen Hund.'),
+                'translate_german.html': ('Hallo.', 'Hallo.')}
+    for name, (text, wanted) in texts_in.items():
+        page = new_page('#type?t=', site[name])
+        for typed in (f'{text} ', f'  {text}\n ', f'{text} {text} '):
+            type_text(page, typed)
+            wait(page, 'now.scene.text == arg', text)
+            settle(page)
+            assert translation(page) == wanted
+            assert '␣' not in texts(page, '#src .chip > span')
+            assert page.input_value('#text') == typed # what is typed stays
+
+def test_of_several_sentences_it_says_which_is_meant(new_page):
+    page = new_page('#type')
+    assert page.locator('#sentences-note').is_hidden()
+    type_text(page, 'A man is riding a bike. The parliament adopted the resolution.')
+    page.click('.sentence:nth-child(2)')
+    settle(page)
+    assert page.locator('#sentences-note').is_visible()
+    assert texts(page, '#notes li')[0].startswith('Sentence 2 is ')
+
 def test_bytes_of_a_character_are_named(new_page):
     page = new_page('#type')
     type_text(page, 'A dog 🐶.')
+    said = '“🐶” is no token that it has, and is read as its 4 bytes.'
+    assert said in page.inner_text('#notes')
     titles = [x.get_attribute('title') for x in page.locator('#src .chip').all()]
     assert [t for t in titles if t.startswith('byte')][-1] == 'byte 4 of 4 of 🐶'
 
@@ -287,6 +328,20 @@ def test_a_pin_stays_and_hovering_previews(new_page):
     assert page.inner_html('#lines') == pinned
     page.keyboard.press('Escape')
     assert page.locator('#lines path').count() == 0 and 'pin' not in page.url
+
+def test_a_pin_that_a_view_set_stays_there(new_page):
+    page = new_page('#type')
+    pinned = page.locator('#tgt .chip[aria-pressed=true]').count
+    go_to(page, 'looked')
+    assert pinned() == 1 # of which there are lines at once
+    for leave in (lambda: go_to(page, 'type'), lambda: page.go_back()):
+        leave()
+        wait(page, "state.view == 'type'")
+        assert pinned() == 0 and 'pin' not in page.url
+        go_to(page, 'looked')
+    page.locator('#tgt .chip').nth(2).click()
+    go_to(page, 'break')
+    assert pinned() == 1 and 'pin=2' in page.url # the reader's own
 
 def test_48_heads_one_large_and_as_a_table(new_page, torch_model):
     page = new_page('#looked')
@@ -472,6 +527,12 @@ def test_one_score_by_hand(new_page, torch_model):
     assert score == pytest.approx(dot / math.sqrt(32), abs=.01)
     wanted = torch_maps(torch_model, page)['cross'][2, 3, 5, 4].item()
     assert weight == pytest.approx(wanted, abs=.006)
+    query = lambda: page.inner_text('#sum').partition(' · ')[0]
+    assert query() == 'Query that writes auf' # it has not been read when this is made
+    assert page.inner_text('#pair-query') == 'Query that writes'
+    page.select_option('#pair-head', 'decoder.3.4')
+    wait(page, "document.getElementById('sum').innerText.startsWith('Query of')")
+    assert page.inner_text('#pair-query') == 'Query of'
 
 def test_the_walk_and_the_future(new_page, torch_model):
     page = new_page('#inside?h=d2.1&pin=1')
@@ -717,6 +778,7 @@ def test_a_model_of_ones_own(new_page, own_model, tmp_path):
     for view in VIEWS:
         go_to(page, view)
         wait(page, '!queue.wanted.length')
+    assert page.evaluate("document.getElementById('smoothing').hidden") # who knows?
     go_to(page, 'break')
     for kind, n in dict(encoder=10, decoder=15, cross=15).items():
         assert page.locator(f'#switches [data-head^="{kind}"]').count() == n
@@ -771,6 +833,14 @@ def test_the_site_translates_both_ways_with_two_kinds_of_models(new_page, site):
     page.wait_for_url('**/captions_here.html#type?t=*')
     when_ready(page)
     assert page.input_value('#text') == english
+    german = translation(page)
+    page.select_option('#model', titles[3]) # into the other language, as the button does
+    page.wait_for_url('**/captions_german.html#type?t=*')
+    when_ready(page)
+    assert page.input_value('#text') == german
+    page.click('#turn')
+    page.wait_for_url('**/captions_here.html#type?t=*')
+    when_ready(page)
     assert 'captions' in page.inner_text('#promise')
     page.click('#turn')
     page.wait_for_url('**/captions_german.html#*')
@@ -1004,8 +1074,24 @@ def test_nothing_is_tried_that_would_be_doubted_too(new_page, site):
 def test_confidence_is_the_models_own(new_page):
     page = new_page('#type')
     status = page.inner_text('#status')
-    assert re.match(r'The model’s own confidence: \d+% per token', status)
+    probs = page.evaluate('now.scene.seen.token_log_probs.map(Math.exp)')
+    share = round(100 * math.prod(probs) ** (1 / len(probs)))
+    assert f'confidence: {share}% per token' in status
+    assert 'geometric mean' in page.get_attribute('#status', 'title')
+    assert 'label smoothing' in page.inner_text('#panel-type') # why it is never surer
+    most = page.evaluate('Math.max(...now.scene.seen.token_log_probs.map(Math.exp))')
+    assert .87 < most < .95
     assert 'not whether it is right' in page.inner_text('#panel-type')
+
+@pytest.mark.parametrize('text, starts', [
+    ('I have a dog.', 'It was confident of every token'),
+    ('Turn off the light before you go to bed.',
+     'The closest race between tokens: “Sch” (58%)')])
+def test_the_closest_race_is_of_tokens(new_page, site, text, starts):
+    page = new_page('#type?t=', site['translate_here.html'])
+    type_text(page, text)
+    assert page.inner_text('#rivals').startswith(starts)
+    assert all(texts(page, '.choice > span')) # each has a name, a space too
 
 def test_log_p_is_explained_where_it_appears(new_page):
     page = new_page('#type')
@@ -1176,6 +1262,11 @@ def test_presenting(new_page):
     assert page.locator('footer').is_hidden()
     page.keyboard.press('PageDown')
     wait(page, 'now.scene.text == arg', BOY)
+    page.wait_for_timeout(300) # a page would scroll smoothly
+    assert page.evaluate('scrollY') == 0 # the sentence stays in view
+    for key in ('PageDown', 'PageUp')*2: page.keyboard.press(key)
+    page.wait_for_timeout(300)
+    assert page.evaluate('scrollY') == 0
     page.keyboard.press('Escape')
     assert page.locator('footer').is_visible() and 'p=1' not in page.url
 

@@ -9,6 +9,9 @@ const MAX_LENGTH = 2000 // characters
 // In Look there are lines before anyone has pointed at anything: those of the second token
 const firstPin = view => view === 'looked' ? 't1' : null
 
+// A pin that only a view has set does not go with the reader to another one
+const pinFor = view => state.pin && state.pin === now.ownPin ? state.pin : firstPin(view)
+
 const exampleText = () => model().examples?.[0]?.text ?? ''
 
 function writeHash(push) {
@@ -60,6 +63,7 @@ function readHash(hash = location.hash) {
     pin: q.has('t') ? readPin(q.get('pin')) : firstPin(view), head: readHead(q.get('h')),
     ...readSearch(q),
   })
+  now.ownPin = state.pin === firstPin(view) ? null : state.pin
   $('text').value = state.text
 }
 
@@ -90,5 +94,5 @@ function readSearch(q) {
   return {beam: one('b', beams, search.beam_size), alpha: one('a', alphas, search.alpha)}
 }
 
-export {VIEWS, MAX_LENGTH, firstPin, exampleText, writeHash, remember, viewOfHash,
+export {VIEWS, MAX_LENGTH, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash,
         readHash, searchChoices}

@@ -27,4 +27,4 @@ function isBlind({off}, layer) {
   return ['cross', `cross.${layer}`].some(part => off.includes(part))
 }
 
-export {glosses}
+export {glossLayer, glosses}

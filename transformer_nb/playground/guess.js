@@ -14,15 +14,16 @@ function levelOfDoubt(logProb, n) { // of all n tokens -> '', 'doubtful' or 'non
   return mean < DOUBTFUL ? 'doubtful' : ''
 }
 
-function doubtInWords(logProb, n) { // -> a sentence, or nothing
+function doubtInWords(logProb, n, what = 'This') { // -> a sentence, or nothing
   const level = levelOfDoubt(logProb, n), share = percent(Math.exp(logProb / n))
   if (!level) return ''
-  const start = level === 'nonsense' ? 'This is probably nonsense' : 'This is doubtful'
-  return `${start}: the model gave its own tokens only ${share} on average.`
+  const start = level === 'nonsense' ? 'probably nonsense' : 'doubtful'
+  return `${what} is ${start}: the model gave its own tokens only ${share} each (geometric `
+    + 'mean).'
 }
 
-function doubt({written, ids, force, off}) { // of a scene -> sentences, or nothing
-  const says = doubtInWords(written.log_prob, ids.length)
+function doubt({written, ids, force, off}, what) { // of a scene -> sentences, or nothing
+  const says = doubtInWords(written.log_prob, ids.length, what)
   if (!says || off.length || force.length) return '' // a broken model is not to blame
   const knows = model().read ? ` It has read nothing but ${model().read}.` : ''
   return says + knows + rareWords()
@@ -31,7 +32,7 @@ function doubt({written, ids, force, off}) { // of a scene -> sentences, or noth
 function rareWords() {
   const words = wordsOf(now.scene.src).filter(word => word.n >= RARE)
   if (!words.length) return ''
-  const texts = words.map(word => `“${word.text}”`).slice(0, 3).join(', ')
+  const texts = [...new Set(words.map(word => `“${word.text}”`))].slice(0, 3).join(', ')
   return ` It hardly knows ${texts}.`
 }
 

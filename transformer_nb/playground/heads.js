@@ -62,7 +62,8 @@ function headsLegend() {
     + 'The bar under each map shows how much less likely this translation becomes without '
     + 'that head (hollow: more likely). “cross 3.1” is head 1 of layer 3 of '
     + 'cross-attention, by which the decoder looks at the source. A row of the decoder is '
-    + 'the token that is read; pinning a token marks the row that predicts it.'
+    + 'the token that is read, a row of cross-attention the token that is written next; '
+    + 'pinning a token marks the row that predicts it.'
 }
 
 function drawKinds(box) { // on a phone the heads of one kind are shown at a time

@@ -50,10 +50,18 @@ function onEscape() { // closes the examples, else leaves the tour, the big type
   update(state.present ? {present: false} : {pin: null, hover: null})
 }
 
+const CLICKER = {PageDown: 1, PageUp: -1}
+
+function onClicker(event) { // to the next example or the last one; the page stays in place
+  const by = CLICKER[event.key]
+  if (!by) return
+  event.preventDefault()
+  goThroughExamples(by)
+}
+
 function onKey(event) {
   if (event.key === 'Escape') onEscape()
-  if (state.present && event.key === 'PageDown') goThroughExamples(1)
-  if (state.present && event.key === 'PageUp') goThroughExamples(-1)
+  if (state.present) onClicker(event)
   const isCtrl = event.ctrlKey || event.metaKey
   const isUndo = event.key === 'z' && isCtrl && !event.shiftKey
   if (isUndo && event.target !== $('text')) {

@@ -28,7 +28,8 @@ async function load(name) { // -> a function that asks this model
   const weights = bytesOf(tnb.weights[name])
   delete tnb.weights[name] // of which a copy as text would stay in memory
   await request('load', {models: [{header, weights}]}, {transfer: [weights]})
-  const ask = (method, args) => request(method, {...args, model: header.key})
+  const ask = (method, {text, ...args}) => // spaces at the ends of a text are not meant
+    request(method, {...args, text: text.trim(), model: header.key})
   const {log_prob} = await ask('inspect', header.check)
   if (!(Math.abs(log_prob - header.check.log_prob) < 0.01))
     throw new Error('this browser computes other numbers than PyTorch')

@@ -6,7 +6,7 @@ import {ask} from './answers.js'
 import {MAX_DRAWN} from './scene.js'
 import {MAX_LENGTH} from './address.js'
 import {levelOfDoubt, doubt, asSentence, isInTarget, isSmall} from './guess.js'
-import {sentence} from './sentences.js'
+import {MAX_SENTENCE, isTooLong, splitSentences, sentence} from './sentences.js'
 import {experimentOf, isShuffled} from './experiments.js'
 
 function notes() { // strings, an example to try, another way to write the sentence
@@ -17,23 +17,39 @@ function notes() { // strings, an example to try, another way to write the sente
   if (state.text.length >= MAX_LENGTH) {
     list.push(`The field holds no more than ${MAX_LENGTH} characters.`)
   }
+  if (isTooLong(state.text)) {
+    list.push(`Of a sentence, the first ${MAX_SENTENCE} characters are translated here.`)
+  }
   if (now.scene && !isShuffled()) list.push(...whetherToTrust(now.scene))
   if (now.scene) list.push(...limits(now.scene), isOddlyTyped(), thingToTry())
   return list.filter(Boolean)
 }
 
 function whetherToTrust(scene) {
-  if (!isInTarget(scene.text, languages())) return [doubt(scene), waysToWrite()]
+  if (!isInTarget(scene.text, languages())) return [doubt(scene, subject()), waysToWrite()]
   const {src, tgt} = model(), turn = $('turn')
   const how = turn.hidden ? '' : ` The button ${turn.textContent} turns round.`
   return [`This looks like ${tgt}, but the model reads ${src}.${how}`]
 }
 
-function limits({read, isLong, isCut}) {
+function subject() { // what a note speaks of
+  const sentences = splitSentences(state.text), {text} = now.scene
+  return sentences.length < 2 ? 'This' : `Sentence ${sentences.indexOf(text) + 1}`
+}
+
+function bytes(src) {
+  const [, n, character] = src.find(({byte}) => byte)?.byte ?? []
+  return n && `“${character}” is no token that it has, and is read as its ${n} bytes.`
+}
+
+function limits({src, read, isLong, isCut, ids}) {
   return [
+    bytes(src),
     read.cut && `Too long: only the first ${read.read} tokens are read.`,
-    isLong && `More than ${MAX_DRAWN} tokens: no maps, and nothing to see in Inside.`,
-    isCut && 'Cut off: the translation reached its maximum length.']
+    isLong && `More than ${MAX_DRAWN} tokens: no maps, no words below the tokens, and `
+      + 'nothing to see in Inside.',
+    isCut && `Stopped after ${ids.length} tokens, the most that are written here: the `
+      + 'model found no end.']
 }
 
 function isOddlyTyped() { // so that the tokens are others

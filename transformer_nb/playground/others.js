@@ -26,7 +26,8 @@ function drawModels(chooseModel) {
     : goBeside(name, text ?? state.text)
   const back = optionBack(options)
   $('model').hidden = options.length < (back ? 3 : 2) // else the button is enough
-  choose($('model'), options, state.model, name => goTo(name))
+  const pick = name => goTo(name, isTurned(name, options) ? wholeTranslation() : undefined)
+  choose($('model'), options, state.model, pick)
   drawTurn(back, goTo)
 }
 
@@ -39,6 +40,11 @@ function optionBack(options) { // the model of the same kind, into the other lan
 function directionBack() {
   const {src, tgt} = model()
   return `${tgt} → ${src}`
+}
+
+function isTurned(name, options) { // does it read what this one writes?
+  const [, title] = options.find(option => option[0] === name)
+  return name !== state.model && title.startsWith(directionBack())
 }
 
 function drawTurn(back, goTo) { // with what was translated

@@ -7,7 +7,7 @@ import {load, checkItself, call} from './client.js'
 import {queue, pump} from './answers.js'
 import {MAX_DRAWN, lookAtScene} from './scene.js'
 import {sentenceAt} from './sentences.js'
-import {VIEWS, firstPin, exampleText, writeHash, remember, viewOfHash, readHash,
+import {VIEWS, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash, readHash,
         searchChoices} from './address.js'
 import {drawStage, speakSoon, listenToChips} from './stage.js'
 import {isShuffled, reset} from './experiments.js'
@@ -53,7 +53,7 @@ function drawTabs() {
 }
 
 function goToView(view) {
-  update({view, pin: state.pin ?? firstPin(view)}, {push: true})
+  update({view, pin: pinFor(view)}, {push: true})
 }
 
 function drawEmptiness() { // why a view shows nothing
@@ -122,6 +122,7 @@ function drawLanguages() {
   const targets = [$('tgt'), $('spoken').firstChild, $('cards'), $('steps'),
                    $('banner-old').lastElementChild]
   for (const node of targets) node.lang = codes.tgt
+  $('smoothing').hidden = !read // what other models were trained with, nobody says
   write($('promise'), read ? aboutThis(model()) : ABOUT_ANY)
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')
@@ -189,8 +190,13 @@ function listen() {
 }
 
 function onHistory(event) { // our own entries are views; a link brings everything
-  if (event.state === 'ours') return update({view: viewOfHash()})
+  if (event.state === 'ours') return update(viewBefore())
   goToLink(location.hash)
+}
+
+function viewBefore() {
+  const view = viewOfHash()
+  return {view, pin: pinFor(view)}
 }
 
 function goToLink(hash) {

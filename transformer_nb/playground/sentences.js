@@ -4,9 +4,22 @@ import {state} from './store.js'
 const BETWEEN = /(?<=[.!?]["”’')\]]*)\s+(?=["“‘'(]?\p{Lu})|\s*\n\s*/u
 const NO_END = /(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|\p{Lu})|\d)\.$/u // this point ends no sentence
 
-function splitSentences(text) {
+// Longer than any sentence that the models have read; what follows would only be waited for
+const MAX_SENTENCE = 300 // characters
+
+function withinLimit(text) { // whole words, where there are any
+  const characters = [...text]
+  if (characters.length <= MAX_SENTENCE) return text
+  const start = characters.slice(0, MAX_SENTENCE).join(''), end = start.lastIndexOf(' ')
+  return end > start.length / 2 ? start.slice(0, end) : start
+}
+
+const splitSentences = text => wholeSentences(text).map(withinLimit)
+const isTooLong = text => wholeSentences(text).some(x => [...x].length > MAX_SENTENCE)
+
+function wholeSentences(text) {
   const sentences = []
-  for (const part of text.split(BETWEEN)) {
+  for (const part of text.trim().split(BETWEEN)) {
     if (!part.trim()) continue
     const last = sentences.at(-1)
     if (last && NO_END.test(last)) sentences[sentences.length - 1] = `${last} ${part}`
@@ -15,9 +28,11 @@ function splitSentences(text) {
   return sentences
 }
 
-function sentence() { // the one that is shown
+// The one that is shown, without spaces at its ends: they are tokens to the model, which
+// has read no sentence with one, but one types them without a thought
+function sentence() {
   const sentences = splitSentences(state.text)
-  if (sentences.length < 2) return state.text
+  if (sentences.length < 2) return withinLimit(state.text.trim())
   return sentences[state.nth] ?? sentences.at(-1)
 }
 
@@ -27,4 +42,4 @@ function sentenceAt(text, place) {
   return Math.max(0, before - 1)
 }
 
-export {splitSentences, sentence, sentenceAt}
+export {MAX_SENTENCE, isTooLong, splitSentences, sentence, sentenceAt}

@@ -42,7 +42,7 @@ function drawPresent() {
 
 function goThroughExamples(by) { // a clicker sends Page Up and Page Down
   const texts = (model().examples ?? []).map(example => example.text)
-  const text = texts[texts.indexOf(state.text) + by]
+  const text = texts[texts.indexOf(state.text.trim()) + by]
   if (text) update({text, nth: 0, off: [], force: [], pin: firstPin(state.view)})
 }
 

@@ -2,7 +2,7 @@
 import {$, el, make, attributes, style, enable, write, writeMixed, keep} from './dom.js'
 import {fixed, percent, likelier, isSpecial, beginsWord, label, marked} from './words.js'
 import {ask} from './answers.js'
-import {state, now, past, languages, draw, update} from './store.js'
+import {state, now, past, languages, draw, update, pinIt} from './store.js'
 import {nameOf, toBroken} from './parts.js'
 import {splitSentences, sentence} from './sentences.js'
 import {firstPin} from './address.js'
@@ -20,6 +20,7 @@ function drawStage() {
   drawChips($('tgt'), scene?.tgt ?? [], 't')
   const words = glosses()
   if (scene) markTokens(scene, words)
+  $('tgt').classList.toggle('plain', Boolean(scene?.isLong)) // without words below
   $('gloss-note').hidden = !words.some(Boolean)
   $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
   attributes($('tgt'), {'aria-label': `Translation: ${scene?.written.text ?? ''}`})
@@ -109,7 +110,7 @@ function allSentences() { // {text, translation}; the translation is '' until it
 
 function drawSentences() {
   const sentences = allSentences(), shown = sentence(), {tgt} = languages()
-  $('sentences').hidden = !sentences.length
+  $('sentences').hidden = $('sentences-note').hidden = !sentences.length
   keep($('sentences'), sentences, newSentence, (node, {text, translation}, i) => {
     const [source, target] = node.children
     write(source, text)
@@ -135,12 +136,14 @@ function wholeTranslation() {
 
 function status() {
   if (!now.scene) return ''
-  const {written: {log_prob, ms}, ids} = now.scene
+  const {written: {log_prob, ms}, ids, isCut} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
-  const sure = `The model’s own confidence: ${share} per token · in ${Math.round(ms)} ms`
+  const sure = `The model’s own confidence: ${share} per token`
   const end = isTyping() ? ' · gray until it ends with . ? or !' : ''
-  const logProb = state.view === 'type' ? '' : ` · log p ${fixed(log_prob)}` // not at first
-  return sure + logProb + end
+  const more = state.view === 'type' ? ` · in ${Math.round(ms)} ms` // no log p at first
+    : ` · log p ${fixed(log_prob)}`
+  const stop = isCut ? ` · stopped after ${ids.length} tokens` : ''
+  return sure + more + stop + end
 }
 
 function drawBanner() {
@@ -213,7 +216,7 @@ function listenToChips(box) {
   box.addEventListener('focusout', () => hover(null))
   box.onclick = event => {
     const at = chipOf(event)
-    if (at) update({pin: at === state.pin ? null : at})
+    if (at) pinIt(at === state.pin ? null : at)
   }
 }
 

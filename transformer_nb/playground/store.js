@@ -19,6 +19,7 @@ const now = {
   trouble: '',        // what went wrong last
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model
+  ownPin: null,       // the last pin that the reader set, and not a view
   shuffle: null,      // {from, to}: a text, and the same with its words shuffled
 }
 const models = Object.create(null) // by key, '__proto__' like any other
@@ -46,6 +47,11 @@ function update(patch, {push = false} = {}) { // push: as a new entry of the his
   draw()
 }
 
+function pinIt(pin, others = {}) { // what the reader pins stays in every view
+  now.ownPin = pin
+  update({pin, ...others})
+}
+
 let frame
 function drawSoon() {
   frame ??= requestAnimationFrame(() => {
@@ -70,4 +76,4 @@ function toggle(part) {
 }
 
 export {state, now, models, past, model, languages, pointed, onUpdate, onDraw, draw,
-        drawSoon, update, change, undo, toggle}
+        drawSoon, update, pinIt, change, undo, toggle}

@@ -63,6 +63,8 @@ function decoderWalk(walk) { // it ends with a prediction in place of a vector's
   return {columns: ['<s>', ...tgt.slice(0, -1)], rows}
 }
 
+const SAME = {memory: 'memory: the row above'}
+
 function normRows(stages) { // bars relative to the longest vector; logits lie far above
   const ofVectors = stages.filter(stage => stage.name !== 'logits')
   const longest = Math.max(...ofVectors.flatMap(stage => [...stage.norms]))
@@ -71,7 +73,7 @@ function normRows(stages) { // bars relative to the longest vector; logits lie f
       const p = x <= longest ? x / longest : undefined
       return {text: fixed(x, 1), p}
     })
-    const title = layer ? `layer ${layer}, ${name}` : name
+    const title = layer ? `layer ${layer}, ${name}` : SAME[name] ?? name
     return [title, shape.join(' × '), ...bars]
   })
 }
@@ -86,6 +88,10 @@ function fillCell(cell, item, isNear) {
 
 // One score by hand
 
+// A row of cross-attention has the name of the word that is written next: when its query is
+// made, that word has not been read
+const QUERY = {encoder: 'Query of', decoder: 'Query of', cross: 'Query that writes'}
+
 function drawPair() {
   const [kind, layer, head] = state.head.split('.').map((x, i) => i ? Number(x) : x)
   const [rows, cols] = axisNames(kind), [rowLang, colLang] = axisLanguages(kind)
@@ -97,6 +103,7 @@ function drawPair() {
   choose($('pair-head'), heads, state.head, head => update({head}))
   choose($('pair-row'), numbered(rows), row, x => update({row: Number(x)}))
   choose($('pair-col'), numbered(visible), col, x => update({col: Number(x)}))
+  write($('pair-query'), QUERY[kind])
   $('pair-row').lang = rowLang
   $('pair-col').lang = colLang
   const pick = (i, j) => update({row: i, col: Math.min(j, kind === 'decoder' ? i : j)})
@@ -104,17 +111,17 @@ function drawPair() {
   const pair = ask('pair', {...translationArgs(), kind, layer, head, row, col})
   $('sum').classList.toggle('old', !pair)
   if (!pair) return
-  drawSum(pair, [rows[row], rowLang], [cols[col], colLang])
+  drawSum(pair, QUERY[kind], [rows[row], rowLang], [cols[col], colLang])
   drawProducts(pair)
 }
 
-function drawSum({dot, d_k, score, weight}, row, col) {
+function drawSum({dot, d_k, score, weight}, query, row, col) {
   const isScaled = !now.scene.off.includes('no_scale')
   const scaled = isScaled ? `divided by √${d_k}, the score is ${fixed(score)}`
     : '√dₖ is switched off, so that is the score'
   const sum = `: the ${d_k} products sum to ${fixed(dot)}; ${scaled}; after the softmax `
     + `over the row, the weight is ${fixed(weight)}.`
-  writeMixed($('sum'), ['Query of ', row, ' · key of ', col, sum])
+  writeMixed($('sum'), [`${query} `, row, ' · key of ', col, sum])
 }
 
 function drawProducts({q, k, products}) {

@@ -1,9 +1,10 @@
 // Look: where each token looked; all heads, one of them large
 import {$, el, attributes, write, writeMixed, segments} from './dom.js'
 import {fixed, likelier} from './words.js'
-import {state, now, model, pointed, update} from './store.js'
+import {state, now, model, pointed, update, pinIt} from './store.js'
 import {nameOf, spokenHead} from './parts.js'
 import {costs, mapOf} from './scene.js'
+import {glossLayer} from './gloss.js'
 import {axisNames, axisLanguages, drawMap} from './maps.js'
 import {drawHeads, headsLegend, drawKinds} from './heads.js'
 
@@ -19,14 +20,15 @@ function drawLook() {
     attributes(node, {'aria-pressed': head === state.head, 'aria-label': spokenHead(head)})
     node.onclick = () => update({head})
   })
-  write($('maps-legend'), headsLegend())
+  write($('maps-legend'), `${headsLegend()} The word below a token is the one that `
+    + `cross-attention looked at most, in the mean of layer ${glossLayer()}.`)
   drawHeadNote()
   const side = kind === 'encoder' ? 's' : 't'
   const isOfRows = pointed()?.[0] === side
   const row = isOfRows ? Number(pointed().slice(1)) : undefined
   const isByKeys = document.activeElement === $('map')
   const col = isByKeys ? Math.min(state.col, axisNames(kind)[1].length - 1) : undefined
-  const pick = (row, col) => update({pin: side + row, col})
+  const pick = (row, col) => pinIt(side + row, {col})
   writeMixed($('map-says'), drawMap($('map'), row, col, pick) ?? [])
   drawTable(kind)
 }

@@ -16,6 +16,7 @@ function drawType() {
 }
 
 const CLOSE = 0.3 // a rival, relative to the first choice
+const SURE = 0.7  // a first choice
 
 // Where the second choice comes nearest to the first: a place worth a click
 function closestRival(scene) {
@@ -27,9 +28,10 @@ function closestRival(scene) {
   const words = cards.filter(isWord)
   if (!words.length) return []
   const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
-  const isSure = second.prob < CLOSE * first.prob
-  const start = isSure ? 'It was confident of every word, right or wrong; the closest are '
-    : 'The closest race between words: '
+  const isClear = second.prob < CLOSE * first.prob
+  const isSure = isClear && words.every(x => x.first.prob > SURE)
+  const start = isSure ? 'It was confident of every token, right or wrong; the closest are '
+    : 'The closest race between tokens: '
   return [start, ...quoted(first, i), ' and ', ...quoted(second, i), '.']
 }
 

@@ -17,6 +17,7 @@ const beginsWord = piece => !piece || piece.text.startsWith(' ') || isSpecial(pi
 function label({text, byte}, i = 1) {
   if (byte) return `${byte[2]} ${byte[0]}/${byte[1]}`
   if (/^ +$/.test(text)) return text.replaceAll(' ', '␣')
+  if (text === '\xa0') return 'no-break ␣' // which looks like nothing, too
   const goesOn = i > 0 && /^[\p{L}\p{N}]/u.test(text)
   return goesOn ? `-${text}` : text.replace(/^ /, '')
 }
