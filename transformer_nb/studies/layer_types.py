@@ -66,6 +66,12 @@ class Convolution(nn.Module):
             total = total + padded[:, start:start + n] @ tap
         return total
 
+# %% ../../nbs/17_layer_types.ipynb #p17band0
+def band_mask(n:int, width:int)->Tensor: # (n, n)
+    "True at (i, j) where position i sees position j"
+    i = torch.arange(n)
+    return (i[:, None] - i).abs() <= width//2
+
 # %% ../../nbs/17_layer_types.ipynb #25d11bbe
 def _neighbours(x:Tensor,   # (..., n, d)
                 width:int,  # r, odd
@@ -111,12 +117,6 @@ class RestrictedAttention(MultiHeadAttention):
         heads = window_attention(q, k, v, self.width)
         concatenated = heads.transpose(1, 2).flatten(2)
         return self.output(concatenated)
-
-# %% ../../nbs/17_layer_types.ipynb #p17band0
-def band_mask(n:int, width:int)->Tensor: # (n, n)
-    "True at (i, j) where position i sees position j"
-    i = torch.arange(n)
-    return (i[:, None] - i).abs() <= width//2
 
 # %% ../../nbs/17_layer_types.ipynb #16313727
 def _inputs(node)->list: # the recorded operations whose results an operation used
