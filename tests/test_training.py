@@ -591,9 +591,9 @@ def test_workers_change_no_bit(tmp_path):
     assert_same_weights(straight, again)
     assert not active_children()
 
-def test_a_worker_that_is_killed_is_told_in_one_line(monkeypatch):
-    config = TrainingConfig(workers=1)
-    batches, cpu = TokenBatches(pairs(150), 100), torch.device('cpu')
+WORKER_LOST = 'workers are processes, and one of them was killed; go on with `resume`'
+
+def test_a_worker_that_is_killed_while_the_loop_waits_is_told(tmp_path, monkeypatch):
     load = training._StepData.__getitem__
     def lost(data, place):
         _, position, _ = place
@@ -602,11 +602,27 @@ def test_a_worker_that_is_killed_is_told_in_one_line(monkeypatch):
             os.kill(os.getpid(), signal.SIGKILL)
         return load(data, place)
     monkeypatch.setattr(training._StepData, '__getitem__', lost)
-    steps = training._training_steps(batches, config, TrainingState(), cpu)
-    next(steps)
-    assert len(active_children()) == 1
-    with pytest.raises(FieldError, match='workers is 1, and one of them was killed'):
-        for _ in steps: pass
+    with pytest.raises(FieldError, match=WORKER_LOST): trainer(tmp_path, workers=1).run()
+
+def test_a_worker_that_is_killed_during_a_step_is_told(tmp_path, monkeypatch):
+    def step(t, batches, n_tokens):
+        [worker] = active_children()
+        os.kill(worker.pid, signal.SIGKILL)
+        for _ in range(100): time.sleep(0.1) # PyTorch's signal comes
+        raise AssertionError('nobody noticed')
+    monkeypatch.setattr(training, '_take_one_step', step)
+    with pytest.raises(FieldError, match=WORKER_LOST): trainer(tmp_path, workers=1).run()
+
+@pytest.mark.parametrize('error', [ConnectionResetError, EOFError])
+def test_a_batch_that_breaks_off_is_a_lost_worker(error, tmp_path, monkeypatch):
+    def handing_over(*args): raise error
+    monkeypatch.setattr(training, '_take_one_step', handing_over)
+    with pytest.raises(FieldError, match=WORKER_LOST): trainer(tmp_path).run()
+
+def test_other_errors_of_a_step_are_not_a_lost_worker(tmp_path, monkeypatch):
+    def fail(*args): raise RuntimeError('out of memory')
+    monkeypatch.setattr(training, '_take_one_step', fail)
+    with pytest.raises(RuntimeError, match='out of memory'): trainer(tmp_path).run()
 
 @pytest.mark.parametrize('name', ['Queue', 'share_memory_'])
 def test_too_little_shared_memory_is_told_before_anything_waits(name, monkeypatch):

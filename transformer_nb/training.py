@@ -392,21 +392,13 @@ def _new_optimizer(model:nn.Module, weight_decay:float|None)->torch.optim.Optimi
 def _new_scaler(precision:str, device:torch.device)->GradScaler|None:
     return GradScaler(device.type) if precision == 'fp16' else None
 
-def _unless_lost(loader:DataLoader)->Iterator: # its items
-    "Raises `InputError` if one of its processes was killed"
-    try: yield from loader
-    except RuntimeError as e:
-        if 'DataLoader worker' not in str(e): raise
-        raise FieldError('workers', f'is {loader.num_workers}, and one of them was killed; '
-                         'go on with `resume`, and with fewer if memory is short') from None
-
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     s:TrainingState, # gets the number of each step, its place, its lr
                     device:torch.device,
                    )->Iterator[tuple[list[Batch],int]]:
     "For each step its batches, and the number of target tokens by which to divide"
     loader = _batch_loader(batches, c, s, device)
-    for epoch, position, mine, n_tokens in _unless_lost(loader):
+    for epoch, position, mine, n_tokens in loader:
         s.step, s.epoch, s.position = s.step + 1, epoch, position
         s.lr = _lr_of_step(s.step, c)
         yield [batch.to(device) for batch in mine], n_tokens
@@ -735,6 +727,16 @@ def _save_all(t:'Trainer'):
     t.files.save(t.model, t.optimizer, t.state)
 
 # %% ../nbs/12_training.ipynb #12steps2
+@contextmanager
+def _told_if_lost()->Iterator[None]:
+    """Raises `InputError` if a worker was killed; PyTorch tells it wherever the loop is, or the
+    batch that it was handing over breaks off"""
+    try: yield
+    except (RuntimeError, ConnectionError, EOFError) as e:
+        if isinstance(e, RuntimeError) and 'DataLoader worker' not in str(e): raise
+        raise FieldError('workers', 'are processes, and one of them was killed; go on with '
+                         '`resume`, and with fewer if memory is short') from None
+
 def _take_steps(t:'Trainer')->bool: # did a signal end it?
     "To the end, or to a signal; validations and checkpoints when they are due"
     s, c = t.state, t.config
@@ -742,7 +744,8 @@ def _take_steps(t:'Trainer')->bool: # did a signal end it?
     steps = _training_steps(t.batches, c, s, t.device)
     clock, stopped = _stopwatch(s.seconds), False
     looked_at, look_at = s.step, s.step + 1
-    with deferred_signals() as signals, closing(steps), ProgressBar(s, c) as bar:
+    with (_told_if_lost(), deferred_signals() as signals, closing(steps),
+          ProgressBar(s, c) as bar):
         while not (s.finished(c) or stopped):
             _take_one_step(t, *next(steps))
             if not _look_is_due(t, look_at): continue
