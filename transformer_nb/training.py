@@ -729,8 +729,8 @@ def _save_all(t:'Trainer'):
 # %% ../nbs/12_training.ipynb #12steps2
 @contextmanager
 def _told_if_lost()->Iterator[None]:
-    """Raises `InputError` if a worker was killed; PyTorch tells it wherever the loop is, or the
-    batch that it was handing over breaks off"""
+    """Raises `InputError` if a worker was killed; PyTorch says so wherever the loop is, or
+    the batch that was being handed over breaks off"""
     try: yield
     except (RuntimeError, ConnectionError, EOFError) as e:
         if isinstance(e, RuntimeError) and 'DataLoader worker' not in str(e): raise
