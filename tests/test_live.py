@@ -149,6 +149,7 @@ def test_figures_of_one_page_may_ask_different_models(open_figure, translator, e
         box.get_by_label('English').fill(text)
         page.wait_for_timeout(300)
         settle(page)
+        for step in box.get_by_label('step').all(): step.press('End')
         found.append(box.inner_text().replace('\n', ' '))
     [german], [caption] = everyday.translate([text]), translator.translate([text])
     assert german.removesuffix('.') in found[0] and f'“{caption}”' in found[1]
@@ -456,6 +457,7 @@ def test_beam_equals_the_chapters(open_figure, translator):
     chapter = chapter_functions('13_decoding', torch=torch, BOS=BOS, EOS=EOS)
     page, encode = open_figure('beam'), translator.tokenizer.encode
     text = 'Three teenagers in a subway playing around.'
+    slide(page, 'step', 11) # the end, where it stays while the sliders move
     for size, alpha in ((1, 0.), (4, 0.), (3, 1.)):
         slide(page, 'beam size', size)
         slide(page, 'α', alpha)
@@ -490,6 +492,12 @@ def test_odd_sentences(open_figure, name):
 
 def test_beam_grows(open_figure):
     page = open_figure('beam')
+    assert says(page).startswith('Step 1 of 11') # the reader makes it grow
+    assert page.locator('.live-tree > ol > li').count() == 1
+    slide(page, 'step', 11)
+    places = page.eval_on_selector_all('.live-tree li .best',
+        'all => all.map(node => [...node.parentElement.children].indexOf(node))')
+    assert max(places) > 0 # the winner is not always on top
     slide(page, 'step', 3)
     assert page.locator('.live-tree > ol > li').count() == 3
     assert page.locator('.live-tree path').count() == 8
@@ -595,8 +603,11 @@ def test_cache_equals_the_chapters(open_figure):
         assert f'= {readable_gib(cache_gib(2**log_groups))},' in says(page)
         drawn = page.locator('.live svg rect.value').count()
         assert drawn == 2 * 2**log_groups + 1 and page.locator('circle').count() == 32
-    slide(page, 'heads of queries', 2) # fewer than the groups: they follow
+    assert 'can be only' not in says(page)
+    slide(page, 'heads of queries', 2) # fewer than the groups: they follow, and it says why
     assert page.get_by_label('heads of keys and values').input_value() == '2'
+    assert says(page).startswith('Each head of keys and values serves at least one head of '
+                                 'queries, so that there can be only 4 of them. ')
 
 def readable_gib(x): return f'{x:g} GiB' if x >= 1 else f'{x * 1024:g} MiB'
 
@@ -711,6 +722,8 @@ def test_what_becomes_of_a_translation_ends_once(open_figure):
 
 # 16: what the removal of a head costs
 
+def middle(box): return box['x'] + box['width']/2, box['y'] + box['height']/2
+
 def test_removal_equals_pytorch(open_figure, translator):
     text, model = 'A boy is picking up a ball.', translator.model
     page = open_figure('removal')
@@ -719,6 +732,16 @@ def test_removal_equals_pytorch(open_figure, translator):
     assert page.locator('.live-grid button').count() == 48
     tops = {box.bounding_box()['y'] for box in page.locator('.live-grid').all()}
     assert len(tops) == 1 # side by side
+    for i in range(16): # of each kind: below its number, beside its layer, and to be seen
+        name = f'encoder, layer {i//4 + 1}, head {i%4 + 1}:'
+        head = page.get_by_role('button', name=name).bounding_box()
+        above, beside = (page.locator(f'.live-names:nth-child({n}) span').nth(j)
+                         for n, j in ((2, i%4), (3, i//4)))
+        assert above.inner_text() == f'head {i%4 + 1}'
+        assert beside.inner_text() == f'layer {i//4 + 1}'
+        assert middle(above.bounding_box())[0] == pytest.approx(middle(head)[0], abs=2)
+        assert middle(beside.bounding_box())[1] == pytest.approx(middle(head)[1], abs=2)
+        assert head['width'] >= 44
     [as_it_was], changed = translator.translate([text]), 0
     for kind, layer, head in (('cross', 4, 4), ('encoder', 2, 1), ('decoder', 4, 2)):
         name = f'{kind}, layer {layer}, head {head}'

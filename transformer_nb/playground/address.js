@@ -56,7 +56,7 @@ function readHash(hash = location.hash) {
   const view = viewOfHash(hash)
   Object.assign(state, {
     view, text: text.slice(0, MAX_LENGTH), nth: Number(q.get('n')) || 0,
-    present: q.get('p') === '1', hover: null, step: Infinity,
+    present: q.get('p') === '1', hover: null, step: 1,
     off: [...new Set(list('off', ',').map(fromShort).filter(Boolean))],
     force: list('f', '.').filter(id => /^\d+$/.test(id)).map(Number)
       .filter(id => id < vocab_size),

@@ -8,6 +8,8 @@ function el(tag, props = {}, ...children) {
   return node
 }
 
+const phone = matchMedia('(max-width: 700px)')
+
 const make = (tag, ...children) => () => el(tag, {}, ...children.map(name => el(name)))
 const button = className => () => el('button', {type: 'button', className})
 
@@ -69,5 +71,5 @@ function segments(box, name, options, value, onPick) { // a row of radio buttons
   })
 }
 
-export {$, el, make, button, attributes, style, enable, write, writeMixed, keep, drawPath,
-        choose, segments}
+export {$, phone, el, make, button, attributes, style, enable, write, writeMixed, keep,
+        drawPath, choose, segments}

@@ -1,5 +1,6 @@
-// Lines from the token that is pinned or pointed at to what was looked at
-import {$, style, drawPath} from './dom.js'
+// Lines from the token that is pinned or pointed at to what was looked at, which is tinted,
+// too. On a phone, where lines would run behind other rows of tokens, the tint is all.
+import {$, style, phone, drawPath} from './dom.js'
 import {state, now, pointed} from './store.js'
 import {headsOf, headsOfLayer} from './parts.js'
 import {meanWeights} from './scene.js'
@@ -23,8 +24,9 @@ function drawLines() {
   const fan = (kind, chips, side, isColumn) => {
     meanWeights(headsMeant(kind), i, isColumn).forEach((w, j) => {
       if (w < FAINT || !chips[j]) return
-      style(chips[j], {'--w': w})
-      drawLine(from, chips[j], side, w)
+      style(chips[j], {'--w': w, '--tint': Math.sqrt(w)}) // so that a few percent are seen
+      chips[j].classList.add('looked')
+      if (!phone.matches) drawLine(from, chips[j], side, w)
     })
   }
   if (isTarget) {

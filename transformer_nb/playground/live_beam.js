@@ -86,6 +86,7 @@ function newEnds() {
 function inWords({found, at, size, alpha}) {
   const last = found.columns.length, {best, greedy} = found
   const what = `Step ${at} of ${last} with a beam of ${size} and α = ${fixed(alpha, 1)}.`
+  if (at === 1 && at < last) return `${what} Press Play, and watch the tree grow.`
   if (at < last) return what
   const same = greedy.text === best.text ? 'and greedy search writes the same.'
     : `and greedy search writes “${greedy.text}” (log P ${fixed(greedy.log_prob)}).`
@@ -141,16 +142,17 @@ async function beam(stage) {
     if (last) go(state.at < last ? state.at + 1 : 1)
     return state.at < last
   })
-  const look = async change => {
+  const look = async change => { // a new sentence is seen from its first step
     stop()
+    const isWhole = state.at === state.found?.columns.length
     Object.assign(state, change)
     const {text, size: beam_size, alpha} = state
     const found = await ask(request => request('steps', {text, beam_size, alpha}))
     if (!found) return
     state.found = {...found, columns: family(found)}
-    place.input.max = found.steps.length
-    go(found.steps.length)
-    box.scrollLeft = 0 // a whole tree is seen from its root
+    const n = found.steps.length
+    place.input.max = n
+    go('text' in change ? 1 : isWhole ? n : Math.min(state.at, n))
   }
   const place = slider('step', {min: 1, max: 1, value: 1}, at => {
     stop()
@@ -161,7 +163,7 @@ async function beam(stage) {
     el('div', {className: 'live-play'}, button, place.node), box,
     scrolling('Finished sentences', ends), says.node)
   new ResizeObserver(draw).observe(tree)
-  await look({})
+  await look({text: state.text})
 }
 
 export {beam}

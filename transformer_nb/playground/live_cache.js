@@ -48,12 +48,14 @@ function paintBar(svg, width, state) { // beside the cache of heads that share n
 }
 
 function inWords(state) {
-  const {layers, groups, heads, size, tokens, bytes} = state
+  const {layers, groups, heads, size, tokens, bytes, isLowered} = state
   const own = readable(cacheBytes({...state, groups: heads}))
   const product = `2 · ${layers} · ${groups} · ${size} · ${whole(tokens)} · ${bytes}`
   const total = readable(cacheBytes(state))
-  return `Cache of one text: ${product} = ${total}, for keys and values · layers · heads · `
-    + `size · tokens · bytes. If each head of queries had keys of its own: ${own}.`
+  const why = isLowered ? 'Each head of keys and values serves at least one head of queries, '
+    + `so that there can be only ${groups} of them. ` : ''
+  return `${why}Cache of one text: ${product} = ${total}, for keys and values · layers · `
+    + `heads · size · tokens · bytes. If each head of queries had keys of its own: ${own}.`
 }
 
 const power = (name, most, value, key, set) => slider(name,
@@ -68,6 +70,7 @@ function cache(stage) {
   })
   const set = change => {
     Object.assign(state, change)
+    state.isLowered = state.groups > state.heads
     state.groups = Math.min(state.groups, state.heads)
     for (const [key, {set}] of Object.entries(powers)) set(Math.log2(state[key]))
     layers.set(state.layers)

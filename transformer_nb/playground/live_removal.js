@@ -1,5 +1,5 @@
 // Chapter 16: every head's map for a sentence, and what the removal of a head costs
-import {el, attributes, style, write, keep} from './dom.js'
+import {el, make, attributes, style, write, keep, segments} from './dom.js'
 import {range, fixed, label, likelier} from './words.js'
 import {paint} from './colors.js'
 import {presets, textField, caption, shape, drawing} from './live_parts.js'
@@ -16,7 +16,7 @@ const FIRST = {kind: 'cross', layer: 1, head: 1} // until all costs are known
 const nameOf = ({kind, layer, head}) => `${kind}.${layer}.${head}`
 const inFull = ({kind, layer, head}) => `${kind}, layer ${layer}, head ${head}`
 
-// ---- All heads, small, each with a bar for its cost ------------------------------------
+// ---- All heads, small, in rows of layers, each with a bar for its cost ------------------
 
 function newHead() {
   return el('button', {type: 'button'}, el('canvas'), el('i'))
@@ -44,13 +44,34 @@ function headsOf(found) { // in the order of the grid: kind, layer, head
 
 function drawGrid(box, state, onPick) {
   const all = headsOf(state.found)
-  const newKind = () => el('div', {}, el('span'), el('div', {className: 'live-grid'}))
+  const newNames = () => el('div', {className: 'live-names', ariaHidden: true})
+  const newKind = () => el('div', {}, el('strong'), newNames(), newNames(),
+                           el('div', {className: 'live-grid'}))
   keep(box, KINDS, newKind, (node, kind) => {
-    const [title, grid] = node.children, heads = all.filter(head => head.kind === kind)
+    const [title, above, beside, grid] = node.children, maps = state.found.maps[kind]
+    const heads = all.filter(head => head.kind === kind)
     write(title, kind)
-    style(grid, {'--heads': state.found.maps[kind][0].length})
+    node.className = kind === state.pick.kind ? 'chosen' : ''
+    drawNames(above, 'head', maps[0].length)
+    drawNames(beside, 'layer', maps.length)
+    style(node, {'--heads': maps[0].length})
     keep(grid, heads, newHead, (child, head) => fillHead(child, head, state, onPick))
   })
+}
+
+// On a phone the heads of one kind are shown at a time
+function newKinds() {
+  return el('fieldset', {className: 'live-narrow'}, el('legend', {textContent: 'Heads'}),
+            el('span', {className: 'segments'}))
+}
+
+function drawKinds(box, {pick}, onPick) {
+  const options = KINDS.map(kind => [kind, kind])
+  segments(box.lastChild, 'live-kind', options, pick.kind, kind => onPick({...pick, kind}))
+}
+
+function drawNames(box, name, n) {
+  keep(box, range(n), make('span'), (node, i) => write(node, `${name} ${i + 1}`))
 }
 
 // ---- One head, large, with its tokens --------------------------------------------------
@@ -108,11 +129,13 @@ async function removal(stage) {
   const state = {found: null, pick: null, without: ''}, says = caption()
   const trouble = message => says.tell(`No maps: ${message}.`)
   const ask = asker(MODEL, stage, trouble), askCosts = asker(MODEL, stage, trouble)
+  const kinds = newKinds()
   const box = el('div', {className: 'live-kinds', role: 'group', ariaLabel: 'All heads'})
   const {svg, draw: drawMap} = drawing(SIDE, (svg, width) => {
     if (state.found) paintMap(svg, width, state)
   })
   const draw = () => {
+    drawKinds(kinds, state, choose)
     drawGrid(box, state, choose)
     drawMap()
     says.tell(inWords(state))
@@ -140,8 +163,8 @@ async function removal(stage) {
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
   says.tell(onItsWay(MODEL))
-  stage.append(field.node, examples, el('div', {className: 'live-pair'}, box, svg),
-               says.node)
+  stage.append(field.node, examples, kinds, box,
+               el('div', {className: 'live-pair'}, svg, says.node))
   await look(EXAMPLES[0])
 }
 

@@ -12,8 +12,8 @@ function roving(box, onPick) {
     const next = nodes[places[event.key]]
     if (!next) return
     event.preventDefault()
-    next.focus()
     onPick(nodes.indexOf(next))
+    next.focus() // which may have been hidden
   }
 }
 

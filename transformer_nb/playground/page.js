@@ -1,5 +1,5 @@
 // The page that `tnb_export MODEL page.html` writes: draws everything, and begins
-import {$, el, button, attributes, write, keep, choose} from './dom.js'
+import {$, phone, el, button, attributes, write, keep, choose} from './dom.js'
 import {state, now, models, past, model, languages, onUpdate, onDraw, draw, update,
         undo} from './store.js'
 import {firstHead} from './parts.js'
@@ -106,7 +106,7 @@ function chooseExample(text) {
   $('examples').open = false
   past.length = 0
   const pin = firstPin(state.view)
-  update({text, nth: 0, off: [], force: [], pin, step: Infinity})
+  update({text, nth: 0, off: [], force: [], pin, step: 1})
   $('text').focus()
 }
 
@@ -131,8 +131,6 @@ function drawLanguages() {
 }
 
 // On a phone the sentence, its translation and what to try come first
-
-const phone = matchMedia('(max-width: 700px)')
 
 function placeChoices() {
   if (phone.matches) $('notes').after($('choices'))
@@ -165,7 +163,7 @@ function readText() {
   past.splice(0, past.length, ...others)
   for (const before of past) before.force = [] // ids of another sentence's translation
   const nth = sentenceAt(text, selectionEnd)
-  update({text, nth, force: [], pin: firstPin(state.view), step: Infinity})
+  update({text, nth, force: [], pin: firstPin(state.view), step: 1})
 }
 
 function listen() {

@@ -1,29 +1,58 @@
 // A picture of the stage, to keep or to send: both sentences, the lines between them, and
 // what has been done to the model
 import {$, el} from './dom.js'
-import {model} from './store.js'
+import {model, pointed} from './store.js'
 
 const SHARP = 2            // pixels of the picture for one of the page
 const EDGE = 24, LINE = 26 // pixels of the page
 const ARC = 30             // as high as lines rise above the sentence
+const MIN_WIDTH = 360      // of the words below
 
 function wordsBelow() {
-  const {title, n_parameters} = model(), words = [], old = $('banner-old')
+  const {title, n_parameters} = model(), words = [whatIsSeen()], old = $('banner-old')
   if ($('banner').matches('.some')) words.push($('banner-text').textContent)
   if (!old.hidden) words.push(`before: “${old.lastChild.textContent}”`)
   const count = n_parameters.toLocaleString('en')
-  return [...words, `${title}: a Transformer of ${count} parameters, in a browser.`]
+  const from = `${title}: a Transformer of ${count} parameters, in a browser.`
+  return [...words, [from, address()].filter(Boolean).join(' ')]
+}
+
+function whatIsSeen() {
+  const find = selector => document.querySelector(selector)
+  const says = ['Above, the tokens of the sentence; below, those of its translation.']
+  if (find('.looked')) {
+    const token = find(`[data-at="${pointed()}"] > span`).textContent
+    const whose = find('#lines-of :checked + span').textContent
+    says.push(`The bluer a token, the more attention between it and “${token}” (${whose}).`)
+  }
+  if (find('#tgt:not(.plain) small:not(:empty)')) {
+    says.push('Under a token, the word that it looked at most.')
+  }
+  if (find('.changed')) says.push('Orange: new, since parts of the model are off.')
+  return says.join(' ')
+}
+
+const isOnTheWeb = () => location.protocol.startsWith('http')
+const address = () => isOnTheWeb() ? location.host + location.pathname : ''
+
+function inRows(g, text, width) { // -> lines no wider than that
+  return text.split(' ').reduce(([line, ...before], word) => {
+    const longer = line ? `${line} ${word}` : word
+    const fits = !line || g.measureText(longer).width <= width
+    return fits ? [longer, ...before] : [word, line, ...before]
+  }, ['']).reverse()
 }
 
 function drawPicture() { // -> canvas
-  const canvas = el('canvas'), g = canvas.getContext('2d'), words = wordsBelow()
+  const canvas = el('canvas'), g = canvas.getContext('2d')
   const chips = [...document.querySelectorAll('#sides .chip')]
   const {left, top} = $('src').getBoundingClientRect(), y = top - ARC
   const {bottom} = $('sides').getBoundingClientRect()
-  const {font} = getComputedStyle($('banner-text'))
+  const {font} = getComputedStyle($('experiment-says'))
   g.font = font
   const ends = chips.map(chip => chip.getBoundingClientRect().right - left)
-  const width = Math.max(...ends, ...words.map(text => g.measureText(text).width))
+  const width = Math.max(MIN_WIDTH, ...ends)
+  const words = wordsBelow().flatMap(text => inRows(g, text, width))
   canvas.width = SHARP * (width + 2 * EDGE)
   canvas.height = SHARP * (bottom - y + LINE * words.length + 2 * EDGE)
   g.fillStyle = getComputedStyle(document.body).backgroundColor
@@ -75,4 +104,4 @@ function savePicture() {
   })
 }
 
-export {savePicture, wordsBelow}
+export {savePicture, wordsBelow, inRows}

@@ -126,7 +126,7 @@ const newSentence = () => el('button', {type: 'button', className: 'sentence'},
 
 function showSentence(nth) {
   for (const before of past) before.force = [] // ids of another sentence's translation
-  update({nth, force: [], pin: firstPin(state.view), step: Infinity})
+  update({nth, force: [], pin: firstPin(state.view), step: 1})
 }
 
 function wholeTranslation() {

@@ -9,7 +9,7 @@ const state = {
   hover: null,        // the same, while it is pointed at: a preview, which moves no pin
   head: 'cross.1.1', lines: 'layer',
   beam: null, alpha: null,
-  step: Infinity,     // how far the beam is drawn
+  step: 1,            // how far the beam is drawn
   row: 0, col: 0,     // the pair whose score is computed by hand
   present: false,     // for a whole room
 }

@@ -1,7 +1,7 @@
 // A tour of two minutes. Each step goes to a state of the page, points at something, says
 // what happened there, and asks.
 import {$, write, enable} from './dom.js'
-import {now, model} from './store.js'
+import {state, now, model} from './store.js'
 
 // Number of the step (null: there is no tour), and whether its translation is here
 const tour = {at: null, isHere: false}
@@ -48,15 +48,19 @@ function followTour() { // until the translation is here: what stands below it m
 
 const MARGIN = 16 // pixels
 
-function pointAt(node) { // above the tour's box; of what is taller, the beginning is seen
+// Above the tour's box, or beside it where there is room; of what is taller, the beginning
+// is seen, and beside the box also the translation that changes in Type
+function pointAt(node) {
   const old = document.querySelector('.pointed')
   if (old !== node) old?.classList.remove('pointed')
   if (!node) return
   node.classList.add('pointed')
   const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches
-  const {top, bottom} = node.getBoundingClientRect()
-  const box = $('tour').getBoundingClientRect()
-  const down = Math.min(top - MARGIN, bottom - box.top + MARGIN)
+  const {right, bottom} = node.getBoundingClientRect()
+  const box = $('tour').getBoundingClientRect(), isBeside = box.left >= right
+  const first = isBeside && state.view === 'type' ? $('tgt') : node
+  const {top} = first.getBoundingClientRect(), end = isBeside ? innerHeight : box.top
+  const down = Math.min(top - MARGIN, bottom - end + MARGIN)
   scrollBy({top: down, behavior: isStill ? 'auto' : 'smooth'})
 }
 

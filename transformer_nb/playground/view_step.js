@@ -17,7 +17,7 @@ function drawStep() {
   write($('step-name'), n ? `step ${last} of ${n}` : isSearching ? 'searching…' : '')
   $('tree-box').classList.toggle('old', isSearching)
   drawTree(steps.slice(0, last), best, greedy)
-  if (n_drawn !== last) scrollTo(last, n)
+  if (n_drawn !== last) scrollToTip()
   n_drawn = last
   drawEnds(best, greedy)
 }
@@ -31,10 +31,9 @@ function beamSteps() { // the last known, while newer ones are computed
   return {...latest('steps', answer) ?? {steps: []}, isSearching: !answer}
 }
 
-function scrollTo(last, n) { // a whole tree is seen from its root, a growing one at its tip
+function scrollToTip() {
   const tip = $('steps').lastElementChild, box = $('tree-box')
-  box.scrollLeft = last === n && !n_drawn || !tip ? 0
-    : tip.offsetLeft + tip.offsetWidth - box.clientWidth
+  if (tip) box.scrollLeft = tip.offsetLeft + tip.offsetWidth - box.clientWidth
 }
 
 function drawTree(steps, best, greedy) {
