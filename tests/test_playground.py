@@ -1178,7 +1178,8 @@ FENCE_EN = 'A dog jumps over a fence to catch a ball.'
 @pytest.mark.parametrize('name, wanted', [
     ('translate_here.html', [
         COMES_DE, COMES_DE, 'Ich habe meiner Schwester ein Buch gegeben.', COMES_TWICE,
-        'Es ist ein bisschen zu tun.', 'Ich weiß diesen Mann.', 'Wir haben keinen Hunger.']),
+        'Es ist ein bisschen zu tun.', 'Ich weiß diesen Mann.',
+        'Wir haben keinen Hunger.']),
     ('captions_here.html', [
         FIRST_DE, FIRST_DE, 'Ein Mädchen zeigt dem Hund einen Ball.', TWICE,
         'Ein Mann', FIRST_DE, 'Ein Mädchen gibt dem Hund einen Ball.']),
@@ -1234,7 +1235,8 @@ BESIDE = '''(() => {
     const place = name => document.querySelector(name).getBoundingClientRect()
     const isIn = ({top}) => top >= 0 && top < innerHeight - 100, tour = place('#tour')
     const isFree = ['main', '.pointed'].every(name => place(name).right <= tour.left)
-    return isFree && isIn(place('.pointed')) && isIn(place(arg)) && tour.bottom <= innerHeight
+    const isWhole = tour.bottom <= innerHeight
+    return isFree && isWhole && isIn(place('.pointed')) && isIn(place(arg))
 })()'''
 
 def check_quotes(page):

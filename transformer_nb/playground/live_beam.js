@@ -124,6 +124,12 @@ function scrollToTip(box) {
   if (tip) box.scrollLeft = tip.offsetLeft + tip.offsetWidth - box.clientWidth
 }
 
+// Of n steps: a new sentence is seen from its first one, and the end stays the end
+function placeAfter(change, {at, found}, n) {
+  if ('text' in change) return 1
+  return at === found?.columns.length ? n : Math.min(at, n)
+}
+
 async function beam(stage) {
   const state = {text: EXAMPLES[0], size: 4, alpha: 0.6, at: 0, found: null}
   const says = caption(), ends = newEnds()
@@ -142,17 +148,16 @@ async function beam(stage) {
     if (last) go(state.at < last ? state.at + 1 : 1)
     return state.at < last
   })
-  const look = async change => { // a new sentence is seen from its first step
+  const look = async change => {
     stop()
-    const isWhole = state.at === state.found?.columns.length
+    const before = {...state}
     Object.assign(state, change)
     const {text, size: beam_size, alpha} = state
     const found = await ask(request => request('steps', {text, beam_size, alpha}))
     if (!found) return
     state.found = {...found, columns: family(found)}
-    const n = found.steps.length
-    place.input.max = n
-    go('text' in change ? 1 : isWhole ? n : Math.min(state.at, n))
+    place.input.max = found.steps.length
+    go(placeAfter(change, before, found.steps.length))
   }
   const place = slider('step', {min: 1, max: 1, value: 1}, at => {
     stop()

@@ -52,8 +52,8 @@ function inWords(state) {
   const own = readable(cacheBytes({...state, groups: heads}))
   const product = `2 · ${layers} · ${groups} · ${size} · ${whole(tokens)} · ${bytes}`
   const total = readable(cacheBytes(state))
-  const why = isLowered ? 'Each head of keys and values serves at least one head of queries, '
-    + `so that there can be only ${groups} of them. ` : ''
+  const why = isLowered ? 'Each head of keys and values serves at least one head of '
+    + `queries, so that there can be only ${groups} of them. ` : ''
   return `${why}Cache of one text: ${product} = ${total}, for keys and values · layers · `
     + `heads · size · tokens · bytes. If each head of queries had keys of its own: ${own}.`
 }

@@ -42,8 +42,9 @@ function headsOf(found) { // in the order of the grid: kind, layer, head
     maps.map((_, j) => ({kind, layer: i + 1, head: j + 1}))))
 }
 
-function drawGrid(box, state, onPick) {
+function drawHeads(kinds, box, state, onPick) {
   const all = headsOf(state.found)
+  drawKinds(kinds, state, onPick)
   const newNames = () => el('div', {className: 'live-names', ariaHidden: true})
   const newKind = () => el('div', {}, el('strong'), newNames(), newNames(),
                            el('div', {className: 'live-grid'}))
@@ -60,9 +61,10 @@ function drawGrid(box, state, onPick) {
 }
 
 // On a phone the heads of one kind are shown at a time
-function newKinds() {
-  return el('fieldset', {className: 'live-narrow'}, el('legend', {textContent: 'Heads'}),
-            el('span', {className: 'segments'}))
+function newHeads() { // which kind, and all heads
+  return [el('fieldset', {className: 'live-narrow'}, el('legend', {textContent: 'Heads'}),
+             el('span', {className: 'segments'})),
+          el('div', {className: 'live-kinds', role: 'group', ariaLabel: 'All heads'})]
 }
 
 function drawKinds(box, {pick}, onPick) {
@@ -129,14 +131,12 @@ async function removal(stage) {
   const state = {found: null, pick: null, without: ''}, says = caption()
   const trouble = message => says.tell(`No maps: ${message}.`)
   const ask = asker(MODEL, stage, trouble), askCosts = asker(MODEL, stage, trouble)
-  const kinds = newKinds()
-  const box = el('div', {className: 'live-kinds', role: 'group', ariaLabel: 'All heads'})
+  const [kinds, box] = newHeads()
   const {svg, draw: drawMap} = drawing(SIDE, (svg, width) => {
     if (state.found) paintMap(svg, width, state)
   })
   const draw = () => {
-    drawKinds(kinds, state, choose)
-    drawGrid(box, state, choose)
+    drawHeads(kinds, box, state, choose)
     drawMap()
     says.tell(inWords(state))
   }
