@@ -3,7 +3,7 @@
 To start Python and import torch and matplotlib takes longer than most chapters run. Each
 chapter still has a process of its own, and nothing of it reaches the next.
 """
-import asyncio, os, random, sys
+import asyncio, gc, os, random, sys
 from subprocess import Popen
 from jupyter_client.provisioning import local_provisioner
 import once
@@ -42,6 +42,16 @@ def become_kernel(command, cwd, env):
 def launch(command, cwd=None, env=None, **others):
     return CopiedKernel(command, cwd=cwd, env=env)
 
+def warm_up():
+    "What a dozen chapters pay for, each at its first optimizer, tokenizer or figure"
+    import fastcore.test, sacremoses, scipy.stats, spacy, torch._dynamo # noqa: F401
+    from matplotlib.figure import Figure
+    from transformer_nb.grammar import mini_corpus
+    mini_corpus()
+    for lang in ('de', 'en'): spacy.blank(lang)
+    Figure().subplots().figure.savefig(os.devnull, format='svg')
+    gc.freeze() # nor does a copy look through all of it for garbage
+
 def prepare(n_chapters):
     "Import, and let kernels begin as copies; elsewhere than on Linux nothing changes"
     if sys.platform != 'linux': return
@@ -49,5 +59,5 @@ def prepare(n_chapters):
     once.keep_mini_corpus()
     import ipykernel.kernelapp, matplotlib.pyplot, torch # noqa: F401
     import transformer_nb.notebook, transformer_nb.translation # noqa: F401
-    if n_chapters > 3: transformer_nb.grammar.mini_corpus() # a dozen chapters want it
+    if n_chapters > 3: warm_up()
     local_provisioner.launch_kernel = launch

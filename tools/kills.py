@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 # forking is safe as long as this process starts no threads
 os.environ |= dict(OMP_NUM_THREADS='1', IN_TEST='1')
 import torch
+import torch._dynamo # noqa: F401 # or every child does it at its first step
 from transformer_nb.data import TokenBatches
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import Trainer, TrainingConfig

@@ -12,7 +12,7 @@ import errno, hashlib, json, math, os, random, re, sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 import numpy as np
 import tokenizers
@@ -187,6 +187,7 @@ def _count(family:type[nn.Module], c:TransformerConfig, n_encoder_layers:int,
     except (TypeError, RuntimeError, OverflowError): return 2**63 # beyond any tensor's size
     return sum(p.numel() for p in model.parameters())
 
+@cache # a run asks for each of its presets, and again for each change
 def _n_parameters(c:TransformerConfig, family:type[nn.Module]=Transformer)->int:
     "Counted in models of one or two layers; each further layer adds the same number"
     one_each = _count(family, c, 1, 1)

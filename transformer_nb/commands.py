@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -88,6 +88,7 @@ class _Option:
 _SECTIONS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
                  search=SearchConfig)
 
+@cache # `docments` reads and parses the files of the sections anew
 def _options()->dict[str,_Option]: # by name
     options = {}
     for section, config in _SECTIONS.items():
