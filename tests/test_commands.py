@@ -1105,14 +1105,6 @@ def test_a_word_too_many(model):
 def test_version_of_a_process():
     assert run('tnb_train', '--version').stdout.decode() == f'tnb_train {__version__}\n'
 
-def test_translate_imports_nothing_that_draws_or_scores():
-    code = ('import sys; from transformer_nb.commands import tnb_translate; '
-            'print(*{name.partition(".")[0] for name in sys.modules})')
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    heavy = {'matplotlib', 'sacrebleu', 'sacremoses', 'spacy', 'IPython', 'ctranslate2'}
-    assert not heavy & set(done.stdout.split())
-
 # Files of the user that a command could replace
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_help_loads_nothing_slow():
     run = subprocess.run(command, check=True, capture_output=True, text=True)
     imported = {line.split('|')[-1].strip() for line in run.stderr.splitlines()}
     assert 'transformer_nb.commands' in imported
-    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython'}
+    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython', 'ctranslate2'}
     assert not slow & imported
 
 def test_hooks_of_nbdev_change_no_file(tmp_path):
