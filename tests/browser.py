@@ -1,16 +1,20 @@
 "Pages that are watched while a test uses them."
 DESK, PHONE = dict(width=1280, height=900), dict(width=390, height=800)
+PLAIN = dict(media='null', color_scheme='light', reduced_motion='no-preference',
+             forced_colors='none')
 FORGET = '''() => { // what one test stores is not there for the next
     try { localStorage.clear(), sessionStorage.clear() } catch { /* of no origin */ }
 }'''
 
 class Pages:
     """The first page of a test is the window that all tests of a file share: to open one
-    takes longer than to read most pages. One with options has a context of its own"""
-    def __init__(self, browser, window):
-        self.browser, self.window = browser, window
+    takes longer than to read most pages. One with options has a context of its own. Kept
+    pages stay as a test leaves them: to start a model takes longer than most tests"""
+    def __init__(self, browser, window, kept):
+        self.browser, self.window, self.kept = browser, window, kept
         self.allowed = ['file:', 'data:', 'blob:'] # whom a page may ask
         self.is_free, self.contexts, self.complaints = True, [], []
+        self.shared = [] # pages that other tests use, too
         self.watchers = dict(console=self.on_console, request=self.on_request,
                              pageerror=self.on_error)
 
@@ -23,23 +27,36 @@ class Pages:
         if not request.url.startswith(tuple(self.allowed)):
             self.complaints.append(request.url)
 
+    def watch(self, page):
+        for event, watcher in self.watchers.items(): page.on(event, watcher)
+
     def page(self, viewport=DESK, own=False, **options):
         "`own`: in a context of its own, even without options"
         if own or options or not self.is_free:
             self.contexts.append(self.browser.new_context(viewport=viewport, **options))
             page = self.contexts[-1].new_page()
+            self.watch(page)
         else:
-            self.is_free, page = False, self.window
-            page.set_viewport_size(viewport)
-        for event, watcher in self.watchers.items(): page.on(event, watcher)
+            self.is_free = False
+            page = self.share(self.window, viewport)
+        return page
+
+    def keep(self, address, viewport=DESK, **media):
+        "The page of this address, which the first test that asks for it opens"
+        if address not in self.kept: self.kept[address] = self.browser.new_page()
+        return self.share(self.kept[address], viewport, **media)
+
+    def share(self, page, viewport, **media):
+        if page not in self.shared: self.watch(page)
+        self.shared.append(page)
+        page.set_viewport_size(viewport)
+        page.emulate_media(**PLAIN | media)
         return page
 
     def close(self):
         for context in self.contexts: context.close()
-        if self.is_free: return
-        for event, watcher in self.watchers.items():
-            self.window.remove_listener(event, watcher)
-        self.window.evaluate(FORGET)
-        self.window.emulate_media(media='null')
-        self.window.mouse.move(0, 0)
-        self.window.goto('about:blank')
+        for page in set(self.shared):
+            for event in self.watchers: page.remove_listener(event, self.watchers[event])
+            page.evaluate(FORGET)
+            page.mouse.move(0, 0)
+        if not self.is_free: self.window.goto('about:blank')

@@ -36,11 +36,16 @@ def chromium():
 @pytest.fixture(scope='module')
 def window(chromium): return chromium.new_page()
 
+@pytest.fixture(scope='module')
+def kept():
+    "Pages that stay open for all tests of a file, by address"
+    return {}
+
 @pytest.fixture
-def watched(chromium, window):
+def watched(chromium, window, kept):
     "Opens pages; afterwards: did one complain, or ask anyone?"
     from browser import Pages
-    pages = Pages(chromium, window)
+    pages = Pages(chromium, window, kept)
     yield pages
     pages.close()
     assert pages.complaints == []

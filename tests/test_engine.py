@@ -294,11 +294,10 @@ def best_of(tab, key, src, **options): return tab.evaluate('found', [key, src, o
 @pytest.mark.parametrize('beam_size, alpha', [(1, 0.6), (4, 0.6), (4, 0.), (7, 3.)])
 def test_search_of_every_option(tab, tiny, name, beam_size, alpha):
     "Several hypotheses with their scores; cached, unlike the logits above"
-    model = tiny(name)
-    for src in ([5], [7, 299, 20, 4], [8] * 7):
-        [wanted] = search(model, [src], beam_size=beam_size, alpha=alpha, n_best=beam_size)
-        found = best_of(tab, name, src + [EOS], beam_size=beam_size, alpha=alpha,
-                        n_best=beam_size)
+    options = dict(beam_size=beam_size, alpha=alpha, n_best=beam_size)
+    sources = [5], [7, 299, 20, 4], [8] * 7
+    for src, wanted in zip(sources, search(tiny(name), sources, **options)):
+        found = best_of(tab, name, src + [EOS], **options)
         assert len(found) == len(wanted)
         for (ids, score, log_probs), h in zip(found, wanted):
             assert [i for i in ids if i != EOS] == h.ids

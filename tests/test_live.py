@@ -13,7 +13,7 @@ import live
 from book import cells, chapters
 from browser import PHONE
 from test_site import (
-    ALL_RULES, BUT_CONTRAST, HTML, prepare_axe, unreadable, violations)
+    ALL_RULES, BUT_CONTRAST, HTML, WITHOUT_COLORS, prepare_axe, unreadable, violations)
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import BOS, EOS
 from transformer_nb.decoding import search
@@ -47,13 +47,29 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def open_figure(watched, folder):
-    "Opens the page of a figure"
-    def open_page(name, ready=True, **options):
-        page = watched.page(**options)
-        page.goto((folder/f'{name}.html').as_uri())
+    "Opens a figure: in the page that is open already, or (`fresh`) in its own"
+    def open_page(name, fresh=False, ready=True, **options):
+        if fresh: page = watched.page(**options)
+        else: page = watched.keep('figures', **options)
+        if not fresh and page.url.startswith('file:'): page.evaluate(REPLACE_FIGURE, name)
+        else: page.goto((folder/f'{name}.html').as_uri())
         if ready: settle(page)
         return page
     return open_page
+
+# The models that earlier figures of the page have asked for are there
+REPLACE_FIGURE = '''name => {
+    const [old, ...others] = document.querySelectorAll('.live'), box = old.cloneNode(true)
+    for (const other of others) other.remove()
+    box.querySelector('.live-stage').replaceChildren()
+    box.classList.remove('live-busy')
+    delete box.dataset.started
+    box.dataset.live = name
+    old.replaceWith(box)
+    document.querySelector('h1').textContent = name
+    scrollTo(0, 0)
+    return modules.live.start(box)
+}'''
 
 SETTLED = '''document.querySelector('.live-says')?.textContent
              && !document.querySelector('.live-busy')'''
@@ -85,7 +101,7 @@ def chapter_functions(chapter, **known):
 # The ground
 
 def test_figures_in_chapters_are_those_that_exist(open_figure):
-    page = open_figure(NAMES[0])
+    page = open_figure(NAMES[0], fresh=True)
     assert sorted(page.evaluate('Object.keys(modules.live.FIGURES)')) == NAMES
 
 @pytest.mark.smoke
@@ -114,7 +130,7 @@ def test_nothing_is_loaded_before_the_reader_is_near(watched, folder):
     assert name in NEED_THE_MODEL or not any(f.endswith('_weights.js') for f in asked)
 
 def test_without_javascript_there_is_no_box(open_figure):
-    page = open_figure(NAMES[0], ready=False, java_script_enabled=False)
+    page = open_figure(NAMES[0], ready=False, java_script_enabled=False, fresh=True)
     assert not page.locator('.live').is_visible()
 
 def test_in_print_there_is_no_box(open_figure):
@@ -133,7 +149,7 @@ ADD_FIGURE = '''name => { // a second box of the page
 }'''
 
 def test_a_figure_that_fails_says_so(open_figure):
-    page = open_figure(NAMES[0])
+    page = open_figure(NAMES[0], fresh=True)
     page.evaluate('''() => {
         modules.live.FIGURES.broken = () => { throw Error('a screw is loose') }
     }''')
@@ -160,7 +176,7 @@ NEED_THE_MODEL = {'beam', 'heads', 'removal', 'shuffle', 'translation', 'walk'}
 @pytest.mark.parametrize('name', NAMES)
 def test_figure_for_everyone(open_figure, name):
     "It fits a phone, each control is reached by keyboard, and axe finds nothing"
-    page = open_figure(name, viewport=PHONE)
+    page = open_figure(name, viewport=PHONE, fresh=True)
     assert page.evaluate('document.documentElement.scrollWidth') <= 390
     assert not_reached_by_keyboard(page) == []
     prepare_axe(page)
@@ -205,6 +221,7 @@ def test_figure_on_its_page(watched, name):
     }''', arg=name)
     assert page.evaluate('document.documentElement.scrollWidth') <= 390
     prepare_axe(page)
+    page.evaluate(WITHOUT_COLORS) # of the chapter's code, around the figure
     here = f'.live[data-live={name}]'
     assert violations(page, 'light', dict(include=[here]), ALL_RULES, BUT_CONTRAST) == []
     for theme in ('light', 'dark'): assert unreadable(page, theme, here) == [], theme
@@ -267,7 +284,7 @@ def test_query_can_be_dragged(open_figure):
 
 def test_a_finger_drags_the_query_and_scrolls_beside_it(open_figure):
     page = open_figure('query', viewport=dict(width=390, height=700), has_touch=True,
-                       is_mobile=True)
+                       is_mobile=True, fresh=True)
     device = page.context.new_cdp_session(page)
     def touch(kind, *points):
         points = [dict(x=x, y=y) for x, y in points]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import pages
+from test_site import ALL_RULES, AXE, load_axe
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import everyday_sentences, mini_corpus
@@ -51,16 +52,39 @@ def own_model(tmp_path_factory):
 
 @pytest.fixture
 def new_page(watched, address):
-    "Opens pages with this end of their address"
-    def open_page(hash='', address=address, script=None, first_visit=False, **options):
-        if hash and 't=' not in hash and not first_visit: # else the first example
+    "Opens pages with this end of their address; `fresh`: not one that is open already"
+    def open_page(hash='', address=address, fresh=False, script=None, **options):
+        if hash and 't=' not in hash: # else the first example
             hash += ('&' if '?' in hash else '?') + f't={BOY}'
-        page = watched.page(own=bool(script), **options)
+        is_kept = not (fresh or script)
+        if is_kept: page = watched.keep(address, **options)
+        else: page = watched.page(own=bool(script), **options)
+        if is_kept and page.url.startswith(address):
+            page.evaluate(AS_AT_FIRST, hash)
+            settle(page)
+            return page
         if script: page.add_init_script(script)
         page.goto(f'{address}{hash}')
         when_ready(page)
         return page
     return open_page
+
+# As the page is when it has just been opened, and then follows a link
+AS_AT_FIRST = '''hash => {
+    const $ = id => document.getElementById(id)
+    $('tour-end').click()
+    for (const node of document.querySelectorAll('details')) node.open = false
+    const top = {top: 0, left: 0, behavior: 'instant'}
+    for (const node of document.querySelectorAll('*')) node.scrollTo(top)
+    document.activeElement.blur()
+    $('text').value = ''
+    past.length = 0
+    for (const name in shown) delete shown[name]
+    Object.assign(now, {scene: null, trouble: '', wrong: '', ownPin: null, shuffle: null})
+    Object.assign(state, {model: Object.keys(models)[0], row: 0, col: 0, lines: 'layer'})
+    history.replaceState(null, '', hash || location.pathname)
+    dispatchEvent(new PopStateEvent('popstate'))
+}'''
 
 INSIDE = '''() => {
     const {store, parts, answers, scene, words} = modules
@@ -134,7 +158,7 @@ def ids_of(page): return page.evaluate('now.scene.ids')
 # Type
 
 def test_it_translates_while_one_types(new_page, torch_model):
-    page = new_page('#type?t=')
+    page = new_page('#type?t=', fresh=True)
     assert texts(page, '#tgt .chip') == []
     page.locator('#text').press_sequentially('Two dogs are playing', delay=20)
     page.locator('#text').press_sequentially(' in the snow.', delay=20)
@@ -153,7 +177,7 @@ def test_it_translates_while_one_types(new_page, torch_model):
     assert sorted(again) == ['ids', 'ms', 'score', 'text'] and again['ids'][-1] == EOS
 
 def test_typing_is_not_disturbed_by_answers(new_page):
-    page = new_page('#looked') # where the worth of 48 heads comes in all the time
+    page = new_page('#looked', fresh=True) # the worth of 48 heads comes in all the time
     text = 'The dog is chasing the cat over the grass.'
     page.fill('#text', '')
     page.locator('#text').press_sequentially(text, delay=90)
@@ -286,7 +310,7 @@ def test_text_is_never_markup(new_page):
 # Looked
 
 def test_lines_are_the_weights(new_page, torch_model):
-    page = new_page('#looked')
+    page = new_page('#looked', fresh=True)
     maps = torch_maps(torch_model, page)
     mean = {kind: x[2].mean(0) for kind, x in maps.items()} # of layer 3
     i = 5 # auf
@@ -402,7 +426,7 @@ def test_a_head_is_switched_off_and_honestly_told(new_page, torch_model):
     assert translation(page) == BOY_DE and 'off=' not in page.url
 
 def test_unchanged_is_normal(new_page):
-    page = new_page('#break?off=e1.2')
+    page = new_page('#break?off=e1.2', fresh=True)
     assert translation(page) == BOY_DE
     assert 'Unchanged. That is normal' in page.inner_text('#honest')
 
@@ -466,7 +490,7 @@ def test_no_card_breaks_a_common_word(new_page):
 # Step
 
 def test_the_beam_grows(new_page):
-    page = new_page('#step')
+    page = new_page('#step', fresh=True)
     page.wait_for_selector('#steps > li')
     n = int(page.get_attribute('#step', 'max'))
     assert page.inner_text('#step-name') == f'step 1 of {n}' # the reader makes it grow
@@ -538,7 +562,7 @@ def test_one_score_by_hand(new_page, torch_model):
     assert page.inner_text('#pair-query') == 'Query of'
 
 def test_the_walk_and_the_future(new_page, torch_model):
-    page = new_page('#inside?h=d2.1&pin=1')
+    page = new_page('#inside?h=d2.1&pin=1', fresh=True)
     rows = page.locator('#walk .scroll').last.locator('tr')
     words = rows.last.locator('xpath=preceding-sibling::tr[1]').inner_text().split()
     assert words[0] == 'predicts' and words[1] == 'Ein'
@@ -595,7 +619,7 @@ def test_a_link_of_another_model(new_page):
     '#type?m=none&a=x&pin=t&c=', '#constructor?m=__proto__&f=-1', '#type?m=toString'],
     ids=range(5))
 def test_nonsense_in_the_address(new_page, hash):
-    page = new_page(hash)
+    page = new_page(hash, fresh='__proto__' in hash) # in a link, and in what is opened
     assert translation(page) == BOY_DE and page.evaluate('state.off.length') == 0
 
 def test_a_part_that_a_link_names_twice_is_off_once(new_page):
@@ -605,7 +629,7 @@ def test_a_part_that_a_link_names_twice_is_off_once(new_page):
 # For everyone
 
 def test_by_keyboard_only(new_page):
-    page = new_page('#type')
+    page = new_page('#type', fresh=True)
     focused = 'document.activeElement.id || document.activeElement.className'
     def tab_to(name):
         for _ in range(25):
@@ -684,7 +708,7 @@ PHONE_ORDER = ['#text', '#tgt', '#status', '#notes', '#choices', '#experiments',
 
 def test_on_a_phone_a_sentence_its_translation_and_a_try_come_first(new_page, site):
     phone = dict(width=390, height=844)
-    page = new_page('', site['translate_here.html'], viewport=phone)
+    page = new_page('', site['translate_here.html'], viewport=phone, fresh=True)
     boxes = [page.locator(part).bounding_box() for part in PHONE_ORDER]
     tops = [box['y'] for box in boxes]
     assert tops == sorted(tops)
@@ -744,17 +768,16 @@ def test_nothing_jumps(new_page):
     ('translate_here.html', 'light', 1280, 'rgb(255, 255, 255)'),
     ('captions_here.html', 'dark', 390, 'rgb(18, 18, 18)')], ids=['light', 'dark'])
 def test_accessible(new_page, site, name, scheme, width, paper):
-    axe = pytest.importorskip('axe_playwright_python.sync_playwright').Axe()
     page = new_page('#type?pin=3&off=c3.1', site[name], color_scheme=scheme,
                     viewport=dict(width=width, height=900))
     color = 'getComputedStyle(document.body).backgroundColor'
     assert page.evaluate(color) == paper
+    load_axe(page)
     for view in VIEWS:
         go_to(page, view)
         wait(page, '!queue.wanted.length && !queue.running')
         if view == 'looked': page.click('#as-table summary')
-        found = axe.run(page)
-        assert found.violations_count == 0, f'{view}\n{found.generate_report()}'
+        assert page.evaluate(AXE, [['html'], ALL_RULES, []]) == [], view
 
 def test_forced_colors_and_no_motion(new_page):
     page = new_page('#looked?pin=3', forced_colors='active', reduced_motion='reduce')
@@ -787,7 +810,7 @@ def test_buttons_keep_the_focus(new_page):
 
 def test_a_model_of_ones_own(new_page, own_model, tmp_path):
     export_page([str(own_model)], tmp_path/'page.html')
-    page = new_page('', (tmp_path/'page.html').as_uri())
+    page = new_page('', (tmp_path/'page.html').as_uri(), fresh=True)
     assert page.input_value('#text') == '' and page.locator('#examples').is_hidden()
     assert page.locator('#model').is_hidden()
     type_text(page, 'a dog sees a cat .')
@@ -804,7 +827,7 @@ def test_a_model_of_ones_own(new_page, own_model, tmp_path):
 
 def test_two_models_in_one_page(new_page, own_model, tmp_path):
     export_page([str(MODEL), str(own_model)], tmp_path/'page.html')
-    page = new_page('#break?off=c3.1', (tmp_path/'page.html').as_uri())
+    page = new_page('#break?off=c3.1', (tmp_path/'page.html').as_uri(), fresh=True)
     names = texts(page, '#model option')
     assert len(names) == 2 and page.locator('#model').is_visible()
     key = page.evaluate('Object.keys(models)[1]')
@@ -823,7 +846,7 @@ def test_into_the_other_language(new_page, tmp_path):
     "By another model of the same page"
     back = MODEL.parent/'multi30k-de-en'
     export_page([MODEL, back], tmp_path/'both.html')
-    page = new_page('#type', (tmp_path/'both.html').as_uri())
+    page = new_page('#type', (tmp_path/'both.html').as_uri(), fresh=True)
     german = translation(page)
     assert page.inner_text('#turn') == '⇄ German → English'
     assert page.locator('#model').is_hidden()
@@ -833,7 +856,7 @@ def test_into_the_other_language(new_page, tmp_path):
     assert page.inner_text('#turn') == '⇄ English → German'
 
 def test_the_site_translates_both_ways_with_two_kinds_of_models(new_page, site):
-    page = new_page('', site['translate_here.html']) # which a visitor opens first
+    page = new_page('', site['translate_here.html'], fresh=True) # which visitors open first
     titles = ['English → German', 'German → English', 'English → German, captions',
               'German → English, captions']
     assert texts(page, '#model option') == titles
@@ -884,7 +907,7 @@ COMES_TWICE = 'Ich denke, dass sie kommt, dass sie morgen kommt.'
      ['mit', 'einem', 'kleinen', 'Hund', 'im', 'Schnee'])], ids=['everyday', 'captions'])
 def test_a_first_visit_has_one_thing_to_try(new_page, site, name, promise, text, german,
                                             twice, changed):
-    page = new_page('', site[name])
+    page = new_page('', site[name], fresh=True)
     assert page.input_value('#text') == text and translation(page) == german
     assert promise in page.inner_text('#promise')
     [note] = texts(page, '#notes li')
@@ -1278,7 +1301,8 @@ def test_the_tour_on_a_phone_hides_nothing_that_it_speaks_of(new_page, site, nam
         page.click('#tour-next')
 
 def test_link_and_translation_are_copied(new_page):
-    page = new_page('#type', permissions=['clipboard-read', 'clipboard-write'])
+    page = new_page('#type')
+    page.context.grant_permissions(['clipboard-read', 'clipboard-write'])
     pasted = 'navigator.clipboard.readText()'
     page.click('#copy-text')
     wait(page, "document.getElementById('copy-text').innerText == 'Copied'")
@@ -1308,7 +1332,7 @@ def test_it_leads_to_the_book_where_there_is_one(new_page, tmp_path):
     page = new_page('#type')
     assert page.locator('a[href]').count() == 0 # a page by itself has no book
     export_page([str(MODEL)], tmp_path/'page.html', book='./')
-    page = new_page('#looked', (tmp_path/'page.html').as_uri())
+    page = new_page('#looked', (tmp_path/'page.html').as_uri(), fresh=True)
     assert page.locator('#to-book').get_attribute('href') == './index.html'
     links = page.eval_on_selector_all('a[data-chapter]', 'all => all.map(a => a.href)')
     chapters = {link.rpartition('/')[2].removesuffix('.html') for link in links}
@@ -1494,7 +1518,7 @@ def test_the_search_is_the_models_own(new_page, own_model, tmp_path):
     folder, (model, tokenizer) = tmp_path/'mine', load_model(own_model)
     save_model(folder, model, tokenizer, search=dict(beam_size=5, alpha=1.8, max_extra=50))
     export_page([str(folder)], tmp_path/'page.html')
-    page = new_page('#step?t=a+dog', (tmp_path/'page.html').as_uri())
+    page = new_page('#step?t=a+dog', (tmp_path/'page.html').as_uri(), fresh=True)
     assert page.evaluate('[state.beam, state.alpha]') == [5, 1.8]
     assert texts(page, '#beam option') == ['1', '2', '4', '5', '8']
     assert texts(page, '#alpha option') == ['0', '0.6', '1', '1.8']
@@ -1537,7 +1561,7 @@ def test_folders_keep_their_order(new_page, own_model, tmp_path):
     "Also those whose names are numbers, which JavaScript would sort"
     for name in ('2', '1'): shutil.copytree(own_model, tmp_path/name)
     export_page([tmp_path/'2', tmp_path/'1'], tmp_path/'page.html')
-    page = new_page('', (tmp_path/'page.html').as_uri())
+    page = new_page('', (tmp_path/'page.html').as_uri(), fresh=True)
     assert page.evaluate('Object.values(models).map(({title}) => title)') == ['2', '1']
     assert page.evaluate('state.model') == 'model-2'
 
