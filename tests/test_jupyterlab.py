@@ -49,7 +49,7 @@ def lab(tmp_path_factory):
         server.terminate()
         server.wait(30)
 
-RUN_ALL = '''() => { (async () => {
+RUN_ALL = '''() => { window.outcome = null; (async () => {
     const panel = window.jupyterapp.shell.currentWidget;
     await panel.context.ready;
     await panel.sessionContext.ready;
@@ -65,22 +65,31 @@ def code_cells(file):
 def run_all(page, picture):
     "Run the chapter that is open; how that ended"
     page.evaluate(RUN_ALL)
-    page.wait_for_function('window.outcome', timeout=240_000)
-    page.screenshot(path=picture)
+    try: page.wait_for_function('window.outcome', timeout=240_000)
+    except Exception:
+        page.screenshot(path=picture)
+        raise
     return page.evaluate('window.outcome')
 
-def open_chapter(page, address):
-    page.goto(address)
+OPEN = '''async path => { // as a double click does, without what was open before
+    const {shell, commands} = window.jupyterapp
+    for (const widget of [...shell.widgets('main')]) widget.dispose()
+    await commands.execute('docmanager:open', {path})
+}'''
+
+def open_chapter(page, url, name):
+    "By its address, or in the JupyterLab that an earlier test has loaded"
+    if page.url.startswith(url): page.evaluate(OPEN, f'{name}.ipynb')
+    else: page.goto(f'{url}/lab/tree/{name}.ipynb')
     page.wait_for_selector('.jp-Notebook .jp-Cell', timeout=120_000)
 
 @pytest.mark.slow
 def test_run_all(lab, window):
-    chapter = '04_embedding' # with figures and exercises
+    chapter = '00b_notebook' # the quickest of those with figures and exercises
     url, nbs = lab
     file = nbs/f'{chapter}.ipynb'
     assert not any(cell['execution_count'] for cell in code_cells(file))
-    address = f'{url}/lab/workspaces/{chapter}/tree/{chapter}.ipynb'
-    open_chapter(window, address)
+    open_chapter(window, url, chapter)
     assert run_all(window, nbs.parent/f'{chapter}.png') == 'done'
     cells = code_cells(file)
     assert all(cell['execution_count'] for cell in cells)
@@ -88,19 +97,18 @@ def test_run_all(lab, window):
     assert not [output for output in outputs if output['output_type'] == 'error']
     assert any('image/svg+xml' in output.get('data', {}) for output in outputs)
 
-def figures_shown(page, address):
-    page.goto(address)
+def figures_shown(page, url, name):
+    open_chapter(page, url, name)
     page.wait_for_selector('.jp-OutputArea-output', state='attached', timeout=60_000)
     return page.locator('.jp-RenderedSVG').count()
 
 def test_stored_figures_are_shown_after_what_make_lab_does(lab, window):
     "JupyterLab shows no SVG of a notebook that is neither trusted nor run"
     url, nbs = lab
-    address = f'{url}/lab/workspaces/trust/tree/06_optimizer.ipynb'
-    assert figures_shown(window, address) == 0
+    assert figures_shown(window, url, '06_optimizer') == 0
     command = [sys.executable, '-m', 'jupyter', 'trust', nbs/'06_optimizer.ipynb']
     subprocess.run(command, env=own_folders(nbs.parent), check=True, capture_output=True)
-    assert figures_shown(window, address) > 0
+    assert figures_shown(window, url, '06_optimizer') > 0
 
 STORED = [dict(output_type='stream', name='stdout', text=['loss 4.2\n', 'loss 3.1\n']),
           dict(output_type='display_data', metadata={},
@@ -134,9 +142,8 @@ def test_a_skipped_cell_shows_its_stored_output_however_often_it_runs(lab, windo
     url, nbs = lab
     file = nbs/'long.ipynb'
     write_notebook(file)
-    open_chapter(window, f'{url}/lab/workspaces/long/tree/long.ipynb')
+    open_chapter(window, url, 'long')
     for _ in range(2):
-        window.evaluate('window.outcome = null')
         assert run_all(window, nbs.parent/'long.png') == 'done'
         _, slow, plain, trains = [shown(cell['outputs']) for cell in code_cells(file)]
         assert 'skipped: a slow cell' in slow[0]['text/plain']
