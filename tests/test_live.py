@@ -561,6 +561,7 @@ def test_clocks_have_room_on_a_phone(open_figure):
 def test_shuffled_words_without_positions(open_figure, everyday):
     "One translation for all orders; with positions, PyTorch's own"
     page = open_figure('shuffle')
+    assert says(page) == 'Now shuffle the words: the first keeps its place.'
     for n in (2, 3):
         page.get_by_role('button', name='Shuffle the words').click()
         page.wait_for_function(f'document.querySelectorAll("tbody tr").length == {n}')
@@ -781,3 +782,21 @@ def test_removal_equals_pytorch(open_figure, translator):
     most = maps['decoder'][3, 0, 1].max(-1).values.tolist() # of the head that is chosen
     label = page.locator('.live svg').get_attribute('aria-label')
     assert numbers(label) == pytest.approx(most, abs=0.0061)
+
+CLICK_EARLY = '''selector => {
+    const isEarly = document.querySelector('.live-says').textContent.startsWith('Each')
+    if (isEarly) document.querySelector(selector).click()
+    return isEarly
+}'''
+
+def test_costs_that_arrive_undo_no_choice(open_figure):
+    "A head or a sentence that the reader chose while the heads were removed stays"
+    page, wanted = open_figure('removal'), 'encoder, layer 1, head 2'
+    page.get_by_role('button', name='A soccer player').click()
+    page.wait_for_function(CLICK_EARLY, arg=f'[aria-label="{wanted}"]')
+    settle(page)
+    assert says(page).startswith(f'Without {wanted}, “Ein Fußballspieler')
+    page.get_by_role('button', name='A boy is').click()
+    page.wait_for_function(CLICK_EARLY, arg='.live-presets button:last-child')
+    settle(page)
+    assert '“Der Hund jagt' in says(page)

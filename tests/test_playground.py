@@ -724,11 +724,14 @@ def test_on_a_phone_wide_tables_scroll_in_their_boxes(new_page):
     page = new_page('#inside', viewport=dict(width=390, height=844))
     wait(page, '!queue.wanted.length && !queue.running')
     widths = 'all => all.map(x => [x.clientWidth, x.scrollWidth, x.scrollLeft = 9999])'
+    is_at_end = 'box => box.scrollLeft + box.clientWidth >= box.scrollWidth - 1'
     for view, box in {'inside': '#walk .scroll', 'step': '#tree-box'}.items():
         go_to(page, view)
         page.wait_for_selector(box)
         wait(page, '!queue.wanted.length && !queue.running')
         page.evaluate('update({step: 99})') # the whole tree
+        if view == 'step': # the newest column is seen, and its numbers
+            assert page.eval_on_selector(box, is_at_end)
         for shown, whole, _ in page.eval_on_selector_all(box, widths):
             assert shown <= 390 < whole
         assert 'sideways' in page.inner_text(f'#panel-{view} .legend')
@@ -736,6 +739,9 @@ def test_on_a_phone_wide_tables_scroll_in_their_boxes(new_page):
         end = page.locator(last).first.bounding_box()
         assert end['x'] + end['width'] <= 390 # the last column can be reached
         assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    page.select_option('#beam', '8') # the columns become wider
+    wait(page, 'state.beam == 8 && !queue.wanted.length && !queue.running')
+    assert page.eval_on_selector('#tree-box', is_at_end)
 
 def test_on_a_phone_tokens_are_tinted_where_lines_would_run_behind_others(new_page):
     page = new_page('#looked?pin=1', viewport=dict(width=390, height=844))
@@ -1123,7 +1129,8 @@ def test_confidence_is_the_models_own(new_page):
     assert 'not whether it is right' in page.inner_text('#panel-type')
 
 @pytest.mark.parametrize('text, starts', [
-    ('I have a dog.', 'It was confident of every token'),
+    ('I have a dog.', 'It was confident of every word'),
+    ('Hello.', 'It was confident of every word'), # but not of the mark: !, or a full stop
     ('Turn off the light before you go to bed.',
      'The closest race between tokens: “Sch” (58%)')])
 def test_the_closest_race_is_of_tokens(new_page, site, text, starts):

@@ -127,14 +127,18 @@ async function mapsOf(request, text) { // of all heads; their costs come later
 const dearest = found => headsOf(found).reduce((dear, head) =>
   found.costs[nameOf(head)] < found.costs[nameOf(dear)] ? head : dear)
 
+// One alone would drop the reader's sentence when it asks for what a head changes
+function askers(stage, says) {
+  const trouble = message => says.tell(`No maps: ${message}.`)
+  return range(3).map(() => asker(MODEL, stage, trouble))
+}
+
 async function removal(stage) {
   const state = {found: null, pick: null, without: ''}, says = caption()
-  const trouble = message => says.tell(`No maps: ${message}.`)
-  const ask = asker(MODEL, stage, trouble), askCosts = asker(MODEL, stage, trouble)
+  const [ask, askCosts, askWithout] = askers(stage, says)
   const [kinds, box] = newHeads()
-  const {svg, draw: drawMap} = drawing(SIDE, (svg, width) => {
-    if (state.found) paintMap(svg, width, state)
-  })
+  const {svg, draw: drawMap} = drawing(SIDE, (svg, width) =>
+    state.found && paintMap(svg, width, state))
   const draw = () => {
     drawHeads(kinds, box, state, choose)
     drawMap()
@@ -144,7 +148,8 @@ async function removal(stage) {
     Object.assign(state, {pick, without: ''})
     draw()
     const {text} = state.found, broken = {heads: [nameOf(pick)]}
-    const found = await ask(request => request('translate', {text, broken}))
+    const found = await askWithout(request => request('translate', {text, broken}))
+    if (state.pick !== pick) return // by now, another head or another sentence
     state.without = found?.text ?? ''
     draw()
   }
@@ -158,7 +163,8 @@ async function removal(stage) {
     const {ids} = found, costs = await askCosts(request => request('worth', {text, ids}))
     if (!costs) return
     found.costs = costs
-    await choose(dearest(found))
+    if (state.pick === FIRST) await choose(dearest(found))
+    else draw() // the reader has chosen by now
   }
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))

@@ -38,7 +38,7 @@ function anotherOrder(orders) { // that is not among them, if one is soon found
 
 function inWords(orders) {
   const texts = name => new Set(orders.map(order => order[name])).size
-  if (orders.length < 2) return 'Shuffle the words after the first.'
+  if (orders.length < 2) return 'Now shuffle the words: the first keeps its place.'
   const same = texts('without') === 1 ? 'one and the same translation'
     : `${texts('without')} translations`
   const sentences = `${texts('withThem')} ${texts('withThem') === 1 ? '' : 'different '}`

@@ -15,9 +15,11 @@ function drawStep() {
   enable($('back'), last > 1)
   enable($('forth'), last < n)
   write($('step-name'), n ? `step ${last} of ${n}` : isSearching ? 'searching…' : '')
-  $('tree-box').classList.toggle('old', isSearching)
+  const box = $('tree-box')
+  const isAtTip = box.scrollLeft + box.clientWidth > box.scrollWidth - 2
+  box.classList.toggle('old', isSearching)
   drawTree(steps.slice(0, last), best, greedy)
-  if (n_drawn !== last) scrollToTip()
+  if (isAtTip || n_drawn !== last) box.scrollLeft = box.scrollWidth
   n_drawn = last
   drawEnds(best, greedy)
 }
@@ -29,11 +31,6 @@ function beamSteps() { // the last known, while newer ones are computed
   const args = {model, text, beam_size, alpha, prefix, broken: toBroken(off)}
   const answer = now.busy ? undefined : ask('steps', args)
   return {...latest('steps', answer) ?? {steps: []}, isSearching: !answer}
-}
-
-function scrollToTip() {
-  const tip = $('steps').lastElementChild, box = $('tree-box')
-  if (tip) box.scrollLeft = tip.offsetLeft + tip.offsetWidth - box.clientWidth
 }
 
 function drawTree(steps, best, greedy) {

@@ -23,14 +23,14 @@ function closestRival(scene) {
   if (!scene) return []
   const cards = scene.seen.alternatives.map(([first, second], i) =>
     ({i, first, second, ratio: second.prob / first.prob}))
-  const isWord = ({first, second, i}) => [first, second].every(choice =>
-    /[\p{L}\p{N}]/u.test(choice.text) && i >= scene.force.length)
-  const words = cards.filter(isWord)
-  if (!words.length) return []
-  const {i, first, second} = words.reduce((a, b) => b.ratio > a.ratio ? b : a)
+  const isWord = choice => /[\p{L}\p{N}]/u.test(choice.text)
+  const words = cards.filter(x => isWord(x.first) && x.i >= scene.force.length)
+  const races = words.filter(x => isWord(x.second))
+  if (!races.length) return []
+  const {i, first, second} = races.reduce((a, b) => b.ratio > a.ratio ? b : a)
   const isClear = second.prob < CLOSE * first.prob
   const isSure = isClear && words.every(x => x.first.prob > SURE)
-  const start = isSure ? 'It was confident of every token, right or wrong; the closest are '
+  const start = isSure ? 'It was confident of every word, right or wrong; the closest are '
     : 'The closest race between tokens: '
   return [start, ...quoted(first, i), ' and ', ...quoted(second, i), '.']
 }
