@@ -730,12 +730,14 @@ def test_heads_switched_off_equal_pytorch(open_figure, everyday):
         assert german in says(page)
 
 def test_what_becomes_of_a_translation_ends_once(open_figure):
-    page = open_figure('heads')
+    page = open_figure('heads', viewport=PHONE)
     type_text(page, 'A girl is riding a bike.')
     for head in range(4): # of cross-attention, layer 4: all that it has
         page.locator('.live-head').nth(head).click()
         page.wait_for_timeout(50)
         settle(page)
+        told = page.locator('.live-says').bounding_box() # on a phone, below four maps
+        assert 0 < told['y'] < PHONE['height'] - told['height'] + 1 # and yet seen
     assert ' it becomes “' in says(page) and '”.' not in says(page)
 
 # 16: what the removal of a head costs
