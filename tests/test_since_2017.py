@@ -30,7 +30,7 @@ from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
     MUON_ROW, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, LatentAttention,
     MixtureOfExperts, ModernAttention, QKNormAttention, RMSNorm, SwiGLU, attend_latents,
-    best_rate, build_modern, modernize, muon, next_rates, orthogonalize, replace,
+    best_rate, build_modern, modernize, muon, next_rates, orthogonalize, rates_tried, replace,
     train_best, train_modern, train_rates, train_since)
 from transformer_nb.studies.variations import N_STEPS
 
@@ -640,6 +640,20 @@ def test_stored_settings(stored, multi30k_dir):
     corpus = variations.short_corpus(pairs)
     expected = variations.row_settings(ROWS_SINCE, corpus, N_STEPS)
     assert all(r['settings'] == expected[r['row']] for r in stored)
+
+def test_stored_rates_are_what_the_rule_asked_for(multi30k_dir):
+    results = read_results(RESULTS.with_name('since_2017_rates.jsonl'))
+    rows, asked = ROWS_SINCE | MUON_ROW, set()
+    for row in rows:
+        assert next_rates(results, row) == []
+        asked |= {(f'{row}@{rate:g}', seed) for rate in rates_tried(results, row)
+                  for seed in range(3)}
+        asked |= {(f'{row}@{best_rate(results, row):g}', seed) for seed in range(3, 10)}
+    assert sorted((r['row'], r['seed']) for r in results) == sorted(asked)
+    pairs = load_corpus('multi30k', 'en', 'de', multi30k_dir)
+    corpus = variations.short_corpus(pairs, ('train', 'valid', 'test'))
+    expected = variations.row_settings(RATES_SINCE, corpus, N_STEPS)
+    assert all(r['settings'] == expected[r['row']] for r in results)
 
 # Parts that no row trains
 
