@@ -30,8 +30,8 @@ from transformer_nb.studies import since_2017, variations
 from transformer_nb.studies.since_2017 import (
     MUON_ROW, PARTS, RATES_SINCE, ROWS_SINCE, GroupedQueryAttention, LatentAttention,
     MixtureOfExperts, ModernAttention, QKNormAttention, RMSNorm, SwiGLU, attend_latents,
-    best_rate, build_modern, modernize, muon, next_rates, orthogonalize, rates_tried, replace,
-    train_best, train_modern, train_rates, train_since)
+    best_rate, build_modern, modernize, muon, next_rates, orthogonalize, rates_tried,
+    replace, train_best, train_modern, train_rates, train_since)
 from transformer_nb.studies.variations import N_STEPS
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
