@@ -1372,18 +1372,31 @@ def saved_picture(page, i=1):
     y = 2*(24 + 30 + chip['y'] + 3 - src['y'])
     return page.evaluate(SHOWN_PIXEL, [data, x, y])
 
+ROWS_BELOW = '''width => { // of a picture, whose words are broken at its width
+    const g = document.createElement('canvas').getContext('2d')
+    g.font = getComputedStyle(document.getElementById('experiment-says')).font
+    const {wordsBelow, inRows} = modules.picture
+    return wordsBelow().flatMap(text => inRows(g, text, width)).length
+}'''
+
+def height_of_all_but_rows(page, picture):
+    width = picture['width']/2 - 2*24
+    return picture['height'] - 2*26 * page.evaluate(ROWS_BELOW, width)
+
 def test_a_picture_of_what_is_there(new_page):
     page = new_page('#looked?pin=1')
     chip = page.locator('#tgt .chip').nth(1)
     color = chip.evaluate('x => getComputedStyle(x).backgroundColor')
     pinned = saved_picture(page)
     assert pinned['color'] == color
+    height = height_of_all_but_rows(page, pinned)
     page.keyboard.press('Escape')
     plain = saved_picture(page)
-    assert plain['color'] != color
+    assert plain['color'] != color and height_of_all_but_rows(page, plain) == height
     page.evaluate("toggle('cross.4.4')")
     settle(page)
     broken = saved_picture(page) # two lines more: what is off, and what it said before
+    assert height_of_all_but_rows(page, broken) == height
     assert broken['height'] >= plain['height'] + 2*2*26
     words = page.evaluate('modules.picture.wordsBelow()')
     assert words[1].startswith('1 off: cross 4.4') and words[2] == f'before: “{BOY_DE}”'
