@@ -15,20 +15,33 @@ PLANT_IN = '00a_core.ipynb'
 @pytest.mark.parametrize('rule', house.RULES, ids=lambda r: r.__name__)
 def test_rule_is_kept(rule): assert rule(ROOT) == []
 
+@pytest.fixture(scope='module')
+def clean(tmp_path_factory):
+    root = tmp_path_factory.mktemp('checkout')
+    left_out = shutil.ignore_patterns('__pycache__', '.*', '_build')
+    for name in FOLDERS: shutil.copytree(ROOT/name, root/name, ignore=left_out)
+    for name in FILES: shutil.copy2(ROOT/name, root)
+    return root
+
 @pytest.fixture
-def copy(tmp_path): return copy_to(tmp_path)
+def copy(clean):
+    "A copy of the checkout, which afterwards gets back what a test changes"
+    before = versions(clean)
+    yield clean
+    for name, _ in before ^ versions(clean):
+        (clean/name).unlink(missing_ok=True)
+        if (ROOT/name).exists(): shutil.copy2(ROOT/name, clean/name)
+    assert versions(clean) == before
 
 @pytest.fixture(scope='module')
-def is_kept(tmp_path_factory):
-    "Does a rule find nothing in a copy in which nothing is planted?"
-    root = copy_to(tmp_path_factory.mktemp('clean'))
-    return cache(lambda rule: rule(root) == [])
+def is_kept(clean):
+    "Does a rule find nothing in a copy in which nothing is planted yet?"
+    return cache(lambda rule: rule(clean) == [])
 
-def copy_to(folder):
-    left_out = shutil.ignore_patterns('__pycache__', '.*', '_build')
-    for name in FOLDERS: shutil.copytree(ROOT/name, folder/name, ignore=left_out)
-    for name in FILES: shutil.copy(ROOT/name, folder)
-    return folder
+def versions(root):
+    found = {path.relative_to(root): path.stat() for path in root.rglob('*')
+             if path.is_file() and '.ruff_cache' not in path.parts}
+    return {(name, (about.st_mtime_ns, about.st_size)) for name, about in found.items()}
 
 def edit(root, name, change):
     "Apply `change` to the cells of a notebook"
