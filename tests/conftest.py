@@ -1,4 +1,4 @@
-import os, sys
+import gc, os, sys
 from pathlib import Path
 import pytest
 
@@ -10,11 +10,16 @@ os.environ['IN_TEST'] = '1' # no progress bars
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
 
 def pytest_configure(config):
+    gc.disable() # what is imported leaves no garbage, and is too much to look through often
     import once
     once.keep_mini_corpus()
     slow = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
     smoke = 'smoke: a few of each room; `make check` runs them for any change of code'
     for line in (slow, smoke): config.addinivalue_line('markers', line)
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 @pytest.fixture(scope='session')
 def multi30k_dir():

@@ -700,7 +700,8 @@ def options(texts, out, *more):
         prefix = '--valid_' if split == 'valid' else '--'
         files += [prefix + 'src', texts/f'{split}.de', prefix + 'tgt', texts/f'{split}.en']
     settings = ['--vocab_size', 400, '--save_every', 2, '--valid_every', 2, '--average', 3,
-                '--batch_tokens', 512, '--warmup_steps', 5]
+                '--batch_tokens', 512, '--warmup_steps', 5, '--d_model', 32, '--d_ff', 64,
+                '--n_encoder_layers', 1, '--n_decoder_layers', 1]
     return ['--out', out, *files, *settings, *more]
 
 def train(*arguments): return call(tnb_train, [str(x) for x in arguments])
@@ -820,7 +821,7 @@ def full_disk(tmp_path):
     subprocess.run(['umount', folder])
 
 def test_full_disk(texts, full_disk):
-    done = train(*options(texts, full_disk/'m', '--max_steps', 1))
+    done = train(*options(texts, full_disk/'m', '--max_steps', 1, '--d_model', 256))
     refuses(done, 'state-00000000.safetensors', 'No space left on device')
     assert not list(full_disk.rglob('.*.tmp'))
 
