@@ -13,7 +13,7 @@ SMALL_TORCH = command -v nvidia-smi >/dev/null || $(PIP) -qq --retries 0 --timeo
 # as long again.
 export GOMP_SPINCOUNT = 3000
 
-.PHONY: help demo check test robustness lab docs pdf release bench outputs export clean
+.PHONY: help demo check test chapters robustness lab docs pdf release bench outputs export clean
 
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
@@ -53,10 +53,14 @@ demo: $(READER)
 check: .venv/ready
 	@$(BIN)/python tools/check.py
 
-# Two workers with one thread each: what is tested is too small for more.
-test: docs
-	@$(BIN)/python tools/chapters.py
+# The site is built by one process, beside the chapters. Two workers with one thread each: what
+# is tested is too small for more.
+test: .venv/ready
+	@$(MAKE) --no-print-directory -j 2 docs chapters
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests nbs/solutions
+
+chapters: .venv/ready
+	@$(BIN)/python tools/chapters.py
 
 # One process: it forks for each case, which is safe as long as it starts no threads.
 robustness: .venv/ready
