@@ -124,10 +124,13 @@ def test_a_planted_head_is_found(model, runs):
         wanted = torch.tensor([[float(place == planted)] for place in heads])
         assert_close(found, wanted.double().expand(-1, 3), rtol=0, atol=1e-7)
 
-def test_the_effect_by_hand(model, runs, tokenizer):
+@pytest.mark.parametrize('places', [
+    [Place('cross', 1, head=2)],
+    [Place('encoder', 0, head=1)],
+    [Place('decoder', 2, 'key', 0), Place('encoder', 1, 'stream')]], ids=str)
+def test_the_effect_by_hand(model, runs, tokenizer, places):
     "One sentence at a time, without batches"
-    place = Place('cross', 1, head=2)
-    found = effects(model, runs, [[place], []])
+    found = effects(model, runs, [places, []])
     assert_close(found[1], torch.zeros(3, dtype=torch.float64))
     for pair, effect in zip(PAIRS, found[0]):
         tgt = torch.tensor([[BOS, *tokenizer.encode(pair.prefix)]])
@@ -138,7 +141,7 @@ def test_the_effect_by_hand(model, runs, tokenizer):
             return (logits[ids[0]] - logits[ids[1]]).item()
         shares = []
         for one, other in ((a, b), (b, a)):
-            with recorded(model, [place]) as values: margin(other, {})
+            with recorded(model, places) as values: margin(other, {})
             change = margin(one, {}) - margin(one, values)
             shares.append(change / (margin(one, {}) - margin(other, {})))
         assert effect.item() == pytest.approx(sum(shares) / 2, abs=1e-9)

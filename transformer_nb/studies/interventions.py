@@ -28,6 +28,7 @@ from ..grammar import (
     draw_statement, english_phrase, german_phrase, mini_corpus)
 from ..judging import mean_interval
 from ..model import Transformer, attention_modules
+from ..multihead import causal_mask, padding_mask
 from ..text import Tokenizer, WordTokenizer
 from .attention_maps import GRAMMAR_MODEL, train_grammar_model
 
@@ -67,13 +68,18 @@ def encode_runs(tokenizer:Tokenizer, pairs:list[Pair])->Runs:
 
 # %% ../../nbs/16a_interventions.ipynb #h16alogi
 @torch.no_grad()
-def next_logits_of(model:Transformer, runs:Runs)->Tensor: # of the next token (2n, v)
-    logits = model(runs.src, runs.tgt) # (2n, t, v)
-    return logits[torch.arange(len(logits)), runs.last]
+def next_logits_of(model:Transformer, runs:Runs,
+                   memory:Tensor|None=None # of the sources, where it is known (2n, s, d)
+                  )->Tensor:               # of the next token (2n, v)
+    if memory is None: memory = model.encode(runs.src)
+    x = model.tgt_positions(model.tgt_embedding(runs.tgt))
+    mask = causal_mask(runs.tgt.shape[1])
+    x = model.decoder(x, memory, mask, padding_mask(runs.src)) # (2n, t, d)
+    return model.output.logits(x[torch.arange(len(x)), runs.last])
 
-def differences(model:Transformer, runs:Runs)->Tensor: # (2n,)
+def differences(model:Transformer, runs:Runs, memory:Tensor|None=None)->Tensor: # (2n,)
     "How far the logit of the right token is above that of the other sentence's"
-    logits = next_logits_of(model, runs)
+    logits = next_logits_of(model, runs, memory)
     right, wrong = (logits.gather(1, ids[:, None]) for ids in (runs.own, runs.other))
     return (right - wrong)[:, 0]
 
@@ -143,6 +149,7 @@ def all_heads(model:Transformer)->list[Place]:
             for layer, module in enumerate(modules) for head in range(module.n_heads)]
 
 # %% ../../nbs/16a_interventions.ipynb #h16aeffe
+@torch.no_grad()
 def effects(model:Transformer, runs:Runs,
             sets:list[list[Place]], # patched together, one set after the other
            )->Tensor:               # of each pair, the mean of both directions (sets, n)
@@ -151,11 +158,13 @@ def effects(model:Transformer, runs:Runs,
     with recorded(model, places) as values: before = differences(model, runs)
     everything = before + swap_partners(before) # from the own sentence to the other one
     swapped = {place: swap_partners(value) for place, value in values.items()}
+    memory = model.encode(runs.src)
     rows = []
     for places in sets:
+        in_encoder = any(place.kind == 'encoder' for place in places)
         with patched(model, {place: swapped[place] for place in places}):
-            change = before - differences(model, runs)
-        rows.append((change / everything).view(-1, 2).mean(1))
+            after = differences(model, runs, None if in_encoder else memory)
+        rows.append(((before - after) / everything).view(-1, 2).mean(1))
     return torch.stack(rows)
 
 # %% ../../nbs/16a_interventions.ipynb #h16abyno
