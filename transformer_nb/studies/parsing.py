@@ -186,11 +186,15 @@ def _draw_nested(rng:Random, n:int)->tuple[Tree,list[Clause]]:
     return tree, [c]
 
 # %% ../../nbs/22_parsing.ipynb #s22sent2
+def _capitalized(tree:Tree)->Tree: # its first word
+    first, *rest = tree.children
+    if isinstance(first, Tree): first = _capitalized(first)
+    else: first = first[0].upper() + first[1:]
+    return Tree(tree.label, (first, *rest))
+
 def _finished(tree:Tree)->Tree: # with a capital and a mark
     mark = '.' if tree.label == 'S' else '?'
-    first, *rest = leaves(tree)
-    tree = with_leaves(tree, [first[0].upper() + first[1:], *rest])
-    return Tree(tree.label, (*tree.children, mark))
+    return Tree(tree.label, (*_capitalized(tree).children, mark))
 
 def _facts(clauses:list[Clause])->list[tuple]: # what each combines, as in chapter 09
     return [(c.subject.noun.german, c.verb.infinitive, a.phrase.noun.german)
@@ -223,10 +227,11 @@ def _draw_trees(rng:Random, split:str, n:int)->list[Tree]: # n different ones
     trees, taken = {}, Counter()
     while len(trees) < n:
         tree, home = draw_tree(rng, 'test' if split == 'train' else split)
+        if home != ('train' if split == 'train' else 'test'): continue
         n_words = len(leaves(tree)) - 1
         if n_words not in lengths or taken[n_words] == most: continue
         if split == 'deeper' and len(linearize(tree)) > _MOST_TOKENS: continue
-        if home != ('train' if split == 'train' else 'test') or tree in trees: continue
+        if tree in trees: continue
         trees[tree] = True
         taken[n_words] += 1
     return list(trees)
