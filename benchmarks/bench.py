@@ -140,9 +140,11 @@ def logits_of(model, batch): # at real positions
 
 def training(n, size, round, **options): # in every round the arrangements take turns
     "Ours and, in one process, two peers take turns at n steps, after six that warm up"
+    alone = world_size() == 1
+    if alone: import transformers # noqa: F401 where it is missing, nothing is loaded first
     ours, batches = load_task(size, **options)
     models = dict(ours=ours)
-    if world_size() == 1: models |= dict(torch=TorchTransformer(ours), Marian=Marian(ours))
+    if alone: models |= dict(torch=TorchTransformer(ours), Marian=Marian(ours))
     groups = first_groups(batches, n + 6, round)
     logits = {name: logits_of(model, groups[0][0]) for name, model in models.items()}
     systems = {name: stepper(model) for name, model in models.items()}
@@ -227,7 +229,8 @@ def limit(n, **options):
 def parts(n, **options):
     "Where the time of a step goes, mean of n: a row for each part"
     step, _ = one_batch(**options)
-    for _ in range(6): where_time_goes(step) # warms up
+    for _ in range(5): step() # warms up
+    where_time_goes(step)     # the profiler, too
     total = Counter()
     for _ in range(n): total.update(where_time_goes(step))
     return [dict(name=name, seconds=seconds/n) for name, seconds in total.most_common()]
@@ -355,7 +358,7 @@ def their_translator(folder, patience=1, compute_type='float32', batch_tokens=40
     with TemporaryDirectory() as d:
         tnb_export(folder, f'{d}/model')
         engine = ctranslate2.Translator(f'{d}/model', compute_type=compute_type, **threads)
-    _, bpe = load_model(folder)
+    bpe = BPETokenizer.load(Path(folder, 'tokenizer.json'))
     id_of = bpe.tokenizer.get_vocab()
     piece_of = {i: piece for piece, i in id_of.items()}
     def best(texts):
@@ -379,8 +382,8 @@ def translator(system, folder):
 
 def decoding(round, system, folder, wide, sentences, corpus): # systems take turns by rounds
     "All sentences at once, then one at a time; if `wide`, by the widened model: one row"
+    model, tokenizer = load_model(folder) # refused before the corpus is made
     texts = english_sentences(corpus, sentences)
-    model, tokenizer = load_model(folder)
     if wide: model = widened(model)
     with TemporaryDirectory() as d:
         save_model(d, model, tokenizer)
