@@ -1,4 +1,5 @@
 import gc, os, sys
+from multiprocessing import get_context
 from pathlib import Path
 import pytest
 
@@ -20,6 +21,17 @@ def pytest_configure(config):
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
+
+@pytest.fixture
+def copies(monkeypatch):
+    """New processes as copies of one that has imported PyTorch, which takes seconds, and
+    nothing else; chapter 11a and test_checkpoint.py start them as users do"""
+    from transformer_nb import distributed
+    context = get_context('forkserver')
+    context.set_forkserver_preload(['torch._dynamo', 'transformer_nb.translation'])
+    contexts = dict(spawn=context).__getitem__
+    monkeypatch.setattr(distributed, 'get_context', contexts)
+    return contexts
 
 @pytest.fixture(scope='session')
 def multi30k_dir():

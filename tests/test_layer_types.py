@@ -413,7 +413,7 @@ def test_other_settings_are_refused(quick, tmp_path):
     assert len(quick) == 21
 
 @pytest.mark.slow
-def test_processes_train_the_same():
+def test_processes_train_the_same(copies):
     keys = [(100, 8, row, 3e-3) for row in ('whole', 'r = 3')]
     jobs = {key: (key[2], key[1], key[3], key[0], 5) for key in keys}
     runs = [dict(run_in_processes(train_path, jobs, processes)) for processes in (0, 2)]

@@ -480,7 +480,7 @@ def test_real_trainings_are_written(quick, tmp_path):
     assert {len(r['settings']) for r in results} == {16}
 
 @pytest.mark.slow
-def test_a_process_of_its_own():
+def test_a_process_of_its_own(copies):
     job = '1%', 0, treebank(1, 100, 1, 1), 1
     [(key, result)] = run_in_processes(train_share, {('1%', 0): job}, processes=1)
     assert key == ('1%', 0) and result['pairs'] == result['threads'] == 1

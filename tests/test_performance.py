@@ -266,13 +266,14 @@ TASK = dict(size='tiny', corpus='mini', batch_tokens=128)
 FOLDER = ROOT/'nbs'/'models'/'multi30k-en-de'
 
 @pytest.fixture
-def small_bench():
+def small_bench(copies):
     "The benchmark with little to do"
     for name in ('transformers', 'ctranslate2'): pytest.importorskip(name)
     import bench
     pairs = [(english, german) for german, english in mini_corpus(0, 200, 0, 0)['train']]
     corpus = dict(train=pairs, test=pairs[:4])
-    changes = dict(load_corpus=lambda *_: corpus, which=lambda _: None, BEAMS=(1, 4))
+    changes = dict(load_corpus=lambda *_: corpus, which=lambda _: None, BEAMS=(1, 4),
+                   get_context=copies)
     shorter = mock.patch.dict(bench.GROWTH, length=(8, 64))
     threads = torch.get_num_threads()
     with shorter, mock.patch.multiple(bench, **changes): yield bench

@@ -262,7 +262,7 @@ def test_reported_results_are_those_of_this_code(multi30k_dir, tmp_path):
         assert (done.returncode, done.stdout, done.stderr) == (0, b'', b'')
     assert copy.read_bytes() == RESULTS.read_bytes()
 
-def test_processes(mini, tmp_path):
+def test_processes(mini, tmp_path, copies):
     "Trainings in processes of their own come out as one in this process does"
     rows = ['C-N1', 'no-sqrt-dk']
     results = train_rows(tmp_path/'x.jsonl', rows, range(1), mini, 1, processes=2)
@@ -313,7 +313,7 @@ def test_a_file_that_is_not_text(tmp_path):
         read_results(tmp_path/'x')
 
 @pytest.mark.slow
-def test_command(tmp_path):
+def test_command(tmp_path, copies):
     out = tmp_path/'x.jsonl'
     options = ['--corpus', 'mini', '--rows', 'C-N1', '--seeds', 1, '--processes', 1]
     for n in (1, 0): # what is there is not trained again
