@@ -65,7 +65,7 @@ def code_cells(file):
 def run_all(page, picture):
     "Run the chapter that is open; how that ended"
     page.evaluate(RUN_ALL)
-    try: page.wait_for_function('window.outcome', timeout=240_000)
+    try: page.wait_for_function('window.outcome', timeout=240_000, polling=200)
     except Exception:
         page.screenshot(path=picture)
         raise

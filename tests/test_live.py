@@ -74,7 +74,7 @@ REPLACE_FIGURE = '''name => {
 SETTLED = '''document.querySelector('.live-says')?.textContent
              && !document.querySelector('.live-busy')'''
 
-def settle(page): page.wait_for_function(SETTLED)
+def settle(page): page.wait_for_function(SETTLED, polling=20)
 
 def says(page): return page.inner_text('.live-says')
 

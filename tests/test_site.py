@@ -315,8 +315,11 @@ SCROLLING = '''[...document.querySelectorAll('article :is(pre, table)')]
 
 # Without `preload`, axe does not look for style sheets beside the page. To describe every
 # element that passes takes it longer than all of its rules. A heading that is a formula it
-# takes for an empty one. What is hidden it only counts.
+# takes for an empty one. What is hidden it only counts. A link must differ from the words
+# around it by more than its color: that is known without a look at what is behind it.
 PREPARE = """() => {
+    const links = {id: 'link-in-text-block', any: ['link-in-text-block-style']}
+    axe.configure({rules: [links]})
     document.querySelectorAll('th math').forEach(e => e.replaceWith(e.textContent))
     document.head.append(Object.assign(document.createElement('style'),
                                        {textContent: '* { transition: none !important }'}))
@@ -367,9 +370,8 @@ LOOKS = """within => {
     window.looks = {}
     for (const node of document.querySelectorAll(`${within} *`)) {
         const hasText = [...node.childNodes].some(x => x.nodeType == 3 && x.data.trim())
-        const isSeen = node.checkVisibility({visibilityProperty: true})
-            && node.getBoundingClientRect().width > 1
-        if (!hasText || !isSeen) continue
+        if (!hasText || !node.checkVisibility({visibilityProperty: true})) continue
+        if (node.getBoundingClientRect().width <= 1) continue
         const {color, fontSize, fontWeight} = getComputedStyle(node)
         const examples = looks[[color, fontSize, fontWeight, ...around(node)]] ??= []
         if (examples.length < 3) examples.push(node)
