@@ -9,6 +9,7 @@ __all__ = ['Tokenizer', 'WordTokenizer', 'BPETokenizer', 'ForeignTokenizer', 'lo
 import json, re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Self
 import tokenizers
@@ -59,8 +60,9 @@ class Tokenizer:
     def __reduce__(self): return type(self).from_json, (self.to_json(),)
 
 # %% ../nbs/08_text.ipynb #t08split
+@cache
 def _load_rules(lang:str): # spaCy's tokenizer for a language such as 'de'
-    from spacy import blank # slow to load, and only words need it
+    from spacy import blank # slow to load, once for each language, and only for words
     try: return blank(lang).tokenizer
     except ImportError as e: raise InputError(f'lang is {lang!r}: {e}') from None
 
