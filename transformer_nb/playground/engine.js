@@ -231,6 +231,7 @@ class Run {
     this.positions = !broken.no_positions
     this.sourcePositions = this.positions && !broken.no_source_positions
     this.causalEncoder = Boolean(broken.causal_encoder)
+    this.known = {} // by layer: what comes out of it, where an earlier run has computed it
   }
   isOff(name, head) { return this.off.has(name) || this.off.has(`${name}.${head + 1}`) }
   attention(name, q, keysOf, weights) {} // called by each attention
@@ -455,7 +456,8 @@ class Transformer {
 
   encode(src, run) { // ids, the last one `</s>` -> memory (s, d)
     let x = this.embed(this.srcEmbedding, this.srcPositions, src, 'encoder', run)
-    for (const layer of this.encoderLayers) x = layer.forward(x, run)
+    for (const layer of this.encoderLayers)
+      x = run.known[layer.where] ?? layer.forward(x, run)
     x = this.encoderNorm.forward(x)
     run.note('encoder', 'memory', x)
     return x
@@ -463,7 +465,8 @@ class Transformer {
 
   decode(tgt, memory, run) { // ids, the first one `<s>` -> logits (t, v)
     let x = this.embed(this.tgtEmbedding, this.tgtPositions, tgt, 'decoder', run)
-    for (const layer of this.decoderLayers) x = layer.forward(x, memory, run)
+    for (const layer of this.decoderLayers)
+      x = run.known[layer.where] ?? layer.forward(x, memory, run)
     const logits = this.output.logits(this.decoderNorm.forward(x))
     run.note('output', 'logits', logits)
     return logits

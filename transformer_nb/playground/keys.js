@@ -10,10 +10,12 @@ function reachable(box) {
 }
 
 function drawRoving() { // Tab reaches one button of each group
-  for (const box of document.querySelectorAll('[data-roving]')) {
-    const nodes = reachable(box), first = tabStop(box, nodes)
+  const boxes = [...document.querySelectorAll('[data-roving]')]
+  const groups = boxes.map(reachable) // all are looked at before one is changed
+  groups.forEach((nodes, i) => {
+    const first = tabStop(boxes[i], nodes)
     for (const node of nodes) node.tabIndex = node === first ? 0 : -1
-  }
+  })
 }
 
 function tabStop(box, nodes) { // where one is, the last one used, the chosen one

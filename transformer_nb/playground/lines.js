@@ -21,12 +21,13 @@ function drawLines() {
   const src = $('src').children, tgt = $('tgt').children
   const from = (isTarget ? tgt : src)[i]
   if (!from) return
+  const lines = []
   const fan = (kind, chips, side, isColumn) => {
     meanWeights(headsMeant(kind), i, isColumn).forEach((w, j) => {
       if (w < FAINT || !chips[j]) return
       style(chips[j], {'--w': w, '--tint': Math.sqrt(w)}) // so that a few percent are seen
       chips[j].classList.add('looked')
-      if (!phone.matches) drawLine(from, chips[j], side, w)
+      lines.push({to: chips[j], side, w})
     })
   }
   if (isTarget) {
@@ -36,9 +37,16 @@ function drawLines() {
     fan('encoder', src, -1)
     fan('cross', tgt, 0, true)
   }
+  if (!phone.matches) drawAll(from, lines)
 }
 
-function drawLine(a, b, side, w) { // arcs above (−1) or below (1) a sentence; 0: across
+function drawAll(from, lines) { // all are measured before one changes the page
+  const curves = lines.map(({to, side}) => curve(from, to, side))
+  const widths = lines.map(({w}) => 1 + 8 * w)
+  curves.forEach((d, i) => drawPath($('lines'), d, {'stroke-width': widths[i]}))
+}
+
+function curve(a, b, side) { // an arc above (−1) or below (1) a sentence; 0: across
   const origin = $('lines').getBoundingClientRect()
   const p = a.getBoundingClientRect(), q = b.getBoundingClientRect()
   const x = r => r.left + r.width / 2 - origin.left
@@ -49,8 +57,7 @@ function drawLine(a, b, side, w) { // arcs above (−1) or below (1) a sentence;
   const arc = side * (14 + Math.min(14, Math.abs(x1 - x2) / 14))
   const middle = (y1 + y2) / 2
   const [c1, c2] = side ? [y1 + arc, y2 + arc] : [middle, middle]
-  const d = `M${x1},${y1} C${x1},${c1} ${x2},${c2} ${x2},${y2}`
-  drawPath($('lines'), d, {'stroke-width': 1 + 8 * w})
+  return `M${x1},${y1} C${x1},${c1} ${x2},${c2} ${x2},${y2}`
 }
 
 export {drawLines}

@@ -52,12 +52,12 @@ function pinIt(pin, others = {}) { // what the reader pins stays in every view
   update({pin, ...others})
 }
 
-let frame
-function drawSoon() {
-  frame ??= requestAnimationFrame(() => {
-    frame = undefined
+let timer
+function drawSoon() { // ten times a second is enough for what comes in bit by bit
+  timer ??= setTimeout(() => {
+    timer = undefined
     draw()
-  })
+  }, 100)
 }
 
 function change(patch) { // of what is off or forced, or of the order of words

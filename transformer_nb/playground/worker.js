@@ -133,20 +133,23 @@ function toMap(weights) { // rows of any length -> one array; what is hidden has
 
 function* worth({model: key, text, ids}) { // -> by head: change of log p without it
   const found = find(key), {model} = found, {src} = source(found, text), deltas = {}
-  const tgt = checkIds(ids, model).slice(0, model.config.max_len), intact = new Run()
+  const tgt = checkIds(ids, model).slice(0, model.config.max_len), intact = new Watch()
   const memory = model.encode(src, intact)
   const {log_prob} = force(model, src, tgt, intact, memory)
   const layers = {cross: model.decoderLayers, decoder: model.decoderLayers,
                   encoder: model.encoderLayers}
-  for (const [kind, {length}] of Object.entries(layers)) {
-    for (let layer = 1; layer <= length; layer++) {
+  for (const [kind, all] of Object.entries(layers)) {
+    const known = {} // a head leaves the layers before its own as they are, and the memory
+    const read = kind === 'encoder' ? undefined : memory
+    for (const [i, {where}] of all.entries()) {
       for (let head = 1; head <= model.config.n_heads; head++) {
-        const name = `${kind}.${layer}.${head}`, run = new Run({heads: [name]})
-        const known = kind === 'encoder' ? undefined : memory // which it leaves as it is
-        const delta = force(model, src, tgt, run, known).log_prob - log_prob
+        const name = `${kind}.${i + 1}.${head}`, run = new Run({heads: [name]})
+        run.known = known
+        const delta = force(model, src, tgt, run, read).log_prob - log_prob
         deltas[name] = delta
         yield {progress: {key: name, value: delta}}
       }
+      known[where] = intact.notes.findLast(note => note.where === where).rows
     }
   }
   return deltas
