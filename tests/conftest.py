@@ -8,7 +8,7 @@ FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
          '--disable-background-networking', '--disable-component-update']
 for folder in ('tests', 'tools', 'docs', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
-sys.modules['rfc3987_syntax'] = None # jsonschema's check of addresses: 1.4 s for nothing here
+sys.modules['rfc3987_syntax'] = None # what jsonschema loads to check addresses: 1.4 s
 os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
 
 def pytest_configure(config):
