@@ -83,22 +83,30 @@ HOLD = f'''
 import runpy, sys
 runpy.run_path({str(ELSEWHERE)!r})
 from transformer_nb.checkpoint import training_lock
-with training_lock(sys.argv[1]):
-    print('locked', flush=True)
-    input()
+from transformer_nb.core import InputError
+def hold():
+    with training_lock(sys.argv[1]):
+        print('locked', flush=True)
+        input()
+try: hold()
+except InputError as error: print(error, flush=True)
+input()
+hold()
 '''
 
 def test_the_lock_of_windows(tmp_path):
     "Held by one process, refused to another, free when the first is killed"
     command = [sys.executable, '-c', HOLD, tmp_path]
-    first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert first.stdout.readline() == b'locked\n'
-    second = subprocess.run(command, input=b'\n', capture_output=True)
-    assert b'another run is using' in second.stderr
-    first.kill()
-    first.communicate()
-    third = subprocess.run(command, input=b'\n', capture_output=True)
-    assert third.stdout == b'locked\n', third.stderr
+    def begin(): return subprocess.Popen(command, stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE)
+    with begin() as first:
+        assert first.stdout.readline() == b'locked\n'
+        with begin() as second:
+            assert b'another run is using' in second.stdout.readline()
+            first.kill()
+            first.wait()
+            again, _ = second.communicate(b'\n\n')
+    assert (again, second.returncode) == (b'locked\n', 0)
 
 def test_windows_asks_no_process_whether_it_is_alive(tmp_path, monkeypatch):
     "There, `os.kill(pid, 0)` is Ctrl-C; and what is open cannot be removed"

@@ -3,7 +3,8 @@
 To start Python and import torch and matplotlib takes longer than most chapters run. Each
 chapter still has a process of its own, and nothing of it reaches the next.
 """
-import asyncio, gc, os, random, sys
+import asyncio, gc, os, random, sys, warnings
+from contextlib import suppress
 from subprocess import Popen
 from jupyter_client.provisioning import local_provisioner
 import once
@@ -47,6 +48,8 @@ def warm_up():
     import fastcore.test, sacremoses, scipy.stats, spacy, torch._dynamo # noqa: F401
     from matplotlib.figure import Figure
     from transformer_nb.grammar import mini_corpus
+    with suppress(ImportError), warnings.catch_warnings(action='ignore'):
+        import transformers.modeling_utils # noqa: F401
     mini_corpus()
     for lang in ('de', 'en'): spacy.blank(lang)
     Figure().subplots().figure.savefig(os.devnull, format='svg')
