@@ -100,10 +100,10 @@ def train_copy(model:Transformer,        # trained in place
                lr:float=5e-3,            # peak learning rate
                longest:int=MAX_LENGTH,   # maximum length of a sequence
                schedule:Callable=rise_and_fall,
-               watch:Callable|None=None, # called after each step with its number
+               watch:Callable|None=None, # called after each step: its number, all losses
                task:Callable=copy_batch,
               )->list[float]:            # loss of each step, nats per token
-    optimizer = adam(model.train())
+    optimizer = adam(model.train(), fused=True) # all parameters in one pass
     losses = []
     for step in tqdm(range(1, steps + 1), unit='step', disable='IN_TEST' in os.environ):
         seqs = draw_sequences(batch_size, held_out=False, longest=longest)
@@ -113,7 +113,7 @@ def train_copy(model:Transformer,        # trained in place
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        if watch: watch(step)
+        if watch: watch(step, losses)
     return losses
 
 # %% ../nbs/07_copy_task.ipynb #5d167f68
