@@ -33,7 +33,8 @@ from transformer_nb.core import PAD, InputError, command, provenance, write_atom
 from transformer_nb.corpora import corpus_folder, load_corpus
 from transformer_nb.data import Batch, TokenBatches, encode_pairs
 from transformer_nb.decoding import Beams, power_penalty
-from transformer_nb.distributed import process_group, rank, world_size
+from transformer_nb.distributed import (
+    broadcast_from_rank0, process_group, rank, world_size)
 from transformer_nb.export import tnb_export
 from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
                                  by_onednn, exchange, keep_freed_memory, unaccelerate)
@@ -99,13 +100,17 @@ def faster_layers(model):
     "What `accelerate` does to the model; what becomes of freed memory, `measure` decides"
     with mock.patch('transformer_nb.fast.keep_freed_memory'): return accelerate(model)
 
-def load_task(size, corpus, batch_tokens):
-    "A model of ours and its batches: English to German, a vocabulary of 6,000"
+def encoded(corpus): # English to German, a vocabulary of 6,000
     pairs = load_corpus(corpus, 'en', 'de')['train']
     bpe = BPETokenizer.train((text for pair in pairs for text in pair), 6000)
     ids, _ = encode_pairs(pairs, bpe, 512)
+    return ids, bpe.vocab_size
+
+def load_task(size, corpus, batch_tokens):
+    "A model of ours and its batches"
+    ids, vocab_size = broadcast_from_rank0(lambda: encoded(corpus))
     torch.manual_seed(0)
-    config = TransformerConfig.tiny(bpe.vocab_size, **SIZES[size])
+    config = TransformerConfig.tiny(vocab_size, **SIZES[size])
     return faster_layers(Transformer(config)), TokenBatches(ids, batch_tokens)
 
 def other_adam(model, **how):
