@@ -481,7 +481,7 @@ def test_real_trainings_are_written(quick, tmp_path):
 
 @pytest.mark.slow
 def test_a_process_of_its_own(copies):
-    job = '1%', 0, treebank(1, 100, 1, 1), 1
+    job = '1%', 0, treebank(1, 100, 1, 1), 30 # steps, after which its outputs end
     [(key, result)] = run_in_processes(train_share, {('1%', 0): job}, processes=1)
     assert key == ('1%', 0) and result['pairs'] == result['threads'] == 1
     assert set(SETS) <= set(result)
