@@ -28,7 +28,7 @@ from ..grammar import (
     draw_statement, english_phrase, german_phrase, mini_corpus)
 from ..judging import mean_interval
 from ..model import Transformer, attention_modules
-from ..multihead import causal_mask, padding_mask
+from ..multihead import padding_mask
 from ..text import Tokenizer, WordTokenizer
 from .attention_maps import GRAMMAR_MODEL, train_grammar_model
 
@@ -72,10 +72,8 @@ def next_logits_of(model:Transformer, runs:Runs,
                    memory:Tensor|None=None # of the sources, where it is known (2n, s, d)
                   )->Tensor:               # of the next token (2n, v)
     if memory is None: memory = model.encode(runs.src)
-    x = model.tgt_positions(model.tgt_embedding(runs.tgt))
-    mask = causal_mask(runs.tgt.shape[1])
-    x = model.decoder(x, memory, mask, padding_mask(runs.src)) # (2n, t, d)
-    return model.output.logits(x[torch.arange(len(x)), runs.last])
+    logits = model.decode(runs.tgt, memory, padding_mask(runs.src)) # (2n, t, v)
+    return logits[torch.arange(len(logits)), runs.last]
 
 def differences(model:Transformer, runs:Runs, memory:Tensor|None=None)->Tensor: # (2n,)
     "How far the logit of the right token is above that of the other sentence's"
