@@ -313,11 +313,13 @@ def test_a_file_that_is_not_text(tmp_path):
         read_results(tmp_path/'x')
 
 @pytest.mark.slow
-def test_command(tmp_path, copies):
+def test_command(mini, tmp_path, copies):
     out = tmp_path/'x.jsonl'
     options = ['--corpus', 'mini', '--rows', 'C-N1', '--seeds', 1, '--processes', 1]
     for n in (1, 0): # what is there is not trained again
-        done = run(*options, '--n_steps', 10, '--out', out)
+        with mock.patch.object(variations, 'load_corpus', return_value=mini) as loaded:
+            done = run(*options, '--n_steps', 10, '--out', out)
+        loaded.assert_called_once_with('mini', 'en', 'de', None)
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.count(b'\n') == n
     [result] = map(json.loads, out.read_text().splitlines())
