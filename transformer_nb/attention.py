@@ -74,7 +74,7 @@ def learn_digits(model:nn.Module, # digits (b, 8) to scores (b, 8, n_answers)
                  lr:float=0.01,
                  batch_size:int=64):
     "Train in place"
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True) # fused: in one pass
     for _ in range(steps):
         digits = draw_digits(batch_size)
         loss = F.cross_entropy(model(digits).mT, task(digits))

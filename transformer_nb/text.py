@@ -60,9 +60,9 @@ class Tokenizer:
     def __reduce__(self): return type(self).from_json, (self.to_json(),)
 
 # %% ../nbs/08_text.ipynb #t08split
-@cache
+@cache # loaded once for each language
 def _load_rules(lang:str): # spaCy's tokenizer for a language such as 'de'
-    from spacy import blank # slow to load, once for each language, and only for words
+    from spacy import blank # slow to load, and only words need it
     try: return blank(lang).tokenizer
     except ImportError as e: raise InputError(f'lang is {lang!r}: {e}') from None
 

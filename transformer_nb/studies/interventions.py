@@ -156,7 +156,7 @@ def effects(model:Transformer, runs:Runs,
     with recorded(model, places) as values: before = differences(model, runs)
     everything = before + swap_partners(before) # from the own sentence to the other one
     swapped = {place: swap_partners(value) for place, value in values.items()}
-    memory = model.encode(runs.src)
+    memory = model.encode(runs.src) # the same for all sets without a place in the encoder
     rows = []
     for places in sets:
         in_encoder = any(place.kind == 'encoder' for place in places)

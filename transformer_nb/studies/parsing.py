@@ -186,15 +186,11 @@ def _draw_nested(rng:Random, n:int)->tuple[Tree,list[Clause]]:
     return tree, [c]
 
 # %% ../../nbs/22_parsing.ipynb #s22sent2
-def _capitalized(tree:Tree)->Tree: # its first word
-    first, *rest = tree.children
-    if isinstance(first, Tree): first = _capitalized(first)
-    else: first = first[0].upper() + first[1:]
-    return Tree(tree.label, (first, *rest))
-
 def _finished(tree:Tree)->Tree: # with a capital and a mark
     mark = '.' if tree.label == 'S' else '?'
-    return Tree(tree.label, (*_capitalized(tree).children, mark))
+    first, *rest = leaves(tree)
+    tree = with_leaves(tree, [first[0].upper() + first[1:], *rest])
+    return Tree(tree.label, (*tree.children, mark))
 
 def _facts(clauses:list[Clause])->list[tuple]: # what each combines, as in chapter 09
     return [(c.subject.noun.german, c.verb.infinitive, a.phrase.noun.german)
