@@ -1,5 +1,5 @@
 "The checkout keeps the house rules, and each rule catches a violation planted in a copy."
-import json, os, shutil
+import json, os, shutil, subprocess
 from functools import cache
 from pathlib import Path
 import nbformat
@@ -28,6 +28,7 @@ def copy(clean):
     "A copy of the checkout, which afterwards gets back what a test changes"
     before = versions(clean)
     yield clean
+    shutil.rmtree(clean/'.git', ignore_errors=True)
     for name, _ in before ^ versions(clean):
         (clean/name).unlink(missing_ok=True)
         if (ROOT/name).exists(): shutil.copy2(ROOT/name, clean/name)
@@ -101,6 +102,12 @@ def append(*names_and_texts): # to scripts of the page
                 f.write(text + '\n')
     return violate
 
+def track_what_is_made(root):
+    def git(*args): subprocess.run(['git', '-C', root, *args], check=True)
+    git('init', '-q')
+    git('add', 'setup.py')
+    with open(root/'.git/info/exclude', 'a') as file: file.write('setup.py\n')
+
 def crowd_the_package(root):
     "Many lines of ten operations: none breaks the limit of a line, all together the mean"
     crowded = 'x = 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1\n' * 3000
@@ -113,6 +120,7 @@ SKIPPED = PRINTED | dict(text='skipped: a slow cell; set TNB_SLOW=1')
 ATTENTION, IMPORT = '01_attention.ipynb', 'from transformer_nb.{} import x'
 VIOLATIONS = [
     ('package_in_sync', plant('#| exports\ndef new(): pass', at=4)),
+    ('what_is_made_stays_out', track_what_is_made),
     ('notebooks_clean', drop_id),
     ('notebooks_clean', plant('1', execution_count=7)),
     ('notebooks_clean', plant('1', metadata={'scrolled': True})),

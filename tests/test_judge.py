@@ -1,7 +1,7 @@
-"Everyday sentences are judged without the models' names; the names that Tom gets."
+"Everyday sentences are judged without the models' names."
 import json
 import pytest
-import everyday, judge
+import judge
 from transformer_nb.core import InputError
 from transformer_nb.corpora import everyday_sentences
 
@@ -62,13 +62,3 @@ def test_judgements_are_checked(sheet):
     with pytest.raises(InputError, match='needs two judges'): judge.count(sheet, [some]*2)
     bad = write_judgements(sheet, 'b', 'fine')
     with pytest.raises(InputError, match="is 'fine'"): judge.count(sheet, [bad]*2)
-
-# Names
-
-def test_copied_names_are_counted(monkeypatch):
-    pairs = [('Tom sleeps.', 'Tom schläft.'), ('He sleeps.', 'Er schläft.')] * 50
-    def write(text): monkeypatch.setattr(everyday, 'translate', lambda m, t, s: text(s))
-    write(lambda sources: sources)
-    assert everyday.copied_names(None, None, pairs) == 1
-    write(lambda sources: [f'{source[:3]} schläft.' for source in sources])
-    assert everyday.copied_names(None, None, pairs) < 0.1

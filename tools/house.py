@@ -41,8 +41,7 @@ def package_in_sync(root):
         for name in ('nbs', 'transformer_nb'):
             shutil.copytree(Path(root, name), Path(folder, name), ignore=hidden)
         shutil.copy(Path(root, 'settings.ini'), folder)
-        for old in [*exported_modules(folder), Path(folder, 'transformer_nb/_modidx.py')]:
-            old.unlink()
+        for old in exported_modules(folder): old.unlink()
         env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or it does nothing
         export = 'from nbdev.doclinks import nbdev_export; nbdev_export()'
         run = subprocess.run([sys.executable, '-c', export], cwd=folder, env=env,
@@ -53,12 +52,20 @@ def package_in_sync(root):
         return stale_modules(Path(root), Path(folder))
 
 def stale_modules(committed, fresh):
-    names = {'transformer_nb/__init__.py', 'transformer_nb/_modidx.py'}
+    names = {'transformer_nb/__init__.py'}
     for folder in (committed, fresh):
         names |= {str(path.relative_to(folder)) for path in exported_modules(folder)}
     _, differing, missing = filecmp.cmpfiles(committed, fresh, sorted(names), shallow=False)
     return [f'{name} is not what the notebooks export; run `make export`'
             for name in differing + missing]
+
+@rule
+def what_is_made_stays_out(root):
+    "What .gitignore names, such as nbdev's index of the package, is not in git"
+    listing = ['git', 'ls-files', '--cached', '--ignored', '--exclude-standard']
+    run = subprocess.run(listing, cwd=root, capture_output=True, text=True)
+    return [f'{name} is made by a program; run `git rm --cached {name}`'
+            for name in run.stdout.splitlines()] # nothing where there is no repository
 
 @rule
 def notebooks_clean(root):
