@@ -9,7 +9,7 @@ import chapters, figures, house
 ROOT = Path(__file__).parent.parent
 FOLDERS = ('nbs', 'tests', 'tools', 'docs', 'benchmarks', 'transformer_nb')
 FILES = ('settings.ini', 'setup.py', 'README.md', 'CONTRIBUTING.md', 'RELEASING.md',
-         'CHANGELOG.md', 'LICENSE', 'ruff.toml', 'CITATION.cff')
+         'CHANGELOG.md', 'LICENSE', 'ruff.toml', 'CITATION.cff', 'conftest.py')
 PLANT_IN = '00a_core.ipynb'
 
 @pytest.mark.parametrize('rule', house.RULES, ids=lambda r: r.__name__)
@@ -122,6 +122,7 @@ VIOLATIONS = [
     ('package_in_sync', plant('#| exports\ndef new(): pass', at=4)),
     ('what_is_made_stays_out', track_what_is_made),
     ('notebooks_clean', drop_id),
+    ('notebooks_clean', plant('1', n=2)), # two cells with one id
     ('notebooks_clean', plant('1', execution_count=7)),
     ('notebooks_clean', plant('1', metadata={'scrolled': True})),
     ('asides_are_folded', plant_text('### Aside: more of it')),
@@ -170,6 +171,12 @@ VIOLATIONS = [
     ('lines_carry_one_thought', plant('x = ' + '-' * 11 + '1')),
     ('lines_carry_one_thought', write('tests/test_new.py', 'x = ' + '-' * 11 + '1')),
     ('lines_carry_one_thought', crowd_the_package),
+    ('tests_leave_nothing_to_chance', write('tests/test_new.py', f'x = Random{()}')),
+    ('tests_leave_nothing_to_chance',
+     write('nbs/solutions/test_new.py', f'x = np.random.default_rng{()}')),
+    ('tests_leave_nothing_to_chance', write('tests/test_new.py', 'p.chromium' '.launch()')),
+    ('tests_leave_nothing_to_chance', replace('conftest.py', '(autouse=True)', '')),
+    ('tests_leave_nothing_to_chance', replace('conftest.py', 'random-seed', 'seed')),
     ('scripts_carry_one_thought', append('lines.js', f'// {"x" * 90}')),
     ('scripts_carry_one_thought', append('lines.js', f'`${{{"x + " * 11}x}}`')),
     ('scripts_carry_one_thought',

@@ -44,6 +44,7 @@ TESTS_OF = {
     'test_playground': 'transformer_nb/playground/*',
     'test_readme': 'nbs/index.ipynb README.md',
     'test_release': '.github/workflows/* tools/release.py RELEASING.md settings.ini',
+    'test_seeds': 'conftest.py pytest.ini',
     'test_results': 'nbs/results/* nbs/models/*',
     'test_pdf': 'docs/pdf.py docs/static/*',
     'test_site': 'docs/*',

@@ -406,7 +406,8 @@ def lines_carry_one_thought(root):
         for cell in cells(path, 'code'):
             found += long_lines(f'{path.name} cell {cell.number}', cell.source)
     files = [p for folder in CODE_FOLDERS for p in sorted(Path(root, folder).glob('*.py'))]
-    for path in files + [Path(root, 'setup.py')]: found += long_lines(path.name, read(path))
+    files += [Path(root, name) for name in ('setup.py', 'conftest.py')]
+    for path in files: found += long_lines(path.name, read(path))
     counts = [n for path in exported_modules(root) for n in operations(read(path)).values()]
     if mean(counts) > MEAN_OPERATIONS:
         found.append(f'the package has {mean(counts):.2f} operations per line; '
@@ -419,6 +420,30 @@ def ruff_is_silent(root):
     command = [sys.executable, '-m', 'ruff', 'check', '-q', '--output-format', 'concise']
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     return (done.stdout + done.stderr).splitlines()
+
+# Tests
+
+CHANCE = re.compile(r'\b(Random|SystemRandom|default_rng|RandomState|seed|uuid4)\(\)'
+                    r'|\b(secrets\.|urandom\()')
+TEST_FOLDERS = ('tests', 'tests/robustness', 'nbs/solutions')
+
+@rule
+def tests_leave_nothing_to_chance(root):
+    """One `conftest.py` seeds every test by its name and starts the browser, and no test
+    makes a generator without a seed"""
+    fixture = r'^@pytest.fixture\(autouse=True\)\ndef \w+\(request\): seed_by_name\('
+    common = read(Path(root, 'conftest.py'))
+    found = []
+    if not re.search(fixture, common, re.M) or '--random-seed=' not in common:
+        found.append('conftest.py: not every test, or no page, starts from a seed')
+    files = [p for folder in TEST_FOLDERS for p in sorted(Path(root, folder).glob('*.py'))]
+    for path in files:
+        lines = list(enumerate(read(path).splitlines(), 1))
+        found += [f'{path.name}:{i}: draws without a seed' for i, line in lines
+                  if CHANCE.search(line)]
+        found += [f'{path.name}:{i}: starts a browser of its own; take `chromium`'
+                  for i, line in lines if 'chromium.launch' in line]
+    return found
 
 # The page's JavaScript
 

@@ -1,11 +1,15 @@
-import gc, os, sys
+"What every test begins with, in `tests/` and in `nbs/solutions/`."
+import gc, os, random, sys
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from zlib import crc32
 import pytest
 
-ROOT, CHROMIUM = Path(__file__).parent.parent, Path('/usr/bin/chromium')
+ROOT, CHROMIUM = Path(__file__).parent, Path('/usr/bin/chromium')
 FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
-         '--disable-background-networking', '--disable-component-update']
+         '--disable-background-networking', '--disable-component-update',
+         '--js-flags=--random-seed=1'] # Math.random, of every page, frame and worker
 for folder in ('tests', 'tools', 'docs', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
 sys.modules['rfc3987_syntax'] = None # what jsonschema loads to check addresses: 1.4 s
@@ -14,14 +18,56 @@ os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are smal
 def pytest_configure(config):
     gc.disable() # what is imported leaves no garbage, and is too much to look through often
     import once
+    from hypothesis import HealthCheck, settings
     once.keep_mini_corpus()
+    by_the_clock = [HealthCheck.too_slow] # the machine may be busy
+    settings.register_profile('book', derandomize=True, deadline=None,
+                              suppress_health_check=by_the_clock)
+    settings.load_profile('book')
     slow = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
     smoke = 'smoke: a few of each room; `make check` runs them for any change of code'
     for line in (slow, smoke): config.addinivalue_line('markers', line)
 
+def pytest_collection_modifyitems(items):
+    "`TNB_ORDER=7`: the files, and the tests of each, in the order of this draw"
+    order = os.environ.get('TNB_ORDER')
+    if order is None: return
+    def draw(name): return random.Random(f'{order} {name}').random()
+    items.sort(key=lambda item: (draw(item.path.name), draw(item.nodeid)))
+
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
+
+# Chance: what a test draws depends on its name, and not on what ran before it
+
+def seed_by_name(name):
+    import numpy, torch
+    seed = crc32(name.encode())
+    for library in (random.seed, numpy.random.seed, torch.manual_seed): library(seed)
+
+def pytest_collectstart(collector): seed_by_name(collector.nodeid) # a file may draw, too
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    "What several tests share is made by whichever comes first, and stays the same"
+    if fixturedef.scope == 'function': return (yield)
+    with as_before():
+        seed_by_name(f'{request.node.nodeid} {request.fixturename}')
+        return (yield)
+
+@contextmanager
+def as_before():
+    "Afterwards the generators go on where they were"
+    import numpy, torch
+    states = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+    yield
+    random.setstate(states[0])
+    numpy.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+
+@pytest.fixture(autouse=True)
+def seeded(request): seed_by_name(request.node.nodeid)
 
 @pytest.fixture
 def copies(monkeypatch):
