@@ -134,7 +134,7 @@ class Book:
         if chapter in homes: return chapter
         code = '\n'.join(c.text for c in self.cells.get(chapter, []) if c.kind == 'code')
         for home in homes:
-            origin = rf'transformer_nb\.{re.escape(self.module[home])}'
+            origin = rf'transformer_nb\.{re.escape(self.module[home])}(?:\.\w+)?'
             pattern = rf'^from {origin} import .*\b{name}\b'
             if re.search(pattern, code, re.M): return home
         if re.search('[A-Z_]', name): return next(iter(homes), None) # not a plain word

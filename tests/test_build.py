@@ -6,13 +6,16 @@ import pytest, torch
 from book import cells
 from book_submission import write_book
 from mistakes import MISTAKES
-from transformer_nb import build
-from transformer_nb.build import (
-    Kit, STAGES, collect, explanations, grade, judged, kit_file, mistake_name,
-    mistakes, report, right_before, run_probe, tnb_check, tnb_start)
 from transformer_nb.copy_task import copy_model
 from transformer_nb.decoding import beam_search
-from transformer_nb.build import _differs, _double, _expected, _stand_ins
+from transformer_nb.grading import attention, commands, decoding, process
+from transformer_nb.grading.checks import Kit, MASKS, PROBES
+from transformer_nb.grading.commands import kit_file, tnb_check, tnb_start
+from transformer_nb.grading.naming import (
+    _differs, _double, _expected, explanations, run_probe)
+from transformer_nb.grading.process import _stand_ins, collect, right_before
+from transformer_nb.grading.report import grade, judged, points, report
+from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
 
 HERE = Path(__file__).parent
 MODEL = str(HERE.parent/'nbs/models/multi30k-en-de')
@@ -208,13 +211,13 @@ def check(capsys, folder, **options):
 
 def test_results_are_written_as_gradescope_reads_them(right, capsys, tmp_path):
     out = tmp_path/'results.json'
-    for number, points in ((6, 10), (10, 5)):
+    for number, most in ((6, 10), (10, 5)):
         printed, _ = check(capsys, right, stage=number, json=str(out), key='secret')
-        assert f': {points} of {points} points' in printed.out, printed.out
+        assert f': {most} of {most} points' in printed.out, printed.out
         results = json.loads(out.read_text(encoding='utf8'))
-        assert results['score'] == points
-        most = sum(test['max_score'] for test in results['tests'])
-        assert most == (points if number < 10 else 0) # what is optional is extra
+        assert results['score'] == most
+        scores = sum(test['max_score'] for test in results['tests'])
+        assert scores == (most if number < 10 else 0) # what is optional is extra
 
 @pytest.mark.parametrize('name', [
     'notes.csv', 'attention.py', 'more.json', 'link', 'folder', 'pipe'])
@@ -225,7 +228,7 @@ def test_results_replace_nothing_of_the_students(name, capsys, tmp_path, monkeyp
     (tmp_path/'link').symlink_to('notes.csv')
     (tmp_path/'folder').mkdir()
     os.mkfifo(tmp_path/'pipe')
-    monkeypatch.setattr(build, 'grade', None) # refused before anything is graded
+    monkeypatch.setattr(commands, 'grade', None) # refused before anything is graded
     printed, status = check(capsys, tmp_path, stage=1, json=str(tmp_path/name))
     assert status == 2 and 'was not written by tnb_check' in printed.err
     for own in ('notes.csv', 'attention.py'): assert (tmp_path/own).read_text() == 'kept'
@@ -249,7 +252,8 @@ def test_gradescope_gets_nothing_for_blank_files(tmp_path):
     script = (tmp_path/'submission/run_autograder').read_text(encoding='utf8')
     command = tmp_path/'venv/bin/tnb_check'
     command.parent.mkdir(parents=True)
-    command.write_text(f'#!{sys.executable}\nfrom transformer_nb.build import tnb_check\n'
+    command.write_text(f'#!{sys.executable}\n'
+                       'from transformer_nb.grading.commands import tnb_check\n'
                        "if __name__ == '__main__': tnb_check()\n", encoding='utf8')
     command.chmod(0o755)
     script = script.replace('/autograder', str(tmp_path))
@@ -288,7 +292,7 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
     assert 'is not empty' in capsys.readouterr().err
 
 def test_titles_and_names_are_unique():
-    titles = [probe.title for probe in build.PROBES]
+    titles = [probe.title for probe in PROBES]
     known = [m for stage in STAGES for part in stage.parts for m in mistakes(part)]
     assert len(titles) == len({*titles}) and len(known) == len({*map(mistake_name, known)})
 
@@ -333,7 +337,7 @@ HOSTILE = dict(
     connects='import socket\nsocket.create_connection(("127.0.0.1", 9))',
     imports_the_book='from transformer_nb.multihead import *',
     reads_the_grader='import importlib.util as u, inspect, torch\n'
-                     'p = torch.__file__\nopen("{package}/build.py").read()',
+                     'p = torch.__file__\nopen("{package}/naming.py").read()',
     patches_torch='import torch\ntorch.Tensor.__eq__ = lambda *a: True\n'
                   'torch.allclose = torch.equal = lambda *a, **k: True',
     patches_exit='import os\nos._exit = lambda n: None\nos.kill = None',
@@ -347,7 +351,7 @@ HOSTILE = dict(
 
 @pytest.mark.parametrize('name', HOSTILE)
 def test_a_hostile_submission_costs_its_points_alone(name, tmp_path):
-    text = HOSTILE[name].replace('{package}', str(Path(build.__file__).parent))
+    text = HOSTILE[name].replace('{package}', str(Path(process.__file__).parent))
     folder = write(tmp_path, attention=text)
     seconds = 0.3 if 'loop' in name or name in ('sleep', 'fills_the_disk') else 3
     found = collect(folder, STAGES[0], Kit(), seconds)
@@ -410,12 +414,12 @@ def test_the_variant_is_in_the_files(tmp_path, capsys):
     assert '(b, t, h, d_k)' in text and '(b, s, h, d_v)' in text
     assert '0 where attention is allowed' in text and 'True where' not in text
     assert '0 at real tokens, -inf at padding' in text and 'True at' not in text
-    assert text.count(build.MASKS['additive']) == 2 # causal_mask says it once more
+    assert text.count(MASKS['additive']) == 2 # causal_mask says it once more
     printed, _ = check(capsys, tmp_path/'new', stage=1)
     assert 'Stage 1' in printed.out and '0 of 12' in printed.out
 
 def test_nbgrader_gets_a_number(right):
-    assert build.points(right, 6, key='a key') == 10
+    assert points(right, 6, key='a key') == 10
 
 @pytest.mark.parametrize('folder, options, words', [
     ('nowhere', {}, 'nowhere is not a folder'),
@@ -445,9 +449,9 @@ def test_the_books_own_code_gets_a_hundred_points(tmp_path):
     print(f'{seconds:.0f} s of processor time')
 
 COMMAND = """import sys
-from transformer_nb import build
+from transformer_nb.grading.commands import tnb_check
 sys.argv[0] = 'tnb_check'
-build.tnb_check(*sys.argv[1:2], seconds=int(sys.argv[3]))"""
+tnb_check(*sys.argv[1:2], seconds=int(sys.argv[3]))"""
 
 @pytest.mark.parametrize('k, alpha', [(1, 0.), (3, 0.6), (4, 2.)])
 def test_the_right_search_is_the_books(k, alpha):
@@ -458,7 +462,7 @@ def test_the_right_search_is_the_books(k, alpha):
         for p in model.parameters(): torch.nn.init.normal_(p, std=0.5)
         src = torch.cat([torch.randint(4, 20, (1, 5)), torch.tensor([[2]])], 1)
         [[best]] = beam_search(model, src, beam_size=k, alpha=alpha, max_extra=5)
-        ids, score = build._Search().beam_search(model, src, k, alpha, 10)
+        ids, score = decoding._Search().beam_search(model, src, k, alpha, 10)
         assert ids == best.ids and score == pytest.approx(best.score)
 
 # What a student is told
@@ -594,14 +598,14 @@ def test_padding_alone_is_no_causal_mask():
     result = stage_5('causal_mask(tgt.size(1))', 'padding_mask(tgt)')
     assert names(result) == ['padding for causal'], report(result)
 
-@pytest.mark.parametrize('masks', build.MASKS)
+@pytest.mark.parametrize('masks', MASKS)
 def test_a_mistake_is_told_in_the_words_of_the_kit(masks):
     kit = Kit(masks=masks)
-    wrong = build._CausalMaskInverted
+    wrong = attention._CausalMaskInverted
     found = {p: _expected(wrong if issubclass(wrong, p.part) else p.part, p, kit)
              for p in STAGES[0].probes}
     text = report(judged(STAGES[0], found, kit))
-    assert f'Masks of this kit are {build.MASKS[masks]}.' in text, text
+    assert f'Masks of this kit are {MASKS[masks]}.' in text, text
 
 def test_a_crash_without_a_name_says_so():
     text = report(graded(STAGES[1], changed('multihead.py', [('heads * size', 'size')])))
@@ -631,7 +635,7 @@ def test_a_boolean_mask_is_of_the_wrong_type_where_masks_are_added():
     kit = Kit(masks='additive')
     stage = STAGES[0]
     result = graded(stage, source(stage.file), kit,
-                    [p for p in stage.probes if p.part is not build._Attention])
+                    [p for p in stage.probes if p.part is not attention._Attention])
     assert names(result) == [
         'padding mask of wrong type', 'causal mask of wrong type'], report(result)
     assert 'should be of numbers, and is of True and False' in report(result)
@@ -642,5 +646,5 @@ def test_fifty_files_and_the_settings_are_read(tmp_path):
     folder.mkdir()
     names = [f'a{i:02}.py' for i in range(51)]
     for name in names: (folder/name).write_text('x = 1\n', encoding='utf8')
-    build._copy(folder, place)
+    process._copy(folder, place)
     assert sorted(path.name for path in place.iterdir()) == [*names[:50], 'config.py']

@@ -143,6 +143,8 @@ VIOLATIONS = [
     ('the_library_needs_no_study',
      plant('from transformer_nb.studies import parsing', '15b_export.ipynb')),
     ('the_library_needs_no_study', plant(IMPORT.format('studies.parsing'), ATTENTION)),
+    ('the_library_needs_no_study', plant(IMPORT.format('grading.stages'), ATTENTION)),
+    ('package_in_sync', plant('#| grading stages\nMORE = 3', '15c_build.ipynb', -1)),
     ('private_names_stay_at_home',
      plant('from transformer_nb.core import (\n    x, _hidden)', '15b_export.ipynb')),
     ('private_names_stay_at_home',

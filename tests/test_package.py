@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT/'transformer_nb'
 MODULES = [path.relative_to(PACKAGE).with_suffix('').as_posix()
            for path in exported_modules(ROOT)]
-UNEXPORTED = ['__init__', 'studies/__init__']
+UNEXPORTED = ['__init__', 'grading/__init__', 'studies/__init__']
 PLAYGROUND = [p.name for p in (ROOT/'transformer_nb/playground').iterdir()
               if not p.name.startswith('live')] # which only the site needs
 BUILD = 'import sys, setuptools.build_meta as s; s.build_sdist(sys.argv[1])'

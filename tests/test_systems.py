@@ -46,7 +46,7 @@ def test_the_grader_without_fork(tmp_path):
     "A stage of the right solution"
     submission = ROOT/'tests/submission'
     (tmp_path/'attention.py').write_bytes((submission/'attention.py').read_bytes())
-    right = elsewhere('build', 'tnb_check', tmp_path, '--stage', 1)
+    right = elsewhere('grading.commands', 'tnb_check', tmp_path, '--stage', 1)
     assert 'total: 12 of 12 points' in right.stdout, right.stdout + right.stderr
 
 POSIX = {'fcntl', 'grp', 'pwd', 'resource', 'syslog', 'termios'}
@@ -149,9 +149,10 @@ def test_file_names_that_every_system_takes():
 
 WITHOUT_PARSER = """import sys
 sys.modules['fastcore.script'] = None # an import of it fails
-from transformer_nb import build, commands, export
+from transformer_nb import commands, export
+from transformer_nb.grading.commands import tnb_start
 sys.argv[1:] = ['--help']
-if __name__ == '__main__': build.tnb_start()"""
+if __name__ == '__main__': tnb_start()"""
 
 def test_commands_need_no_parser_of_fastcore(tmp_path):
     "fastcore 2 has no `Param`: a fresh installation could not import the package"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {'slow', 'cuda'} # cells that run for minutes, or need a GPU
-EXPORTS = {'export', 'exports', 'exporti'}
+EXPORTS = {'export', 'exports', 'exporti', 'grading'} # the last is tools/grading.py's
 HIDING = {'default_exp', 'hide', 'echo', 'fold', 'export'} # directives that fold the code
 
 @dataclass
@@ -99,13 +99,13 @@ def module(path)->str|None:
     return None
 
 def exported_modules(root)->list[Path]:
-    "The files of the package that chapters write: those of the library, then the studies"
+    "Files that chapters write: the library's, then the grader's, then the studies'"
     package = Path(root, 'transformer_nb')
-    return [path for pattern in ('[a-z]*.py', 'studies/[a-z]*.py')
+    return [path for pattern in ('[a-z]*.py', 'grading/[a-z]*.py', 'studies/[a-z]*.py')
             for path in sorted(package.glob(pattern))]
 
 def imported_modules(source:str)->list[str]:
-    "Modules of the package that a cell or file imports: `model`, `studies.parsing`"
+    "What of the package a cell or file imports: `model`, `grading`, `studies.parsing`"
     dotted = r'^\s*(?:from|import) transformer_nb\.(studies\.\w+|(?!studies\b)\w+)'
     beside = r'^\s*from transformer_nb\.studies import (.+)$'
     lists = re.findall(beside, source, re.M)

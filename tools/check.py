@@ -28,6 +28,8 @@ from house import read, violations
 # Test files, and what they test beside the module of their name
 TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
+    'test_build': 'nbs/15c_* tests/mistakes.py tests/submission/* '
+                  'transformer_nb/assignment/*',
     'test_check': 'tools/*',
     'test_checkpoint': 'nbs/11a_*',
     'test_commands': 'nbs/10a_* nbs/15_*',

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, read_notebook)
 from readme import made_files
-import figures, scripts
+import figures, grading, scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -49,6 +49,7 @@ def package_in_sync(root):
         if run.returncode:
             last = run.stderr.strip().splitlines()[-1]
             return [f'nbdev_export fails: {last}']
+        grading.main(folder)
         return stale_modules(Path(root), Path(folder))
 
 def stale_modules(committed, fresh):
@@ -119,6 +120,7 @@ def one_module_each(root):
     for path in chapters(root):
         folder = 'studies.' if path.stem >= FIRST_STUDY else ''
         expected = folder + path.stem.partition('_')[2]
+        if path.stem == grading.CHAPTER: expected = 'grading' # which is many modules
         if path.stem != 'index' and module(path) not in (expected, None):
             found.append(f'{path.name}: default_exp is {module(path)}, expected {expected}')
     return found
@@ -204,11 +206,12 @@ def imports_point_back(root):
 
 @rule
 def the_library_needs_no_study(root):
-    "No chapter of the library, 00 to 15, imports what a study exports"
-    return [f'{path.name} cell {cell.number}: imports a study'
+    "No chapter of the library, 00 to 15, imports what a study exports, or the grader"
+    return [f'{path.name} cell {cell.number}: imports {what}'
+            for what, name in (('a study', 'studies'), ('the grader', 'grading'))
             for path in chapters(root) if path.stem < FIRST_STUDY
             for cell in cells(path, 'code')
-            if re.search(r'\btransformer_nb\.studies\b', cell.source)]
+            if re.search(rf'\btransformer_nb(\.| import ){name}\b', cell.source)]
 
 @rule
 def private_names_stay_at_home(root):
