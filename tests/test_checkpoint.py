@@ -1,5 +1,6 @@
 "Checkpoints and model folders: damaged, foreign, hostile, locked; processes that fail."
 import json, os, random, signal, socket, subprocess, sys
+from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
 from multiprocessing import get_context
@@ -13,10 +14,16 @@ from transformer_nb.checkpoint import (
     load_model, load_verified, load_weights, mark_begun, random_state, save_model,
     save_verified, set_random_state, set_training_state, training_lock, training_state)
 from transformer_nb.core import InputError, remove_half_written
+from transformer_nb.data import TokenBatches
 from transformer_nb.distributed import (
     broadcast_from_rank0, process_group, run_in_processes)
+from transformer_nb.fast import accelerate
+from transformer_nb.marian import add_biases, use_activation
 from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.studies.since_2017 import PARTS, SwiGLU, modernize
+from transformer_nb.studies.variations import ablate
 from transformer_nb.text import BPETokenizer
+from transformer_nb.training import Trainer, TrainingConfig
 
 # Random states
 
@@ -632,3 +639,48 @@ def test_the_last_of_three_are_averaged(tmp_path):
     files = Checkpoints(tmp_path/'checkpoints', 3)
     for step in (1, 2, 4): files.save('weights', step, dict(w=torch.tensor([float(step)])))
     assert last_weights(tmp_path, 2)['w'].item() == 3.
+
+# A model has one truth, its configuration
+
+def swiglu(model): model.encoder.layers[1].feed_forward = SwiGLU(128, 256)
+def another_eps(model): model.decoder.layers[0].residuals[2].norm.eps = 1e-3
+def without_table(model): model.src_positions.table = None
+def by_another_class(part): return lambda model: ablate(model, part)
+def by_part(part): return lambda model: modernize(model, part)
+def activated(model): use_activation(model, 'gelu')
+
+BEHIND = dict(
+    gated=(swiglu, 'encoder.layers.1.feed_forward is SwiGLU, by its config FeedForward'),
+    eps=(another_eps, 'layers.0.residuals.2.norm.eps is 0.001, by its config 1e-05'),
+    table=(without_table, r'src_positions.table is not there, by its config \(512, 128\)'),
+    no_scale=(by_another_class('√d_model'), 'embeddings.0 is _UnscaledEmbedding'),
+    no_division=(by_another_class('1/√d_k'), 'self_attention is _UnscaledAttention'),
+    biases=(add_biases, 'is BiasedAttention, by its config MultiHeadAttention'),
+    activation=(activated, 'feed_forward is ActivatedFeedForward'),
+    **{part: (by_part(part), 'and [0-9]+ more$') for part in PARTS})
+
+@pytest.mark.parametrize('how', BEHIND)
+@pytest.mark.parametrize('fast', [False, True])
+def test_a_model_changed_behind_its_config_is_not_saved(how, fast, tmp_path):
+    change, message = BEHIND[how]
+    model = Transformer(TransformerConfig.tiny(270))
+    change(model)
+    if fast: accelerate(model)
+    with pytest.raises(InputError, match=message): save_model(tmp_path/'m', model, BPE)
+    assert not (tmp_path/'m').exists()
+
+@pytest.mark.parametrize('how', BEHIND)
+def test_nor_trained(how, tmp_path):
+    model, [pair] = Transformer(TransformerConfig.tiny(270)), [([5, 6], [7])]
+    BEHIND[how][0](model)
+    with pytest.raises(InputError, match='not what its config describes'):
+        Trainer(model, TokenBatches([pair], 9), [], TrainingConfig(), tmp_path/'m')
+    assert not (tmp_path/'m').exists()
+
+@pytest.mark.parametrize('make', [accelerate, nn.Module.half, nn.Module.eval, deepcopy])
+def test_what_changes_no_function_is_saved(make, tmp_path):
+    model = make(Transformer(CONFIG).requires_grad_(False))
+    save_model(tmp_path/'m', model, BPE)
+    loaded, _ = load_model(tmp_path/'m')
+    for name, weight in loaded.state_dict().items():
+        assert torch.equal(weight, model.state_dict()[name].float())

@@ -73,10 +73,12 @@ class LinearByOneDNN(torch.autograd.Function):
 # %% ../nbs/14a_fast.ipynb #b1a744b3
 class FastLinear(nn.Linear):
     "`nn.Linear` by `linear_map`"
+    plain = nn.Linear
     def forward(self, x:Tensor)->Tensor: return linear_map(x, self.weight, self.bias)
 
 class FastEmbedding(Embedding):
     "`Embedding` whose product with the vocabulary is a `linear_map`"
+    plain = Embedding
     def logits(self, x:Tensor)->Tensor: return linear_map(x, self.weight)
 
 # %% ../nbs/14a_fast.ipynb #1acbcbaa
@@ -89,6 +91,7 @@ def _joint_linear(x:Tensor,              # (b, t, d)
 
 class FusedAttention(MultiHeadAttention):
     "`MultiHeadAttention` with one product for all projections of the same vectors"
+    plain = MultiHeadAttention
     def project(self, x:Tensor, memory:Tensor, positions:Tensor|None=None
                )->tuple[Tensor,Tensor,Tensor]: # q, k, v
         if not torch.is_grad_enabled(): return super().project(x, memory)
@@ -101,10 +104,12 @@ class FusedAttention(MultiHeadAttention):
 
 class FusedRotaryAttention(RotaryAttention, FusedAttention):
     "Turns what `FusedAttention` projects: Python asks the classes from left to right"
+    plain = RotaryAttention
 
 # %% ../nbs/14a_fast.ipynb #e48cc5e0
 class FastDropout(nn.Dropout):
     "`nn.Dropout` with 16 random bits per element on a CPU; P_drop is rounded to 1/65,536"
+    plain = nn.Dropout
     def forward(self, x:Tensor # of any shape
                )->Tensor:      # the same shape
         n_drop = round(self.p * 2**16) # this many of the 65,536 values drop
@@ -127,9 +132,9 @@ def keep_freed_memory():
     mallopt(-1, -1) # M_TRIM_THRESHOLD: the top of the heap stays
 
 # %% ../nbs/14a_fast.ipynb #fa71fa98
-_FAST = {nn.Linear: FastLinear, nn.Dropout: FastDropout, Embedding: FastEmbedding,
-         MultiHeadAttention: FusedAttention, RotaryAttention: FusedRotaryAttention}
-_PLAIN = {fast: plain for plain, fast in _FAST.items()}
+_PLAIN = {kind: kind.plain for kind in (
+    FastLinear, FastDropout, FastEmbedding, FusedAttention, FusedRotaryAttention)}
+_FAST = {plain: fast for fast, plain in _PLAIN.items()}
 
 def exchange(model:nn.Module,         # changed in place
              classes:dict[type,type], # old ones, and the new one for each
