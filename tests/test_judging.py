@@ -1,7 +1,7 @@
 """Chapter 14b beyond its own proofs: distributions in closed form, other implementations of
 the same intervals, and what is said where SciPy is missing."""
 import subprocess, sys
-from itertools import combinations
+from itertools import combinations, product
 from math import atan, inf, pi, sqrt
 import numpy as np
 import pytest
@@ -9,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from torch.testing import assert_close
 from transformer_nb import judging
+from transformer_nb.core import InputError
 from transformer_nb.judging import (
-    Difference, compare_rows, detectable_effect, fit_rows, holm, mean_interval, rank_test,
-    t_p_value, t_quantile)
+    Difference, compare_rows, critical_value, detectable_effect, fit_rows, holm,
+    mean_interval, pooled_rows, rank_test, t_p_value, t_quantile)
 
 def made_up(rows, n=10, s=0.02, seed=1):
     "Losses that are a number for the row, one for the seed, and luck"
@@ -42,9 +43,9 @@ def test_complete_tables_by_the_formula():
     y = np.array([losses_of(results, row) for row in ('base', 'A1', 'E')])
     left = y - y.mean(1, keepdims=True) - y.mean(0) + y.mean()
     error = sqrt(np.square(left).sum() / 6 * 2/4)
-    critical = judging._critical_value((np.eye(2)/2 + 1/2).tobytes(), 6)
+    critical = judging._dunnett_value((np.eye(2)/2 + 1/2).tobytes(), 6)
     power = detectable_effect(critical, 6)
-    for i, d in enumerate(compare_rows(results).values(), 1):
+    for i, d in enumerate(pooled_rows(results).values(), 1):
         mean = y[i].mean() - y[0].mean()
         assert abs(d.mean - mean) < 1e-9
         assert abs((d.high - d.mean) / error - critical) < 1e-3
@@ -52,27 +53,70 @@ def test_complete_tables_by_the_formula():
         assert abs(d.low + d.high - 2*d.mean) < 1e-9
 
 @pytest.mark.parametrize('n, n_rows', [(4, 2), (6, 5), (10, 10)])
-def test_the_critical_value_is_that_of_scipys_dunnett(n, n_rows):
+def test_the_dunnett_value_is_that_of_scipys_dunnett(n, n_rows):
     "Without blocks: each row and the base have n values, and the errors are independent"
     values = np.random.default_rng(n).normal(size=(n_rows + 1, n))
     theirs = stats.dunnett(*values[1:], control=values[0], rng=0).confidence_interval()
     s = sqrt(values.var(1, ddof=1).mean())
     half = (theirs.high - theirs.low) / 2
     shape = np.eye(n_rows)/2 + 1/2
-    critical = judging._critical_value(shape.tobytes(), (n_rows + 1)*(n - 1))
+    critical = judging._dunnett_value(shape.tobytes(), (n_rows + 1)*(n - 1))
     assert_close(half / (s * sqrt(2/n)), np.full(n_rows, critical), rtol=0, atol=6e-3)
 
 def test_one_row_is_the_paired_test():
     results = made_up(['base', 'E'], 7)
     difference = losses_of(results, 'E') - losses_of(results, 'base')
-    [found] = compare_rows(results).values()
-    assert_close(found[:3], mean_interval(difference), rtol=1e-9, atol=1e-12)
+    for compare in (compare_rows, pooled_rows):
+        [found] = compare(results).values()
+        assert_close(found[:3], mean_interval(difference), rtol=1e-9, atol=1e-12)
 
 def test_further_seeds_of_base_change_nothing():
     results = made_up(['base', 'A1', 'E'])
     more = [r | dict(seed=r['seed'] + 10) for r in results if r['row'] == 'base'][:3]
-    before, after = compare_rows(results), compare_rows(results + more)
-    for row in before: assert_close(before[row], after[row], rtol=1e-6, atol=1e-9)
+    for compare in (compare_rows, pooled_rows):
+        before, after = compare(results), compare(results + more)
+        for row in before: assert_close(before[row], after[row], rtol=1e-6, atol=1e-9)
+
+@pytest.mark.parametrize('n', [6, 7, 10])
+def test_the_critical_value_by_turning_signs_one_by_one(n):
+    d = np.random.default_rng(n).normal(size=(n, 4)) * [1, 1, 5, .1]
+    largest = []
+    for signs in product([1, -1], repeat=n): # the first one, too
+        turned = (d - d.mean(0)) * np.array(signs)[:, None]
+        ts = [abs(stats.ttest_1samp(column, 0).statistic) for column in turned.T]
+        largest.append(max(ts))
+    found = critical_value(d)
+    assert np.mean(np.array(largest) > found + 1e-9) <= 0.05
+    assert np.mean(np.array(largest) > found - 1e-9) > 0.05
+    assert critical_value(d * [1, 2, 30, .4]) == pytest.approx(found) # no unit matters
+
+def test_a_restless_row_widens_no_other():
+    results = made_up(['base', 'A1', 'E', 'B4'], 8)
+    stumbled = [r | dict(valid_loss=r['valid_loss'] + 0.5)
+                if (r['row'], r['seed']) == ('E', 5) else r for r in results]
+    before, after = compare_rows(results), compare_rows(stumbled)
+    width = lambda d: d.high - d.low
+    assert width(after['E']) > 5*width(before['E'])
+    assert width(after['A1']) < 1.5*width(before['A1'])
+    pooled = pooled_rows(stumbled)
+    assert width(pooled['A1']) > 3*width(pooled_rows(results)['A1']) # what it was
+
+def test_few_seeds_are_students_divided():
+    results = made_up(['base', 'A1', 'E'], 4)
+    d = losses_of(results, 'E') - losses_of(results, 'base')
+    found, half = compare_rows(results)['E'], t_quantile(1 - 0.025/2, 3) * d.std(ddof=1)/2
+    assert_close((found.low, found.high), (d.mean() - half, d.mean() + half))
+
+def test_many_seeds_draw_the_ways():
+    d = np.random.default_rng(0).normal(size=(40, 3))
+    assert 2.3 < critical_value(d) < 2.7 # of three independent normal rows: 2.39 or more
+
+def test_a_missing_run_is_named():
+    results = [r for r in made_up(['base', 'E']) if (r['row'], r['seed']) != ('base', 4)]
+    with pytest.raises(InputError, match="'base' has no run with seed 4"):
+        compare_rows(results)
+    one = made_up(['base', 'E'], 1)
+    with pytest.raises(InputError, match='two seeds'): compare_rows(one)
 
 def test_rows_with_missing_seeds_by_least_squares():
     complete = made_up(['base', 'A1', 'E'], 5)

@@ -19,7 +19,7 @@ from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import search
 from transformer_nb.distributed import read_results
 from transformer_nb.embedding import Embedding
-from transformer_nb.judging import Difference, compare_rows, t_p_value, t_quantile
+from transformer_nb.judging import Difference, pooled_rows, t_p_value, t_quantile
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import paper_lr
@@ -375,7 +375,7 @@ def test_a_failed_row_is_judged_apart(quick, failure):
         assert abs(d.mean - mean) < 1e-9
         assert abs((d.high - d.mean) / error - t_quantile(0.975, 9)) < 0.01
     else: assert d.verdict() == 'no difference found'
-    others = compare_rows([r for r in results if r['row'] != 'D-ls0'])
+    others = pooled_rows([r for r in results if r['row'] != 'D-ls0'])
     assert found['A1'] == others['A1']
     for r in results: r['gap'] = 2*r['valid_loss']
     gap = judge_rows(results, 'gap')[0]['D-ls0']

@@ -32,7 +32,7 @@ from ..embedding import Embedding
 from ..evaluation import score
 from ..fast import accelerate, exchange
 from ..judging import (
-    MARGIN, Difference, compare_rows, fit_rows, holm, t_p_value, t_quantile)
+    MARGIN, Difference, pooled_rows, fit_rows, holm, t_p_value, t_quantile)
 from ..model import Transformer, TransformerConfig
 from ..multihead import MultiHeadAttention
 from ..optimizer import adam, adamw, inverse_sqrt_lr
@@ -124,10 +124,10 @@ def judge_rows(results:list[dict], # of runs at the rate 1
     apart = sorted({r['row'] for r in results if _failed(r)})
     assert 'base' not in apart, 'there is nothing to compare with'
     others = [r for r in results if r['row'] not in apart]
-    differences = compare_rows(others, measure=measure)
+    differences = pooled_rows(others, measure=measure)
     for row in apart:
         pair = [r for r in results if r['row'] in ('base', row)]
-        differences |= compare_rows(pair, measure=measure)
+        differences |= pooled_rows(pair, measure=measure)
     return differences, apart
 
 # %% ../../nbs/18_variations.ipynb #v18rat
@@ -188,7 +188,7 @@ def judge_heads(results:list[dict])->tuple: # the chosen row, and two Difference
     differences = {}
     for row in ('A1', 'A16'):
         pair = [r for r in later if r['row'] in (chosen, row)]
-        differences |= compare_rows(pair, base=chosen) # with one row, the paired t test
+        differences |= pooled_rows(pair, base=chosen) # with one row, the paired t test
     return chosen, differences
 
 # %% ../../nbs/18_variations.ipynb #v18slop
