@@ -3,6 +3,7 @@ drawn token by token, gaps, the weights of GPT-2 and BERT, and interrupted train
 import json, shutil
 from collections import Counter
 from copy import deepcopy
+from inspect import signature
 from math import exp, sqrt
 from pathlib import Path
 from unittest import mock
@@ -16,17 +17,19 @@ from transformer_nb.checkpoint import load_model
 from transformer_nb.core import BOS, EOS, PAD, UNK, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import make_batch
-from transformer_nb.distributed import read_results
+from transformer_nb.notebook import read_jsonl
 from transformer_nb.embedding import Embedding
 from transformer_nb.layers import FeedForward
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import inverse_sqrt_lr
 from transformer_nb.studies import families
 from transformer_nb.studies.families import (
-    MASK, READERS, TRANSLATORS, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss,
-    generate, hidden_logits, join_rows, mask_tokens, masked_loss,
-    next_token_loss, target_logits, train_families, translate_ids, translation_loss)
+    MASK, TRANSLATORS, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss, generate,
+    hidden_logits, join_rows, mask_tokens, masked_loss, next_token_loss, target_logits,
+    translate_ids, translation_loss)
 from transformer_nb.studies.variations import BASE, PEAK_LR, WARMUP_STEPS, ablate, train_row
+import train_families as protocol
+from train_families import READERS, train_families
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT/'nbs/results/families.jsonl'
@@ -250,7 +253,7 @@ def test_gaps_are_drawn_anew():
     assert not first[0].equal(second[0])
 
 def test_no_text_contains_the_gap(mini):
-    bpe = families.BPETokenizer.train(mini['captions']['train'], 400)
+    bpe = protocol.BPETokenizer.train(mini['captions']['train'], 400)
     ids = bpe.encode('Ein Ausdruck <unk> mit </s> und ☃ 雪.')
     assert MASK == UNK and not {MASK, PAD, BOS, EOS} & set(ids)
 
@@ -291,7 +294,7 @@ def test_hidden_tokens_one_by_one():
 def test_hidden_scores():
     model = small(EncoderOnly)
     texts = [random_ids(n, seed=n).tolist() for n in (3, 8)]
-    found = families._hidden_scores(model, texts)
+    found = protocol.hidden_scores(model, texts)
     right, nats = [], []
     for ids in texts:
         logits = hidden_logits(model, ids)
@@ -307,8 +310,8 @@ def test_accuracy_is_over_tokens():
         guesses = ids if len(ids) == 3 else [ids[0]] + [4]*7
         return F.one_hot(torch.tensor(guesses), V).float()
     texts = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15]]
-    with mock.patch.object(families, 'hidden_logits', guess):
-        found = families._hidden_scores(None, texts)
+    with mock.patch.object(protocol, 'hidden_logits', guess):
+        found = protocol.hidden_scores(None, texts)
     assert found['right'] == [3, 1] and found['accuracy'] == round(4/11, 4)
 
 # GPT-2 and BERT, as in the chapter
@@ -448,7 +451,7 @@ train_some = {'processes': 0, 'steps': 2}
 def timeless(results): return [r | dict(seconds=0) for r in results]
 
 def test_the_encoder_decoder_is_the_base_of_chapter_18(mini):
-    ours = families._train_translator('encoder-decoder', 1, 3, mini['translate'], 4)
+    ours = protocol.train_translator('encoder-decoder', 1, 3, mini['translate'], 4)
     base = train_row({}, 3, mini['translate'], 4)
     for measure in ('parameters', 'valid_loss', 'train_loss', 'epochs', 'skipped'):
         assert ours[measure] == base[measure], measure
@@ -456,26 +459,26 @@ def test_the_encoder_decoder_is_the_base_of_chapter_18(mini):
 def test_a_split_that_chose_nothing_is_measured(mini):
     pairs = mini['translate']
     longer = pairs | dict(test=[*pairs['valid'], *pairs['train'][:2]])
-    ours = families._train_translator('encoder-decoder', 1, 3, longer, 2)
+    ours = protocol.train_translator('encoder-decoder', 1, 3, longer, 2)
     base = train_row({}, 3, longer, 2)
     assert ours['test_loss'] == base['test_loss'] != ours['valid_loss']
-    assert 'test_loss' not in families._train_translator('prefix', 1, 3, pairs, 1)
+    assert 'test_loss' not in protocol.train_translator('prefix', 1, 3, pairs, 1)
 
 def test_what_is_confirmed_had_no_part_in_the_verdict(monkeypatch):
     seen = []
     def note(out, corpora, jobs): seen.extend(jobs)
-    monkeypatch.setattr(families, 'train_families', note)
-    families.confirm_families('out', corpora={'translate': None})
+    monkeypatch.setattr(protocol, 'train_families', note)
+    protocol.confirm_families('out', corpora={'translate': None})
     assert seen == [('translate', name, 1, seed) for seed in range(6, 10)
                     for name in TRANSLATORS]
-    assert not {seed for *_, seed in seen} & {seed for *_, seed in families._family_jobs()}
+    assert not {seed for *_, seed in seen} & {seed for *_, seed in protocol.family_jobs()}
 
 def test_equal_parameters():
     counts = {}
     for name, (family, layers) in TRANSLATORS.items():
-        sizes = families._SIZES
+        sizes = families.SIZES
         with torch.device('meta'):
-            model = family(TransformerConfig(families.VOCAB_SIZE, **sizes, **layers))
+            model = family(TransformerConfig(protocol.VOCAB_SIZE, **sizes, **layers))
         counts[name] = sum(p.numel() for p in model.parameters())
         for key in {'d_model', 'd_ff', 'n_heads', 'dropout'}: assert sizes[key] == BASE[key]
     assert counts['decoder'] == counts['prefix'] == 476_096
@@ -489,10 +492,10 @@ def batches_of(name, seed, mini):
         if model.training: seen.append((batch.src.tolist(), batch.labels.tolist()))
         return model.embedding.weight.sum() * 0 if hasattr(model, 'embedding') else (
             model.output.weight.sum() * 0)
-    with (mock.patch.object(families, 'translation_loss', note),
-          mock.patch.object(families, '_bleu_of', return_value={}),
-          mock.patch.object(families, 'BATCH_TOKENS', 100)):
-        families._train_translator(name, 1, seed, mini['translate'], 5)
+    with (mock.patch.object(protocol, 'translation_loss', note),
+          mock.patch.object(protocol, 'bleu_of', return_value={}),
+          mock.patch.object(protocol, 'BATCH_TOKENS', 100)):
+        protocol.train_translator(name, 1, seed, mini['translate'], 5)
     return seen
 
 def test_equal_batches_for_all_models_of_a_seed(mini):
@@ -507,7 +510,8 @@ def test_the_learning_rate_is_that_of_chapter_18():
         result = families.train_family(model, batches, next_token_loss, 4, lr=0.5)
     assert rates == [inverse_sqrt_lr(step, 0.5, WARMUP_STEPS) for step in range(1, 5)]
     assert result['steps'] == 4 and result['skipped'] == 0 and result['epochs'] == 2
-    assert families.PEAK_LR == PEAK_LR and model.training
+    default = signature(families.train_family).parameters['lr'].default
+    assert default == protocol.PEAK_LR == PEAK_LR and model.training
 
 @pytest.mark.parametrize('job', JOBS)
 def test_every_training_has_its_rate_and_seed(mini, job):
@@ -516,10 +520,10 @@ def test_every_training_has_its_rate_and_seed(mini, job):
     def note(model, batches, loss_of, n_steps, lr):
         seen.append((batches.seed, lr, batches.batch_tokens, n_steps))
         raise InterruptedError
-    with mock.patch.object(families, 'train_family', note):
+    with mock.patch.object(protocol, 'train_family', note):
         for rate, seed in ((0.5, 4), (2, 7)):
             with pytest.raises(InterruptedError):
-                families._run_job(task, name, rate, seed, mini[task], 9, None)
+                protocol.run_job(task, name, rate, seed, mini[task], 9, None)
     assert seen == [(4, PEAK_LR/2, 1024, 9), (7, PEAK_LR*2, 1024, 9)]
 
 def test_a_step_without_a_finite_loss_is_skipped():
@@ -542,7 +546,7 @@ def test_results_are_complete(trained):
     folder, out, results = trained
     rows = [(r['task'], r['model'], r['rate'], r['seed']) for r in results]
     assert rows == JOBS
-    assert read_results(out) == results
+    assert read_jsonl(out) == results
     lines = [json.loads(line) for line in out.read_text(encoding='utf8').splitlines()]
     assert [r['row'] for r in lines] == ['/'.join(map(str, job[:3])) for job in JOBS]
     for r in lines:
@@ -558,7 +562,7 @@ def test_an_interrupted_call_goes_on(trained, mini, tmp_path):
     lines = out.read_text(encoding='utf8').splitlines(keepends=True)
     copy = tmp_path/'out.jsonl'
     copy.write_text(lines[0] + lines[2], encoding='utf8')
-    with mock.patch.object(families, '_run_job', wraps=families._run_job) as run:
+    with mock.patch.object(protocol, 'run_job', wraps=protocol.run_job) as run:
         again = train_families(copy, mini, JOBS, **train_some)
     assert [call.args[:4] for call in run.call_args_list] == [JOBS[1], JOBS[3]]
     def by_row(found): return sorted(timeless(found), key=lambda r: (r['row'], r['seed']))
@@ -572,8 +576,8 @@ def test_other_settings_are_refused(trained, mini, tmp_path, change):
     corpora, options = deepcopy(mini), dict(train_some)
     if change == 'steps': options['steps'] = 3
     if change == 'corpus': corpora['masks']['train'].append('A dog.')
-    peak_lr = 1e-3 if change == 'settings' else families.PEAK_LR
-    with (mock.patch.object(families, 'PEAK_LR', peak_lr),
+    peak_lr = 1e-3 if change == 'settings' else protocol.PEAK_LR
+    with (mock.patch.object(protocol, 'PEAK_LR', peak_lr),
           pytest.raises(InputError, match='was run with other settings')):
         train_families(copy, corpora, JOBS, **options)
     assert copy.read_bytes() == out.read_bytes()
@@ -585,7 +589,7 @@ def test_readers_are_saved(trained, mini):
         model, bpe = load_model(folder/'models'/name, family=family)
         assert not model.training and model.config.n_encoder_layers == 7
         texts = bpe.encode_batch(mini['captions']['valid'])
-        found = families._hidden_scores(model, texts)
+        found = protocol.hidden_scores(model, texts)
         [result] = [r for r in results if r['model'] == name]
         assert found['tokens'] == result['tokens']
         assert found['hidden_loss'] == same(result['hidden_loss'], abs=2e-4)
@@ -602,7 +606,7 @@ def test_damaged_and_foreign_folders_are_refused(tmp_path):
         load_model(MODELS/'decoder') # a decoder is not an encoder and a decoder
 
 def test_the_jobs_of_the_rule():
-    jobs = families._family_jobs()
+    jobs = protocol.family_jobs()
     assert len(jobs) == len(set(jobs)) == 37
     count = Counter((task, model, rate) for task, model, rate, _ in jobs)
     for name in TRANSLATORS:
@@ -620,7 +624,7 @@ def stored():
     return {(r['row'], r['seed']): r for r in map(json.loads, lines)}
 
 def test_stored_results_are_those_of_the_rule(stored):
-    wanted = {('/'.join(map(str, job[:3])), job[3]) for job in families._family_jobs()}
+    wanted = {('/'.join(map(str, job[:3])), job[3]) for job in protocol.family_jobs()}
     assert set(stored) <= wanted
     for (row, _), r in stored.items():
         long = READERS['encoder-long'][-1]
@@ -650,7 +654,7 @@ def test_stored_readers(name):
     model, bpe = load_model(MODELS/name, family=family)
     assert next(model.parameters()).dtype == torch.float32
     assert sum(p.numel() for p in model.parameters()) == 604_096
-    assert model.config.vocab_size == families._CAPTION_VOCAB
+    assert model.config.vocab_size == protocol.CAPTION_VOCAB
     assert bpe.decode(bpe.encode('A man in a blue shirt.')) == 'A man in a blue shirt.'
 
 @pytest.mark.slow
@@ -659,8 +663,8 @@ def test_stored_readers_are_those_of_the_results(name, n, stored, multi30k_dir):
     "Half precision moves a few of the likeliest tokens"
     family, *_ = READERS[name]
     model, bpe = load_model(MODELS/name, family=family)
-    captions = families.family_corpora(multi30k_dir)['captions']['valid'][:n]
-    found = families._hidden_scores(model, bpe.encode_batch(captions))
+    captions = protocol.family_corpora(multi30k_dir)['captions']['valid'][:n]
+    found = protocol.hidden_scores(model, bpe.encode_batch(captions))
     task = 'captions' if name == 'decoder' else 'masks'
     result = stored[f'{task}/{name}/1', 0]
     assert found['tokens'] == result['tokens'][:n]

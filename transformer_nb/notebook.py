@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['INK', 'COLORS', 'figure_style', 'new_axes', 'new_grid', 'save_figure', 'heatmap', 'draw_map', 'skip_heavy_cells',
-           'show_stored', 'begin_chapter', 'fetch_files', 'attempt', 'randn64', 'test_same', 'swap', 'show_gpu']
+           'show_stored', 'begin_chapter', 'fetch_files', 'attempt', 'randn64', 'test_same', 'swap', 'read_jsonl',
+           'show_gpu']
 
 # %% ../nbs/00b_notebook.ipynb #f484e171
 import json, os, sys
@@ -294,6 +295,10 @@ def swap(old:Callable, new:Callable):
     finally:
         for holder in holders: setattr(holder, old.__name__, old)
 
+# %% ../nbs/00b_notebook.ipynb #00bjson1
+def read_jsonl(path:str|Path)->list[dict]: # an object per line
+    with open(path, encoding='utf8') as file: return [json.loads(line) for line in file]
+
 # %% ../nbs/00b_notebook.ipynb #00bgpu01
 _OF_EVERY_LINE = ('row', 'seed', 'commit', 'hardware', 'threads', 'torch', 'python')
 
@@ -315,8 +320,7 @@ def show_gpu(path:str|Path,         # what `benchmarks/gpu.py` has written
     if not Path(path).exists():
         print('not measured yet: benchmarks/gpu.py has not been run on a GPU')
         return
-    lines = Path(path).read_text(encoding='utf8').splitlines()
-    found = {line['row']: line for line in map(json.loads, lines)}
+    found = {line['row']: line for line in read_jsonl(path)}
     for stage in stages:
         line = found.get(stage, dict(failed='it was not run'))
         origin = [f'{name} {line[name]}' for name in ('torch', 'commit') if name in line]

@@ -4,33 +4,21 @@
 
 # %% auto #0
 __all__ = ['MASK', 'OneStack', 'DecoderOnly', 'EncoderOnly', 'next_token_loss', 'generate', 'mask_tokens', 'masked_loss',
-           'PrefixDecoder', 'translate_ids', 'family_corpora', 'train_families', 'confirm_families']
+           'PrefixDecoder', 'translate_ids']
 
 # %% ../../nbs/21_families.ipynb #f21import
-import time
 from collections.abc import Callable
 from functools import partial
-from math import exp
-from pathlib import Path
 import torch
 from torch import Tensor, nn
-from ..checkpoint import fingerprint, save_model
-from ..core import BOS, EOS, PAD, UNK, default_device, provenance
-from ..corpora import load_corpus
-from ..data import Batch, TokenBatches, encode_pairs, pad
+from ..core import BOS, EOS, PAD, UNK
+from ..data import Batch, TokenBatches, pad
 from ..decoding import draw_tokens, search
-from ..distributed import run_missing
 from ..embedding import Embedding, PositionalEncoding
-from ..evaluation import score
-from ..fast import accelerate
 from ..model import EncoderLayer, Stack, Transformer, TransformerConfig
 from ..multihead import causal_mask, padding_mask
 from ..optimizer import adam, inverse_sqrt_lr, smoothed_loss
-from ..text import BPETokenizer
 from ..training import train_steps
-from transformer_nb.studies.variations import (
-    BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, VOCAB_SIZE, WARMUP_STEPS, prepare_task, seeded,
-    task_corpus)
 
 # %% ../../nbs/21_families.ipynb #f21stack
 class OneStack(nn.Module):
@@ -73,10 +61,10 @@ def train_family(model:nn.Module,       # trained in place
                  batches:TokenBatches,
                  loss_of:Callable,      # of model and batch
                  n_steps:int,
-                 lr:float=PEAK_LR,      # peak learning rate
+                 lr:float=5e-3,         # peak learning rate
                 )->dict:                # how far it came
     optimizer = adam(model.train(), fused=True)
-    lr_of = partial(inverse_sqrt_lr, peak_lr=lr, warmup_steps=WARMUP_STEPS)
+    lr_of = partial(inverse_sqrt_lr, peak_lr=lr, warmup_steps=200)
     progress, _ = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
     return progress
 
@@ -203,170 +191,8 @@ def translate_ids(model:nn.Module,          # in evaluation mode
     return [ids for group in groups for ids in generate(model, group, top_k=1)]
 
 # %% ../../nbs/21_families.ipynb #f21settings
-_SIZES = dict(d_model=64, d_ff=256, n_heads=4, dropout=0.1, max_len=256)
+SIZES = dict(d_model=64, d_ff=256, n_heads=4, dropout=0.1, max_len=256)
 TRANSLATORS = {
     'encoder-decoder': (Transformer, dict(n_encoder_layers=3, n_decoder_layers=3)),
     'decoder':         (DecoderOnly, dict(n_encoder_layers=7)),
     'prefix':          (PrefixDecoder, dict(n_encoder_layers=7))}
-READERS = { # and the number of steps
-    'decoder':      (DecoderOnly, next_token_loss, 2000),
-    'encoder':      (EncoderOnly, masked_loss, 2000),
-    'encoder-long': (EncoderOnly, masked_loss, 13_333)} # about the decoder's predictions
-_CAPTION_VOCAB = 4000
-
-# %% ../../nbs/21_families.ipynb #f21helpers
-def _build(family:type, config:TransformerConfig)->nn.Module:
-    return accelerate(family(config)).to(default_device())
-
-def _count(model:nn.Module)->dict:
-    return dict(parameters=sum(p.numel() for p in model.parameters()))
-
-def _bleu_of(model:nn.Module, tokenizer:BPETokenizer, pairs:list)->dict: # pairs of texts
-    translated = translate_ids(model, [tokenizer.encode(source) for source, _ in pairs])
-    translations = [tokenizer.decode(ids) for ids in translated]
-    scores = score(translations, [reference for _, reference in pairs])
-    return dict(bleu=scores['bleu'], chrf=scores['chrf'],
-                signature=scores['signatures']['bleu'], examples=translations[:4])
-
-# %% ../../nbs/21_families.ipynb #f21trtrans
-def _train_translator(name:str, rate:float, seed:int, corpus:dict, n_steps:int)->dict:
-    tokenizer, train, valid = prepare_task(corpus)
-    family, layers = TRANSLATORS[name]
-    config = TransformerConfig(tokenizer.vocab_size, **_SIZES, **layers)
-    model = seeded(partial(_build, family, config), seed)
-    loss_of = partial(translation_loss, label_smoothing=BASE['label_smoothing'])
-    batches = TokenBatches(train, BATCH_TOKENS, seed)
-    result = _count(model) | train_family(model, batches, loss_of, n_steps, rate*PEAK_LR)
-    result['valid_loss'] = round(family_loss(model, valid, translation_loss), 4)
-    result['train_loss'] = round(
-        family_loss(model, train[:len(valid)], translation_loss), 4)
-    if 'test' in corpus:
-        test, _ = encode_pairs(corpus['test'], tokenizer, BASE['max_len'])
-        result['test_loss'] = round(family_loss(model, test, translation_loss), 4)
-    return result | _bleu_of(model, tokenizer, corpus['valid'])
-
-# %% ../../nbs/21_families.ipynb #f21hscores
-def _hidden_scores(model:OneStack, texts:list[list[int]])->dict:
-    "Of each text, how many of its tokens are the likeliest, each hidden in turn"
-    right, nats = [], 0.
-    for ids in texts:
-        logits = hidden_logits(model, ids)
-        labels = torch.tensor(ids)
-        right.append(int((logits.argmax(-1) == labels).sum()))
-        nats += nn.functional.cross_entropy(logits, labels, reduction='sum').item()
-    tokens = [len(ids) for ids in texts]
-    accuracy = sum(right) / sum(tokens)
-    return dict(accuracy=round(accuracy, 4), hidden_loss=round(nats / sum(tokens), 4),
-                right=right, tokens=tokens)
-
-# %% ../../nbs/21_families.ipynb #f21samples
-_SETTINGS = dict(plain={}, cool=dict(temperature=0.7), top_k=dict(top_k=10),
-                 top_p=dict(top_p=0.9), greedy=dict(top_k=1))
-
-def _samples(model:DecoderOnly, tokenizer:BPETokenizer)->dict[str,list[str]]:
-    "Captions drawn with the same seed and different options"
-    texts = {}
-    for name, options in _SETTINGS.items():
-        generator = torch.Generator().manual_seed(0)
-        prompts = [[BOS]] * (1 if name == 'greedy' else 5)
-        drawn = generate(model, prompts, generator=generator, **options)
-        texts[name] = [tokenizer.decode(ids) for ids in drawn]
-    return texts
-
-# %% ../../nbs/21_families.ipynb #f21trread
-def _train_reader(name:str, rate:float, seed:int, corpus:dict, n_steps:int,
-                  models:Path|None=None)->dict: # folder for the model of seed 0
-    tokenizer = BPETokenizer.train(corpus['train'], _CAPTION_VOCAB)
-    train = [([], ids) for ids in tokenizer.encode_batch(corpus['train'])]
-    valid = tokenizer.encode_batch(corpus['valid'])
-    family, loss_of, _ = READERS[name]
-    config = TransformerConfig(tokenizer.vocab_size, **_SIZES, n_encoder_layers=7)
-    model = seeded(partial(_build, family, config), seed)
-    batches = TokenBatches(train, BATCH_TOKENS, seed)
-    result = _count(model) | train_family(model, batches, loss_of, n_steps, rate*PEAK_LR)
-    model.cpu().eval()
-    result |= _hidden_scores(model, valid)
-    if family is DecoderOnly:
-        loss = family_loss(model, [([], ids) for ids in valid], next_token_loss)
-        result |= dict(valid_loss=round(loss, 4), ppl=round(exp(loss), 3))
-        result['samples'] = _samples(model, tokenizer)
-    if models and seed == 0: save_model(Path(models)/name, model, tokenizer)
-    return result
-
-# %% ../../nbs/21_families.ipynb #f21jobs
-_Job = tuple[str,str,float,int] # task, model, rate, seed
-
-def _family_jobs()->list[_Job]: # seed by seed
-    jobs = []
-    for seed in range(6):
-        jobs += [('translate', name, 1, seed) for name in TRANSLATORS]
-        if seed < 3:
-            jobs += [('captions', 'decoder', 1, seed), ('masks', 'encoder', 1, seed)]
-        if seed == 0: jobs.append(('masks', 'encoder-long', 1, seed))
-    for seed in range(2):
-        for rate in (0.5, 2):
-            jobs += [('translate', name, rate, seed) for name in TRANSLATORS]
-    return jobs
-
-def _run_job(task:str, model:str, rate:float, seed:int, corpus:dict, n_steps:int,
-             models:Path|None)->dict: # what was measured
-    start = time.perf_counter()
-    if task == 'translate': result = _train_translator(model, rate, seed, corpus, n_steps)
-    else: result = _train_reader(model, rate, seed, corpus, n_steps, models)
-    result = dict(task=task, model=model, rate=rate) | result
-    seconds = round(time.perf_counter() - start, 1)
-    return result | dict(seconds=seconds) | provenance()
-
-# %% ../../nbs/21_families.ipynb #f21corpus
-def family_corpora(data_dir:str|Path|None=None # folder with the files of multi30k
-                  )->dict[str,dict]:           # of each task, its splits
-    "Chapter 18's short pairs, English to German, and all captions in English"
-    pairs = load_corpus('multi30k', 'en', 'de', data_dir)
-    captions = {split: [english for english, _ in pairs[split]]
-                for split in ('train', 'valid')}
-    return dict(translate=task_corpus(data_dir), captions=captions, masks=captions)
-
-# %% ../../nbs/21_families.ipynb #f21famset
-def _n_steps(task:str, model:str)->int:
-    return N_STEPS if task == 'translate' else READERS[model][-1]
-
-def _row(task:str, model:str, rate:float, *_)->str: return f'{task}/{model}/{rate}'
-
-def _family_settings(jobs:list[_Job], corpora:dict, steps:int|None
-                    )->dict[str,str]: # a fingerprint of each row
-    shared = [_SIZES, BASE['label_smoothing'], BATCH_TOKENS, PEAK_LR, WARMUP_STEPS]
-    own = dict.fromkeys(('captions', 'masks'), _CAPTION_VOCAB) | dict(translate=VOCAB_SIZE)
-    texts = {task: fingerprint([corpora[task]['train'], corpora[task]['valid']])
-             for task, *_ in jobs}
-    settings = {}
-    for task, model, rate, _ in jobs:
-        everything = [shared, own[task], texts[task], model, rate]
-        everything.append(steps or _n_steps(task, model))
-        settings[_row(task, model, rate)] = fingerprint(everything)
-    return settings
-
-# %% ../../nbs/21_families.ipynb #f21trainall
-def train_families(out:str|Path,     # file of results; what it has is not trained again
-                   corpora:dict,     # of `family_corpora`
-                   jobs:list[_Job]|None=None, # None: all
-                   processes:int=2,  # runs at the same time, one thread each
-                   steps:int|None=None, # of every run, to try it out
-                   models:str|Path|None=None, # folder for the readers of seed 0
-                  )->list[dict]:     # all results in the file
-    "Raises `InputError` where a line of the file has other settings"
-    jobs = jobs or _family_jobs()
-    arguments = {}
-    for task, model, rate, seed in jobs:
-        rest = corpora[task], steps or _n_steps(task, model), models
-        arguments[_row(task, model, rate), seed] = task, model, rate, seed, *rest
-    settings = _family_settings([*jobs, *_family_jobs()], corpora, steps)
-    return run_missing(out, _run_job, arguments, settings, processes)
-
-# %% ../../nbs/21_families.ipynb #f21confirm
-def confirm_families(out:str|Path, # file of results
-                     corpora:dict|None=None, # None: `family_corpora`
-                     **options     # for `train_families`
-                    )->list[dict]: # all results in the file
-    "The translators with seeds that judged nothing, on captions that chose nothing"
-    jobs = [('translate', name, 1, seed) for seed in range(6, 10) for name in TRANSLATORS]
-    return train_families(out, corpora or family_corpora(), jobs, **options)
