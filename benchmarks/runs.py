@@ -2,9 +2,9 @@
 
 The studies of Parts III and IV compare hundreds of small runs. Each has a process of its
 own with one thread, so that no run leaves anything behind for the next, and adds a line to
-the file as soon as it is done. The same call goes on after an interruption. Every line keeps
-the settings of its row: a file with a line of other settings is refused, because half of it
-would come from the old ones.
+the file as soon as it is done. The same call goes on after an interruption. Every line
+keeps the settings of its row: a file with a line of other settings is refused, because half
+of it would come from the old ones.
 """
 import json
 from collections.abc import Callable, Iterator
