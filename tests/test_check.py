@@ -29,8 +29,33 @@ def test_every_module_has_tests(path):
     ('nbs/results/sweep.jsonl', 'test_results'), ('tools/check.py', 'test_check'),
     ('nbs/models/multi30k-en-de/config.json', 'test_results'),
     ('nbs/03_layers.ipynb', 'test_oracles'), ('nbs/12_training.ipynb', 'test_training'),
-    ('tests/test_text.py', 'test_text'), ('CONTRIBUTING.md', 'test_spelling')])
+    ('tests/test_text.py', 'test_text'), ('CONTRIBUTING.md', 'test_spelling'),
+    ('docs/pages.py', 'test_pages'), ('docs/teaching.py', 'test_teaching'),
+    ('transformer_nb/playground/guess.js', 'test_guess'),
+    ('benchmarks/judge.py', 'test_judge'), ('nbs/12_training.ipynb', 'test_recipe'),
+    ('nbs/11_checkpoint.ipynb', 'test_commands'),
+    ('nbs/15b_export.ipynb', 'test_commands'), ('conftest.py', 'test_house'),
+    ('transformer_nb/assignment/attention.py', 'test_build')])
 def test_what_is_no_chapter_has_tests(name, test): assert test in selected(name)[1]
+
+def git(*args):
+    done = subprocess.run(['git', *args], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+def test_every_test_is_selected_by_something():
+    "By a change of what it tests, and not only by one of itself"
+    sources = [name for name in git('ls-files') if not check.is_test(name)]
+    there = {path.stem for folder in ('tests', 'nbs/solutions')
+             for path in (ROOT/folder).glob('test_*.py')}
+    assert there - selected(*sources)[1] == set()
+
+OTHERS = ('tools/*.py', 'docs/*.py', 'benchmarks/*.py', 'conftest.py', 'pytest.ini',
+          'transformer_nb/playground/*', 'transformer_nb/assignment/*', 'nbs/results/*')
+
+@pytest.mark.parametrize('pattern', OTHERS)
+def test_everything_beside_the_chapters_selects_tests(pattern):
+    names = git('ls-files', pattern)
+    assert names and [name for name in names if not selected(name)[1]] == []
 
 def test_solutions_are_tested_with_their_chapter():
     assert 'test_solutions_07' in selected('nbs/07_copy_task.ipynb')[1]
@@ -86,6 +111,23 @@ def test_dependents_of_dependents(tmp_path):
         return check.stems(check.select([f'nbs/{name}.ipynb'], tmp_path).dependents)
     assert dependents('02_a') == ['04_b', '08_c', '07_g', '11_e']
     assert dependents('08_c') == ['11_e'] and dependents('11_e') == []
+
+@pytest.mark.parametrize('part', [
+    'house rules', 'chapters', 'every cell twice', 'a few tests of each room', None])
+def test_one_part_that_fails_is_enough(part, monkeypatch):
+    parts = []
+    def run(what, *command):
+        parts.append(what)
+        return what == part
+    monkeypatch.setattr(check, 'run', run)
+    monkeypatch.setattr(check, 'is_quick', lambda path: True)
+    monkeypatch.setattr(check, 'changed_files', lambda commit: ['nbs/01_attention.ipynb'])
+    monkeypatch.setattr(check, 'what_changed', lambda path, commit: 'exports')
+    problems = ['a long line'] * (part == 'house rules')
+    monkeypatch.setattr(check, 'violations', lambda root: problems)
+    with pytest.raises(SystemExit) as end: check.main()
+    assert end.value.code == (part is not None) and part in [None, 'house rules', *parts]
+    assert len(parts) == 4 # the others run all the same
 
 PRESET = '''#| exports
 PRESETS['small'] = PRESETS['tiny']'''

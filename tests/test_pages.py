@@ -75,6 +75,13 @@ def test_results_over_seeds():
     assert list(pages.over_seeds(rows)) == [
         {'change': 'A', 'seeds': 2, 'perplexity': '2.00 ± 1.41', 'BLEU': '30.00 ± 0.00'}]
 
+def test_the_speed_is_the_median_of_the_rounds():
+    kind = dict(part='training', hardware='EPYC (2 cores)', size='tiny', memory_kept=True,
+                processes=1, threads=2, system='ours')
+    rows = [kind | dict(tokens_per_second=speed) for speed in (100., 7000., 2000.)]
+    [row] = pages.training_speeds(rows)
+    assert row['ours'] == '2,000' and row['machine'] == 'EPYC'
+
 def test_results_in_a_row():
     rows = [dict(ppl=4.), dict(ppl=1.), dict(ppl=1.)]
     assert pages.spread(rows, 'ppl') == '2.00 ± 1.73' # the median is 1

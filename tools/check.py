@@ -28,29 +28,38 @@ from house import read, violations
 # Test files, and what they test beside the module of their name
 TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
-    'test_build': 'nbs/15c_* tests/mistakes.py tests/submission/* '
+    'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
     'test_checkpoint': 'nbs/11a_*',
-    'test_commands': 'nbs/10a_* nbs/15_*',
+    'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* nbs/15b_*',
+    'test_decoding': 'nbs/05_* tests/searching.py',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
     'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
-    'test_house': 'tools/* ruff.toml',
+    'test_guess': 'transformer_nb/playground/guess.js',
+    'test_house': 'tools/* ruff.toml conftest.py',
+    'test_judge': 'benchmarks/judge.py',
     'test_live': 'docs/live.py docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'nbs/00b_*',
     'test_multi30k': 'nbs/10a_*',
     'test_notes': 'nbs/16_* tools/notes.py transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
+    'test_pages': 'docs/pages.py',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
+    'test_pretrained': 'nbs/06_*',
     'test_readme': 'nbs/index.ipynb README.md',
+    'test_recipe': 'nbs/12_*',
     'test_release': '.github/workflows/* tools/release.py RELEASING.md settings.ini',
-    'test_seeds': 'conftest.py pytest.ini',
-    'test_results': 'nbs/results/* nbs/models/*',
+    'test_results': 'nbs/results/* nbs/models/* benchmarks/*',
     'test_pdf': 'docs/pdf.py docs/static/*',
+    'test_search_settings': 'nbs/13_* nbs/15_*',
+    'test_seeds': 'conftest.py pytest.ini tests/browser.py',
+    'test_since_2017': 'nbs/04_*',
     'test_site': 'docs/*',
     'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
+    'test_teaching': 'docs/teaching.* docs/questions.yaml',
     'test_types': 'mypy.ini',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
 
@@ -110,6 +119,8 @@ def select(names, root=ROOT, what=lambda path: 'exports'):
 
 def name_of(path): # of the module that a chapter exports, without its folder
     return (module(path) or '').rpartition('.')[2]
+
+def is_test(name): return name.startswith(('tests/', 'nbs/solutions/'))
 
 def is_test_of(path, names, modules):
     patterns = TESTS_OF.get(path.stem, '').split()
