@@ -444,6 +444,21 @@ def test_bleu_at_a_validation(tmp_path):
     for a, b in zip(lines, plain): # the search changes nothing
         assert a['train_loss'] == b['train_loss'] and a['valid_loss'] == b['valid_loss']
 
+def test_bleu_is_of_sentences_from_all_of_the_set(monkeypatch):
+    "The first ones of a sorted file would be the shortest"
+    read = []
+    def search(model, sources, **options):
+        read.extend(sources)
+        return [[types.SimpleNamespace(ids=ids)] for ids in sources]
+    monkeypatch.setattr(translation, 'search', search)
+    bpe = BPETokenizer.train(['ein Hund'], 280)
+    pairs = [(bpe.encode(word), bpe.encode(word)) for word in ('a', 'b', 'c', 'd', 'e')]
+    scores = translation._sample_scores(small_run(valid_bleu=2), bpe, pairs[:4])
+    assert scores(None)['chrf'] == 100 and read == [pairs[0][0], pairs[2][0]]
+    read.clear()
+    translation._sample_scores(small_run(valid_bleu=9), bpe, pairs)(None)
+    assert read == [src for src, _ in pairs]
+
 def test_bleu_of_sentences_without_spaces(tmp_path):
     pairs = [(f'Hund {i}', '两只狗在雪地里玩耍。') for i in range(20)]
     corpus = dict(train=pairs[:15], valid=pairs[15:])
@@ -467,6 +482,7 @@ def test_tensorboard(texts, tmp_path, monkeypatch):
     assert written[0] == str(tmp_path/'tb') and written[-1] == 'closed'
     assert {(name, step) for name, _, step in written[1:-1]} >= {
         ('valid_loss', 3), ('train_loss', 6), ('lr', 6)}
+    assert 'step' not in {name for name, _, _ in written[1:-1]}
     monkeypatch.setitem(sys.modules, 'torch.utils.tensorboard', None)
     done = train(texts, tmp_path/'n', '--tensorboard', tmp_path/'tb')
     refuses(done, '--tensorboard needs a package: pip install tensorboard')
@@ -852,6 +868,7 @@ def test_evaluate_a_corpus(model, tmp_path, monkeypatch):
             (dict(corpus='mini', split='val'), '--split', 'train, valid, test'),
             (dict(corpus='minni'), 'minni', 'multi30k'),
             (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus cannot'),
+            (dict(corpus='mini', ref=tmp_path/'ref'), '--ref and --corpus cannot'),
             (dict(split='test', ref=tmp_path/'ref'), '--corpus')]:
         refuses(call(tnb_evaluate, run, **options), *words)
     refuses(call(tnb_evaluate, corpus='mini'), 'a model folder')

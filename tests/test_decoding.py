@@ -184,6 +184,15 @@ def test_arguments():
 def test_search_refuses(options, message):
     with pytest.raises(InputError, match=message): search(random_model(8), [[5]], **options)
 
+def test_the_shortest_sentence_bounds_the_minimum():
+    model, src = random_model(8), pad([[5, EOS], [5, 6, 7, 8, 9, EOS]])
+    shorter, longer = (output_limits(model, src, 3) - 1).tolist()
+    assert shorter < longer
+    found = beam_search(model, src, min_len=shorter, max_extra=3)
+    assert min(len(best.ids) for best, *_ in found) >= shorter
+    with pytest.raises(InputError, match=f'0 to {shorter}, which is what the shortest'):
+        beam_search(model, src, min_len=longer, max_extra=3)
+
 @pytest.mark.parametrize('options, message', [
     (dict(temperature=0.), 'temperature is 0.0; it must be from 1e-6 to 1e6'),
     (dict(temperature=float('nan')), 'temperature is nan'),

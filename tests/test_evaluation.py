@@ -1,5 +1,6 @@
 "Scores on the corpus's own tokenised files, intervals, comparisons, and what is refused."
 import json, logging, re, sys
+from contextlib import nullcontext
 from math import exp
 from random import Random
 import numpy as np
@@ -82,6 +83,9 @@ def test_languages_without_spaces_have_their_own_rule(lang, rule):
     with pytest.raises(InputError, match='Moses has no rules'): moses_lc(CHINESE, lang)
 
 def test_sentences_without_spaces_are_not_taken_for_words():
+    for text, is_refused in (('你好 text', False), ('你好吗 text', True)): # a third, and more
+        with nullcontext() if not is_refused else pytest.raises(InputError):
+            score([text], [text])
     with pytest.raises(InputError, match='no spaces between words'): score(NEARLY, CHINESE)
     with pytest.raises(InputError, match='no spaces between words'):
         score(NEARLY, CHINESE, 'en')

@@ -1,5 +1,7 @@
 """Exported models beyond chapter 15b's own proofs: options that its models do not have, and
 what a page says of itself. `test_engine.py` and `test_playground.py` open pages."""
+import re
+from html.parser import HTMLParser
 import pytest
 import torch
 from transformer_nb import export
@@ -48,6 +50,31 @@ def test_a_model_of_too_wide_a_beam_has_no_page(tmp_path):
     message = 'beam_size is 101; a page searches with at most 100'
     with pytest.raises(InputError, match=message):
         export_page([tmp_path/'model'], tmp_path/'page.html')
+
+class Tags(HTMLParser):
+    "The attributes of each `<link>` and `<meta>`"
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+    def handle_starttag(self, tag, attributes):
+        if tag in ('link', 'meta'): self.found.append(dict(attributes))
+
+def test_the_head_of_a_page(tmp_path):
+    "A title may hold anything; and nothing but the page's own scripts runs"
+    save_model(tmp_path/'model', *made())
+    title, address = 'From "A" to <b>', 'a.html?x="1"&y=2'
+    out = tmp_path/'page.html'
+    export_page([tmp_path/'model'], out, 'https://book/?a="b"', {address: title})
+    tags = Tags(out.read_text(encoding='utf8')).found
+    [link] = [tag for tag in tags if tag.get('rel') == 'alternate']
+    assert link == dict(rel='alternate', href=address, title=title)
+    [book] = [tag for tag in tags if tag.get('rel') == 'contents']
+    assert book['href'] == 'https://book/?a="b"'
+    [policy] = [tag['content'] for tag in tags if tag.get('http-equiv')]
+    assert re.sub(r"'sha256-[\w+/=]{44}'", 'HASH', policy) == (
+        "default-src 'none'; script-src HASH HASH; style-src HASH; worker-src blob:; "
+        "img-src data: blob:; base-uri 'none'")
 
 def test_keys_that_meet_are_told_apart():
     headers = [dict(key=key, title=key) for key in ('a', 'a-2', 'a', 'a', 'ü', 'ä', '7')]

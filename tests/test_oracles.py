@@ -9,8 +9,9 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from transformer_nb.attention import attention, scaled_dot_product_attention
 from transformer_nb.core import PAD, set_seed
+from transformer_nb.fast import accelerate
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
-from transformer_nb.multihead import MultiHeadAttention, causal_mask
+from transformer_nb.multihead import MultiHeadAttention, causal_mask, padding_mask
 
 shapes = settings(max_examples=25, deadline=None)
 dims = dict(b=st.integers(1, 4),
@@ -217,6 +218,25 @@ def test_marian():
     with torch.no_grad():
         logits = theirs(input_ids=src, attention_mask=real, decoder_input_ids=tgt).logits
         close(ours(src, tgt), logits, atol=1e-5)
+
+@pytest.mark.parametrize('positions', ['sinusoidal', 'learned', 'rotary'])
+@pytest.mark.parametrize('change', [lambda model: model, accelerate], ids=['plain', 'fast'])
+@both
+def test_a_second_device(norm, positions, change):
+    "On `meta` nothing may be left behind on the CPU, and no number may be waited for"
+    config = TransformerConfig(30, d_model=8, d_ff=16, n_heads=2, n_encoder_layers=1,
+                               n_decoder_layers=1, norm=norm, positions=positions)
+    model = change(Transformer(config)).to('meta')
+    src, tgt = torch.ones(2, 2, 5, dtype=torch.long, device='meta')
+    logits = model(src, tgt)
+    assert logits.device.type == 'meta' and logits.shape == (2, 5, 30)
+    logits.sum().backward()
+    grads = {p.grad.device.type for p in model.parameters() if p.grad is not None}
+    assert grads == {'meta'}
+
+def test_masks_are_made_where_they_are_needed():
+    for mask in (causal_mask(3, 'meta'), padding_mask(torch.ones(2, 3, device='meta'))):
+        assert mask.device.type == 'meta'
 
 def test_initial_weights_are_those_of_linear_layers():
     "Larger ones, by Xavier's rule, made the post-norm model learn far slower (chapter 05)"

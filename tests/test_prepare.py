@@ -1,12 +1,13 @@
 "Data prepared once: filters, tags, mixtures, and trainings from the folder."
 import gzip, json
+from collections import Counter
 from types import SimpleNamespace
 import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given, strategies as st
 from transformer_nb import prepare
-from transformer_nb.checkpoint import load_model
+from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import tnb_evaluate, tnb_prepare, tnb_train, tnb_translate
 from transformer_nb.core import FieldError, InputError
 from transformer_nb.corpora import JoinedPairs, load_corpus
@@ -15,7 +16,8 @@ from transformer_nb.prepare import (
     CleanPairs, DataConfig, clean_corpora, learn_tokenizer, letter_share, open_prepared,
     prepare_data, settle)
 from transformer_nb.text import BPETokenizer, ForeignTokenizer, load_any_tokenizer
-from transformer_nb.translation import Translator, preset, train_translator
+from transformer_nb.translation import (Translator, model_languages, preset,
+                                        train_translator)
 from running import call, read_lines, refuses, write
 
 SMALL = dict(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,
@@ -120,6 +122,13 @@ def test_a_sample_is_drawn_from_all_of_the_text():
     assert len(set(sample)) == 400 and sample == prepare._draw_sample(iter(pairs), 400)
     places = [int(src[4:]) for src, _ in sample]
     assert 2200 < np.mean(places) < 2800 and max(places) > 4800
+
+def test_every_pair_is_as_likely_in_the_sample(monkeypatch):
+    rng, times = prepare.random.Random(0), 3000
+    monkeypatch.setattr(prepare.random, 'Random', lambda seed: rng)
+    samples = [prepare._draw_sample('abcd', 2) for _ in range(times)]
+    counts = Counter(letter for sample in samples for letter in sample)
+    assert [abs(counts[letter] - times / 2) < 120 for letter in 'abcd'] == [True] * 4
 
 def test_the_tokenizer_sees_the_sample_only(monkeypatch):
     seen = []
@@ -302,7 +311,7 @@ def test_a_corpus_in_memory_is_recognized(tmp_path):
     pairs = load_corpus('mini')['train']
     corpus, *others = (dict(train=pairs[i:50 + i], valid=pairs[60 + j:70 + j])
                        for i, j in ((0, 0), (1, 0), (0, 1)))
-    run = preset('tiny').override(vocab_size=300, **SMALL)
+    run = preset('tiny').override(vocab_size=300, tag='<a>', valid_tag='<b>', **SMALL)
     train_translator(tmp_path/'m', run, corpus=corpus)
     longer = run.override(max_steps=6)
     for other in others: # in one of the two parts
@@ -351,19 +360,32 @@ def test_the_vocabulary_of_a_preset_is_not_in_the_way(data):
 
 def test_fine_tuning_from_a_folder(data, texts, tmp_path):
     "Which has to be prepared with the tokenizer of the model"
-    model = tmp_path/'m'
-    assert train('--data', data[0], '--out', model).returncode == 0
+    model, first, fitting = (tmp_path/name for name in ('m', 'first', 'fitting'))
+    languages = ['--tgt_lang', 'en', '--src_lang']
+    assert prepared(first, *sources(texts), *languages, 'de').returncode == 0
+    assert train('--data', first, '--out', model).returncode == 0
     options = ['--init', model, '--max_steps', 2]
-    other = tmp_path/'other'
-    assert prepared(other, *sources(texts)).returncode == 0
     def tune(folder, out):
         return call(tnb_train, [str(x) for x in [*options, '--data', folder, '--out', out]])
-    refuses(tune(other, tmp_path/'x'), 'tokenizer of the model', 'prepare it with that')
-    fitting = tmp_path/'fitting'
-    given = ['--tokenizer', model/'tokenizer.json']
+    refuses(tune(data[0], tmp_path/'x'), 'tokenizer of the model', 'prepare it with that')
+    given = ['--tokenizer', model/'tokenizer.json', *languages, 'fr']
     assert prepared(fitting, *sources(texts)[:-2], *given).returncode == 0
     done = tune(fitting, tmp_path/'y')
     assert done.returncode == 0, done.stderr.decode()
+    of_models = [model_languages(folder) for folder in (model, tmp_path/'y')]
+    assert of_models == [('de', 'en'), ('fr', 'en')] # those of the data
+
+def test_a_resumed_run_ignores_where_it_might_begin(data, texts, tmp_path):
+    "Also a model whose tokenizer is not that of the prepared data"
+    out, other = tmp_path/'m', tmp_path/'other'
+    assert train('--data', data[0], '--out', out, '--max_steps', 2).returncode == 0
+    assert prepared(tmp_path/'data', *sources(texts)).returncode == 0
+    (model, used), tokenizer = load_model(out), open_prepared(tmp_path/'data').tokenizer
+    assert tokenizer.vocab_size == 400 and tokenizer.to_json() != used.to_json()
+    save_model(other, model, tokenizer)
+    begun = ['--config', out/'run.yaml', '--out', out, '--resume', '--max_steps', 3]
+    done = train(*begun, '--init', other)
+    assert done.returncode == 0 and b'init and tokenizer are ignored' in done.stderr
 
 def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
     "Tags reach CTranslate2 as tokens; the page, which does not know them, says so"

@@ -169,6 +169,15 @@ def test_text_is_continued(hub):
     for text in continue_text(ours, tokenizer, 'The dog', n=2, max_tokens=5):
         assert text.startswith('The dog')
 
+@pytest.mark.parametrize('told, ends', [
+    ('{"do_sample": true}', [7]), ('{"eos_token_id": [3, 7]}', [3, 7]), (None, [7])])
+def test_what_ends_a_text(hub, told, ends, tmp_path):
+    "The file for writing, or the model's own where that says nothing of it"
+    folder = shutil.copytree(hub[0], tmp_path/'model')
+    (folder/'generation_config.json').unlink()
+    if told: (folder/'generation_config.json').write_text(told)
+    assert load_tokenizer(folder).ends == ends
+
 def test_the_prompt_has_to_fit(hub):
     ours, _ = from_pretrained(hub[0], cpu)
     assert len(continue_ids(ours, [5]*228, 3, top_k=1)[0]) == 3

@@ -379,6 +379,19 @@ def test_attention_weights_of_every_part(part):
         assert weights[kind].shape == (n_layers, 2, 4, 6, 6)
         close(weights[kind].sum(-1), torch.ones(n_layers, 2, 4, 6).double())
 
+@pytest.mark.parametrize('part, groups', [('gqa', [0, 0, 1, 1]), ('mqa', [0, 0, 0, 0])])
+def test_attention_weights_are_those_of_the_group(part, groups):
+    "Head by head: neighbours share keys"
+    model = random_model(4, parts=[part], n_heads=4, d_k=4, d_v=3)
+    src, tgt = torch.randint(4, 12, (2, 2, 6))
+    layer, inputs = model.encoder.layers[0].self_attention, []
+    layer.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
+    found = attention_weights(model, src, tgt)['encoder'][0]
+    q, k, _ = layer.project(inputs[0], inputs[0])
+    for head, group in enumerate(groups):
+        scores = q[:, head] @ k[:, group].mT / 2 # the root of d_k
+        close(found[:, head], scores.softmax(-1))
+
 def test_sizes_of_heads_stay():
     c = TransformerConfig(50, d_model=16, n_heads=2, d_k=6, d_v=10, n_encoder_layers=1,
                           n_decoder_layers=1)

@@ -1,5 +1,6 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
 import json, math, os, re, shutil, signal, subprocess, sys, threading, time
+from dataclasses import fields
 from itertools import count, islice
 from multiprocessing import active_children
 from pathlib import Path
@@ -486,16 +487,30 @@ def test_weights_of_another_training_are_left_out_of_the_mean(tmp_path, capsys):
     weights = average(t.files.checkpoints.paths()[1:])
     for name, w in cpu_state_dict(again.model).items(): assert torch.equal(w, weights[name])
 
-@pytest.mark.parametrize('change, message', [
+OTHER_SETTINGS = [
     (dict(lr=1e-3), 'lr was 0.005 and is 0.001'),
     (dict(seed=3), 'seed was 0 and is 3'),
     (dict(decay_steps=20), 'decay_steps was None and is 20'),
     (dict(weight_decay=0.1), 'weight_decay was None and is 0.1'),
     (dict(grad_accum_steps=2), 'batches_per_step was 1 and is 2'),
-    (dict(label_smoothing=0.2), 'label_smoothing was 0.1 and is 0.2')])
+    (dict(label_smoothing=0.2), 'label_smoothing was 0.1 and is 0.2'),
+    (dict(max_grad_norm=1.), 'max_grad_norm was None and is 1.0'),
+    (dict(warmup_steps=6), 'warmup_steps was 5 and is 6')]
+
+@pytest.mark.parametrize('change, message', OTHER_SETTINGS)
 def test_resume_refuses_other_settings(change, message, tmp_path):
     run_to_end(tmp_path, max_steps=3)
     with pytest.raises(InputError, match=message): trainer(tmp_path, **change).resume()
+
+MAY_CHANGE = '''max_steps max_minutes patience patience_on valid_bleu log_every valid_every
+    valid_every_minutes save_every save_every_minutes average weights compile workers
+    device'''.split()
+
+def test_every_setting_may_change_or_is_compared():
+    "A new field belongs into one of the two lists; on a CPU there is only one precision"
+    compared = [name for change, _ in OTHER_SETTINGS for name in change]
+    there = [field.name for field in fields(TrainingConfig)]
+    assert sorted([*compared, *MAY_CHANGE, 'precision']) == sorted(there)
 
 def test_settings_that_no_step_depends_on_may_change(tmp_path):
     "The last steps before the mean are the same bits"
