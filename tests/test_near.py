@@ -7,7 +7,8 @@ def distance(a, b):
     for i, x in enumerate(a, 1):
         before, row = row, [i]
         for j, y in enumerate(b, 1):
-            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (x != y)))
+            other = before[j - 1] + (x != y)
+            row.append(min(other, before[j] + 1, row[-1] + 1))
     return row[-1]
 
 def test_near_is_one_word_at_most():
