@@ -154,7 +154,7 @@ def test_nan_in_a_weight_that_no_sentence_needs(tmp_path):
     t = trainer(tmp_path)
     t.model.spare = torch.nn.Parameter(torch.tensor([float('nan')]))
     with pytest.raises(InputError, match='spare has weights that are not finite'):
-        training._validate(t)
+        t._validate()
     assert not t.files.checkpoints.folder.exists()
 
 def test_a_diverged_training_is_bad_input(texts, tmp_path):
@@ -391,7 +391,7 @@ def test_results_read_later_are_the_same(tmp_path, monkeypatch):
         reads.append(len(self.unread))
         read(self, s)
     monkeypatch.setattr(training.StepResults, 'read', counted)
-    monkeypatch.setattr(training, '_next_look', lambda t, *_: t.state.step + 50)
+    monkeypatch.setattr(training.Trainer, '_next_look', lambda t, *_: t.state.step + 50)
     late = run(tmp_path/'late')
     assert sorted(reads)[-1] == 6 and sum(reads) == 12
     assert_same_weights(every, late)
@@ -402,18 +402,18 @@ def losses_of(t):
     return [[line[name] for name in names] for line in t.history]
 
 def test_ten_bad_steps_are_named_even_when_read_late(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, '_next_look', lambda t, *_: t.state.step + 50)
+    monkeypatch.setattr(training.Trainer, '_next_look', lambda t, *_: t.state.step + 50)
     t = trainer(tmp_path, max_steps=30, save_every=20, valid_every=20)
     on_training_batch(t.model, lambda n, logits: logits * (math.nan if n >= 3 else 1))
     with pytest.raises(InputError, match='steps 4 to 13 had no finite'): t.run()
 
 def test_a_gpu_is_looked_at_about_once_a_second():
     t = SimpleNamespace(device=torch.device('cuda'), state=TrainingState(step=100))
-    looks = [training._next_look(t, seconds, steps) - 100
+    looks = [training.Trainer._next_look(t, seconds, steps) - 100
              for seconds, steps in ((1., 20), (2., 1), (0.1, 10), (0., 1))]
     assert looks == [20, 1, 50, 50]
     t.device = torch.device('cpu')
-    assert training._next_look(t, 1., 20) == 101
+    assert training.Trainer._next_look(t, 1., 20) == 101
 
 def test_a_long_plan_is_made_before_it_is_needed(monkeypatch):
     monkeypatch.setattr(training, '_LONG_PLAN', 5)
@@ -625,18 +625,18 @@ def test_a_worker_that_is_killed_during_a_step_is_told(tmp_path, monkeypatch):
         os.kill(worker.pid, signal.SIGKILL)
         for _ in range(100): time.sleep(0.1) # PyTorch's signal comes
         raise AssertionError('nobody noticed')
-    monkeypatch.setattr(training, '_take_one_step', step)
+    monkeypatch.setattr(training.Trainer, '_take_one_step', step)
     with pytest.raises(FieldError, match=WORKER_LOST): trainer(tmp_path, workers=1).run()
 
 @pytest.mark.parametrize('error', [ConnectionResetError, EOFError])
 def test_a_batch_that_breaks_off_is_a_lost_worker(error, tmp_path, monkeypatch):
     def handing_over(*args): raise error
-    monkeypatch.setattr(training, '_take_one_step', handing_over)
+    monkeypatch.setattr(training.Trainer, '_take_one_step', handing_over)
     with pytest.raises(FieldError, match=WORKER_LOST): trainer(tmp_path).run()
 
 def test_other_errors_of_a_step_are_not_a_lost_worker(tmp_path, monkeypatch):
     def fail(*args): raise RuntimeError('out of memory')
-    monkeypatch.setattr(training, '_take_one_step', fail)
+    monkeypatch.setattr(training.Trainer, '_take_one_step', fail)
     with pytest.raises(RuntimeError, match='out of memory'): trainer(tmp_path).run()
 
 @pytest.mark.parametrize('name', ['Queue', 'share_memory_'])

@@ -138,6 +138,7 @@ class TokenBatches:
         return [order[piece.start:piece.stop] for piece in pieces]
 
     def batch(self, rows:Sequence[int])->Batch:
+        if hasattr(self.pairs, 'batch'): return self.pairs.batch(rows) # the aside, too
         return make_batch([self.pairs[i] for i in rows])
 
     def count_targets(self, rows:Sequence[int])->int: # labels, `</s>` included
@@ -159,6 +160,18 @@ def _draw(mix:list[Sequence], # of each part: number of pairs, times per epoch
             parts.append(rng.choice(part, n_more, replace=False))
     return np.concatenate(parts)
 
+# %% ../nbs/10_data.ipynb #d10fill1
+def _fill(ids:np.ndarray,     # all tokens
+          starts:np.ndarray,  # where the sentence of each row begins (b,)
+          lengths:np.ndarray, # how many tokens it has (b,)
+         )->np.ndarray:       # one row each, padded to one more than the longest
+    columns = np.arange(lengths.max() + 1)
+    is_token = columns < lengths[:, None]
+    places = starts[:, None] + columns
+    rows = np.full(is_token.shape, PAD)
+    rows[is_token] = ids[places[is_token]]
+    return rows
+
 # %% ../nbs/10_data.ipynb #2809ea56
 class EncodedPairs(Sequence):
     "Sentence pairs in two arrays, which may lie on disk"
@@ -175,6 +188,18 @@ class EncodedPairs(Sequence):
         end = self.ends[i]
         ids = self.ids[end - n_src - n_tgt : end].tolist()
         return ids[:n_src], ids[n_src:]
+
+    def batch(self, rows:Sequence[int])->Batch: # as from `make_batch`
+        n_src, n_tgt = self.lengths[rows].T
+        middle = self.ends[rows] - n_tgt # where source ends and target begins (b,)
+        src = _fill(self.ids, middle - n_src, n_src)
+        labels = _fill(self.ids, middle, n_tgt)
+        tgt = np.roll(labels, 1, axis=1) # its last column is padding, which moves up front
+        tgt[:, 0] = BOS
+        src[range(len(src)), n_src] = EOS
+        labels[range(len(src)), n_tgt] = EOS
+        sides = map(torch.from_numpy, (src, tgt, labels))
+        return Batch(*sides, n_tokens=int(n_tgt.sum()) + len(labels))
 
 # %% ../nbs/10_data.ipynb #78ff8c8a
 def open_encoded(stem:Path # path of the files, without what follows the dot

@@ -100,7 +100,7 @@ class Cache:
         self.source = {a: _contiguous(a.keys_values(memory)) for a in attentions}
         self.target = {} # stores of the self-attentions, made when they are first needed
         self.n, self.max_steps = 0, max_steps # target tokens read so far, and at most
-        self.position = torch.tensor([0])     # n as a tensor: where the newest token stands
+        self.position = src.new_zeros(1)      # n as a tensor: where the newest token stands
 
     def project(self, attention:MultiHeadAttention,
                 x:Tensor,                      # the newest positions (b, k, d)

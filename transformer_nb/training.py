@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import get_type_hints
 import torch
+from fastcore.basics import patch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.nn.parallel import DistributedDataParallel
@@ -24,14 +25,15 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 from .checkpoint import (
-    Checkpoints, average, check_described, check_same_run, cpu_state_dict, fingerprint,
-    random_state, set_training_state, training_state)
+    Checkpoints, average, check_same_run, cpu_state_dict, fingerprint, random_state,
+    set_training_state, training_state)
 from transformer_nb.core import (
     FieldError, InputError, check_positive, remove_half_written, set_seed,
     write_atomically)
 from .data import Batch, TokenBatches
 from .distributed import (
     all_gather, all_reduce_sum, broadcast_from_rank0, in_any_process, rank, world_size)
+from .model import Stack
 from .notebook import new_axes
 from .optimizer import (
     adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
@@ -39,11 +41,11 @@ from .optimizer import (
 # %% ../nbs/12_training.ipynb #53ddc553
 def token_loss(model:nn.Module, batch:Batch,
                label_smoothing:float=0., # ε_ls
-               n_tokens:int|None=None,   # divides the sum; by default the batch's tokens
+               n_tokens:int|Tensor|None=None, # divides the sum; by default the batch's
               )->Tensor:                 # nats per target token
     logits = model(batch.src, batch.tgt)
     total = smoothed_loss(logits, batch.labels, label_smoothing)
-    return total / (n_tokens or batch.n_tokens)
+    return total / (batch.n_tokens if n_tokens is None else n_tokens)
 
 # %% ../nbs/12_training.ipynb #60f64ace
 _DTYPES = dict(bf16=torch.bfloat16, fp16=torch.float16)
@@ -63,13 +65,14 @@ def valid_loss(model:nn.Module,
     "Leaves the model in the mode it was in; of several processes, each passes its share"
     was_training = model.training
     model.eval()
-    total = n_tokens = 0
+    losses, n_tokens = [], 0
     for batch in batches:
         with _autocast(precision, batch):
             logits = model(batch.src, batch.tgt)
-            total += smoothed_loss(logits, batch.labels, 0.).item()
+            losses.append(smoothed_loss(logits, batch.labels, 0.))
         n_tokens += batch.n_tokens
     model.train(was_training)
+    total = sum(torch.stack(losses).tolist()) if losses else 0. # a GPU is asked once
     total, n_tokens = all_reduce_sum(total, n_tokens)
     return total / n_tokens
 
@@ -77,18 +80,19 @@ def valid_loss(model:nn.Module,
 def accumulate_gradients(model:nn.Module,
                          batches:list[Batch],      # the parts of one large batch
                          label_smoothing:float=0.,
-                         n_tokens:int|None=None,   # of the whole; by default of these parts
+                         n_tokens:int|Tensor|None=None, # of the whole; by default of these
                          precision:str='fp32',     # or 'bf16' or 'fp16'
                          scaler:GradScaler|None=None, # multiplies the gradient, for 'fp16'
+                         loss_of:Callable=token_loss, # another way to compute the same
                         )->Tensor:                 # the loss, nats per target token
     "Gradient of the mean loss over all target tokens, computed part by part"
-    n_tokens = n_tokens or sum(b.n_tokens for b in batches)
+    if n_tokens is None: n_tokens = sum(b.n_tokens for b in batches)
     total = 0.
     for i, batch in enumerate(batches):
         is_last = i == len(batches) - 1 # only now do several processes add gradients up
         with nullcontext() if is_last or world_size() == 1 else model.no_sync():
             with _autocast(precision, batch):
-                loss = token_loss(model, batch, label_smoothing, n_tokens)
+                loss = loss_of(model, batch, label_smoothing, n_tokens)
             scaled = loss * world_size() # times 1, unless there are several
             if scaler: scaled = scaler.scale(scaled)
             scaled.backward()
@@ -98,16 +102,17 @@ def accumulate_gradients(model:nn.Module,
 # %% ../nbs/12_training.ipynb #55d078e9
 def train_step(model:nn.Module, optimizer:torch.optim.Optimizer,
                batches:list[Batch],            # parts of one batch
-               lr:float,                       # learning rate of this step
+               lr:float|Tensor,                # learning rate of this step
                label_smoothing:float=0.,
                max_grad_norm:float|None=None,  # maximum gradient norm
-               n_tokens:int|None=None,         # target tokens of the whole batch
+               n_tokens:int|Tensor|None=None,  # target tokens of the whole batch
                precision:str='fp32',
                scaler:GradScaler|None=None,    # for 'fp16'
+               loss_of:Callable=token_loss,    # another way to compute the same
               )->tuple[Tensor,Tensor]:         # nats per target token; was the step taken?
     "One step of all parameters, or none if the loss or the gradient is not finite"
     set_lr(optimizer, lr)
-    how = label_smoothing, n_tokens, precision, scaler
+    how = label_smoothing, n_tokens, precision, scaler, loss_of
     loss = accumulate_gradients(model, batches, *how)
     if scaler: scaler.unscale_(optimizer)
     norm = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
@@ -386,8 +391,11 @@ def _lr_of_step(step:int, c:TrainingConfig)->float:
     return linear_lr(step, c.lr, c.warmup_steps, c.decay_steps)
 
 def _new_optimizer(model:nn.Module, weight_decay:float|None)->torch.optim.Optimizer:
-    if weight_decay: return adamw(model, weight_decay, fused=True)
-    return adam(model, fused=True) # all parameters in one pass
+    on_gpu = next(model.parameters()).is_cuda
+    how = dict(fused=True,        # all parameters in one pass
+               capturable=on_gpu) # its step can be recorded, as chapter 14c does
+    if weight_decay: return adamw(model, weight_decay, **how)
+    return adam(model, **how)
 
 def _new_scaler(precision:str, device:torch.device)->GradScaler|None:
     return GradScaler(device.type) if precision == 'fp16' else None
@@ -595,14 +603,23 @@ def _remove_later(checkpoints:Checkpoints, s:TrainingState, c:TrainingConfig):
 def wrap_model(model:nn.Module, config:TrainingConfig
               )->nn.Module: # the same parameters, run in a different way
     "Raises `InputError` if torch.compile cannot work here"
-    if world_size() > 1:
-        with warnings.catch_warnings(): # newer versions of PyTorch rename it
-            warnings.simplefilter('ignore', FutureWarning)
-            model = DistributedDataParallel(model, broadcast_buffers=False)
-    if not config.compile: return model
+    if config.compile: model = _compile_layers(model)
+    if world_size() == 1: return model
+    with warnings.catch_warnings(): # newer versions of PyTorch rename it
+        warnings.simplefilter('ignore', FutureWarning)
+        return DistributedDataParallel(model, broadcast_buffers=False)
+
+# %% ../nbs/12_training.ipynb #12bylay1
+def _compile_layers(model:nn.Module, backend:str|Callable='inductor'
+                   )->nn.Module: # a copy that shares the parameters
     if ' ' in sys.prefix:
         raise FieldError('compile', f'cannot build in a path with a space: {sys.prefix}')
-    return torch.compile(model, dynamic=True)
+    shared = {id(x): x for x in [*model.parameters(), *model.buffers()]}
+    network = deepcopy(model, shared).train()
+    layers = [layer for stack in network.modules() if isinstance(stack, Stack)
+              for layer in stack.layers]
+    for layer in layers: layer.compile(backend=backend, dynamic=True)
+    return network
 
 # %% ../nbs/12_training.ipynb #26dcae88
 def _stopwatch(seconds:float # already on it
@@ -614,10 +631,12 @@ def _stopwatch(seconds:float # already on it
 # %% ../nbs/12_training.ipynb #b26532f6
 def _check_finite(model:nn.Module, s:TrainingState):
     "Raise `InputError` if a weight is infinite or NaN"
-    for name, w in model.named_parameters():
-        if not w.isfinite().all():
-            what = f'after step {s.step} {name} has weights that are not finite'
-            raise _diverged(what, s.best_loss)
+    names, weights = zip(*model.named_parameters())
+    is_finite = torch.stack([w.isfinite().all() for w in weights])
+    if is_finite.all(): return # a GPU is asked once, not for each of them
+    name = names[is_finite.tolist().index(False)]
+    what = f'after step {s.step} {name} has weights that are not finite'
+    raise _diverged(what, s.best_loss)
 
 # %% ../nbs/12_training.ipynb #0eeae1af
 class RunFiles:
@@ -654,6 +673,60 @@ class RunFiles:
         _remove_later(self.checkpoints, s, self.config)
         return s
 
+# %% ../nbs/12_training.ipynb #3179145c
+class Trainer:
+    "A run that can be watched, stopped, and resumed"
+    resume:Callable[[],bool] # below
+
+    def __init__(self, model:nn.Module,     # ends with the weights of `config.weights`
+                 batches:TokenBatches,      # to train on
+                 valid:list[Batch],         # held out, to validate on
+                 config:TrainingConfig,
+                 folder:str|Path,           # gets `metrics.jsonl` and `checkpoints/`
+                 run_settings:dict|None=None,   # what else must be the same to resume
+                 history:list[dict]|None=None,  # first lines of `metrics.jsonl`
+                 on_validate:Callable[[dict],None]|None=None,  # gets each further line
+                 scores:Callable[[nn.Module],dict]|None=None,  # more to report, as `bleu`
+                 take_step:Callable|None=None): # in place of `train_step`
+        self.model, self.batches, self.scores = model, batches, scores
+        self.device = next(model.parameters()).device
+        self.config = _with_precision(config, self.device)
+        self.files = RunFiles(Path(folder), self.config, run_settings or {}, history or [],
+                              on_validate)
+        self.history, self.state = self.files.history, TrainingState()
+        self.valid = [batch.to(self.device) for batch in valid[rank()::world_size()]]
+        self.network = wrap_model(model, self.config)
+        self.take_step = take_step or train_step
+        self.optimizer = _new_optimizer(model, config.weight_decay)
+        self.scaler = _new_scaler(self.config.precision, self.device)
+        self.results = StepResults()
+        set_seed(config.seed + 1_000_003 * rank()) # each drops out its own units
+
+    def save(self):
+        if self.scaler: self.state.scaler = self.scaler.state_dict()
+        self.files.save(self.model, self.optimizer, self.state)
+
+    def validate_start(self): self._validate() # these weights, too, can be the best
+
+    def run(self)->list[dict]: # the lines of `metrics.jsonl`
+        "Train to the end; after a signal, save and raise `KeyboardInterrupt`"
+        if self.state.step == 0: self.save()
+        if self._take_steps():
+            step = self.state.step
+            raise KeyboardInterrupt(f'stopped after step {step}; go on with `resume`')
+        if self.state.validated_at < self.state.seconds: self._validate() # was stopped
+        self.history.amend(**self._choose_weights())
+        return self.history
+
+# %% ../nbs/12_training.ipynb #12saves1
+@patch
+def resume(self:Trainer)->bool: # was there anything?
+    restored = self.files.restore(self.model, self.optimizer)
+    if restored is None: return False
+    self.state = restored
+    if self.scaler and restored.scaler: self.scaler.load_state_dict(restored.scaler)
+    return True
+
 # %% ../nbs/12_training.ipynb #db98e545
 def _final_weights(checkpoints:Checkpoints,
                    which:str      # 'mean' of the last checkpoints (§6.1), or 'best'
@@ -666,65 +739,65 @@ def _final_weights(checkpoints:Checkpoints,
     return average(paths) if paths else None
 
 # %% ../nbs/12_training.ipynb #b57bd562
-def _judge(t:'Trainer')->float: # validation loss of the model as it is
+@patch
+def _judge(self:Trainer)->float: # validation loss of the model as it is
     "Raises `InputError` if the loss or a weight is infinite or NaN"
-    s = t.state
-    _check_finite(t.model, s)
-    loss = valid_loss(t.model, t.valid, t.config.precision)
+    s = self.state
+    _check_finite(self.model, s)
+    loss = valid_loss(self.model, self.valid, self.config.precision)
     if math.isfinite(loss): return loss
     raise _diverged(f'after step {s.step} the validation loss is {loss}', s.best_loss)
 
 # %% ../nbs/12_training.ipynb #3eea11f8
-def _load_best(t:'Trainer')->str: # which weights the model has now
+@patch
+def _load_best(self:Trainer)->str: # which weights the model has now
     "If the best cannot be read and were not asked for by name, the mean stays"
-    try: weights = _final_weights(t.files.checkpoints, 'best')
+    try: weights = _final_weights(self.files.checkpoints, 'best')
     except (InputError, OSError) as e:
-        if t.config.weights == 'best': raise
+        if self.config.weights == 'best': raise
         if rank() == 0: print(f'{e}; it is left out', file=sys.stderr)
         return 'mean'
-    t.model.load_state_dict(weights)
+    self.model.load_state_dict(weights)
     return 'best'
 
 # %% ../nbs/12_training.ipynb #c4b85c8d
-def _choose_weights(t:'Trainer')->dict: # which ones, and the losses
+@patch
+def _choose_weights(self:Trainer)->dict: # which ones, and the losses
     "Give the model the weights that the settings ask for"
-    model, chosen = t.model, t.config.weights
+    model, chosen = self.model, self.config.weights
     last = deepcopy(model.state_dict())
-    model.load_state_dict(_final_weights(t.files.checkpoints, 'mean') or last)
-    s = t.state
-    losses = dict(mean=_judge(t), last=s.valid_loss, best=s.best_loss)
+    model.load_state_dict(_final_weights(self.files.checkpoints, 'mean') or last)
+    s = self.state
+    losses = dict(mean=self._judge(), last=s.valid_loss, best=s.best_loss)
     if chosen == 'auto': chosen = min(losses, key=losses.get) # of equals the first
     if chosen == 'last': model.load_state_dict(last)
-    if chosen == 'best': chosen = _load_best(t)
+    if chosen == 'best': chosen = self._load_best()
     return dict(weights=chosen, average_loss=losses['mean'], last_loss=losses['last'],
-                best_loss=losses['best'], final_loss=_judge(t))
+                best_loss=losses['best'], final_loss=self._judge())
 
 # %% ../nbs/12_training.ipynb #12steps5
-def _score(t:'Trainer')->dict: # scores of the model as it is; all processes get them
-    if t.scores is None: return {}
-    was_training = t.model.training
-    t.model.eval()
-    scores = broadcast_from_rank0(lambda: t.scores(t.model))
-    t.model.train(was_training)
+@patch
+def _score(self:Trainer)->dict: # scores of the model as it is; all processes get them
+    if self.scores is None: return {}
+    was_training = self.model.training
+    self.model.eval()
+    scores = broadcast_from_rank0(lambda: self.scores(self.model))
+    self.model.train(was_training)
     return scores
 
-def _validate(t:'Trainer'):
+@patch
+def _validate(self:Trainer):
     "Compute the validation loss and scores, and keep the best weights"
-    s, loss, scores = t.state, _judge(t), _score(t)
+    s, loss, scores = self.state, self._judge(), self._score()
     is_best = is_better = s.improved(loss)
-    if t.config.patience_on == 'bleu':
-        before = [line['bleu'] for line in t.history if 'bleu' in line]
+    if self.config.patience_on == 'bleu':
+        before = [line['bleu'] for line in self.history if 'bleu' in line]
         is_better = scores['bleu'] > max(before, default=-1)
     s.evals_since_best = 0 if is_better else s.evals_since_best + 1
     if is_best and rank() == 0:
         info = dict(step=s.step, valid_loss=loss)
-        t.files.checkpoints.save_best(cpu_state_dict(t.model), info)
-    t.history.report(s, **scores)
-
-# %% ../nbs/12_training.ipynb #12saveal
-def _save_all(t:'Trainer'):
-    if t.scaler: t.state.scaler = t.scaler.state_dict()
-    t.files.save(t.model, t.optimizer, t.state)
+        self.files.checkpoints.save_best(cpu_state_dict(self.model), info)
+    self.history.report(s, **scores)
 
 # %% ../nbs/12_training.ipynb #12steps2
 @contextmanager
@@ -737,76 +810,32 @@ def _told_if_lost()->Iterator[None]:
         raise FieldError('workers', 'are processes, and one of them was killed; go on with '
                          '`resume`, and with fewer if memory is short') from None
 
-def _take_steps(t:'Trainer')->bool: # did a signal end it?
+@patch
+def _take_steps(self:Trainer)->bool: # did a signal end it?
     "To the end, or to a signal; validations and checkpoints when they are due"
-    s, c = t.state, t.config
-    t.model.train()
-    steps = _training_steps(t.batches, c, s, t.device)
+    s, c = self.state, self.config
+    self.model.train()
+    steps = _training_steps(self.batches, c, s, self.device)
     clock, stopped = _stopwatch(s.seconds), False
     looked_at, look_at = s.step, s.step + 1
     with (_told_if_lost(), deferred_signals() as signals, closing(steps),
           ProgressBar(s, c) as bar):
         while not (s.finished(c) or stopped):
-            _take_one_step(t, *next(steps))
-            if not _look_is_due(t, look_at): continue
+            self._take_one_step(*next(steps))
+            if not self._look_is_due(look_at): continue
             before = s.seconds
-            t.results.read(s)
+            self.results.read(s)
             stopped, s.seconds = all_reduce_sum(bool(signals), clock())
-            look_at = _next_look(t, s.seconds - before, s.step - looked_at)
+            look_at = self._next_look(s.seconds - before, s.step - looked_at)
             looked_at = s.step
             bar.show(s)
             began = time.perf_counter()
             if s.finished(c) or _validation_is_due(s, c):
-                _validate(t)
-                bar.validated(t.history[-1])
-            if s.finished(c) or _checkpoint_is_due(s, c) or stopped: t.save()
+                self._validate()
+                bar.validated(self.history[-1])
+            if s.finished(c) or _checkpoint_is_due(s, c) or stopped: self.save()
             s.paused += time.perf_counter() - began
     return bool(stopped)
-
-# %% ../nbs/12_training.ipynb #3179145c
-class Trainer:
-    "A run that can be watched, stopped, and resumed"
-    def __init__(self, model:nn.Module,     # ends with the weights of `config.weights`
-                 batches:TokenBatches,      # to train on
-                 valid:list[Batch],         # held out, to validate on
-                 config:TrainingConfig,
-                 folder:str|Path,           # gets `metrics.jsonl` and `checkpoints/`
-                 run_settings:dict|None=None,   # what else must be the same to resume
-                 history:list[dict]|None=None,  # first lines of `metrics.jsonl`
-                 on_validate:Callable[[dict],None]|None=None,  # gets each further line
-                 scores:Callable[[nn.Module],dict]|None=None): # more to report, as `bleu`
-        self.model, self.batches, self.scores = check_described(model), batches, scores
-        self.device = next(model.parameters()).device
-        self.config = _with_precision(config, self.device)
-        self.files = RunFiles(Path(folder), self.config, run_settings or {}, history or [],
-                              on_validate)
-        self.history, self.state = self.files.history, TrainingState()
-        self.valid = [batch.to(self.device) for batch in valid[rank()::world_size()]]
-        self.network = wrap_model(model, self.config)
-        self.optimizer = _new_optimizer(model, config.weight_decay)
-        self.scaler = _new_scaler(self.config.precision, self.device)
-        self.results = StepResults()
-        set_seed(config.seed + 1_000_003 * rank()) # each drops out its own units
-
-    def save(self): _save_all(self)
-    def validate_start(self): _validate(self) # these weights, too, can be the best
-
-    def resume(self)->bool: # was there anything?
-        restored = self.files.restore(self.model, self.optimizer)
-        if restored is None: return False
-        self.state = restored
-        if self.scaler and restored.scaler: self.scaler.load_state_dict(restored.scaler)
-        return True
-
-    def run(self)->list[dict]: # the lines of `metrics.jsonl`
-        "Train to the end; after a signal, save and raise `KeyboardInterrupt`"
-        if self.state.step == 0: self.save()
-        if _take_steps(self):
-            step = self.state.step
-            raise KeyboardInterrupt(f'stopped after step {step}; go on with `resume`')
-        if self.state.validated_at < self.state.seconds: _validate(self) # was stopped
-        self.history.amend(**_choose_weights(self))
-        return self.history
 
 # %% ../nbs/12_training.ipynb #12steps1
 class StepResults:
@@ -827,22 +856,26 @@ class StepResults:
             else: s.skip(step)
 
 # %% ../nbs/12_training.ipynb #12steps4
-def _take_one_step(t:'Trainer', batches:list[Batch], n_tokens:int):
-    s, c = t.state, t.config
-    loss, taken = train_step(t.network, t.optimizer, batches, s.lr, c.label_smoothing,
-                             c.max_grad_norm, n_tokens, c.precision, t.scaler)
-    t.results.add(s.step, loss, taken, n_tokens)
+@patch
+def _take_one_step(self:Trainer, batches:list[Batch], n_tokens:int):
+    s, c = self.state, self.config
+    how = c.label_smoothing, c.max_grad_norm, n_tokens, c.precision, self.scaler
+    loss, taken = self.take_step(self.network, self.optimizer, batches, s.lr, *how)
+    self.results.add(s.step, loss, taken, n_tokens)
 
-def _look_is_due(t:'Trainer', look_at:int # step, at the latest
+@patch
+def _look_is_due(self:Trainer, look_at:int # step, at the latest
                 )->bool: # is it time to read results and clock?
-    s, c = t.state, t.config
+    s, c = self.state, self.config
     is_planned = s.step >= min(look_at, c.max_steps) or s.step % c.log_every == 0
     return is_planned or _validation_is_due(s, c) or _checkpoint_is_due(s, c)
 
-def _next_look(t:'Trainer', seconds:float, steps:int # since the last one
+@patch
+def _next_look(self:Trainer, seconds:float, steps:int # since the last one
               )->int: # a step in about a second; on a CPU, which never runs ahead, the next
-    if t.device.type == 'cpu': return t.state.step + 1
-    return t.state.step + max(1, min(50, int(steps / max(seconds, 1e-3))))
+    step = self.state.step
+    if self.device.type == 'cpu': return step + 1
+    return step + max(1, min(50, int(steps / max(seconds, 1e-3))))
 
 # %% ../nbs/12_training.ipynb #8e261a40
 def plot_training(history:list[dict], # lines of `metrics.jsonl`
