@@ -25,8 +25,8 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 from .checkpoint import (
-    Checkpoints, average, check_same_run, cpu_state_dict, fingerprint, random_state,
-    set_training_state, training_state)
+    Checkpoints, average, check_described, check_same_run, cpu_state_dict, fingerprint,
+    random_state, set_training_state, training_state)
 from transformer_nb.core import (
     FieldError, InputError, check_positive, remove_half_written, set_seed,
     write_atomically)
@@ -688,7 +688,7 @@ class Trainer:
                  on_validate:Callable[[dict],None]|None=None,  # gets each further line
                  scores:Callable[[nn.Module],dict]|None=None,  # more to report, as `bleu`
                  take_step:Callable|None=None): # in place of `train_step`
-        self.model, self.batches, self.scores = model, batches, scores
+        self.model, self.batches, self.scores = check_described(model), batches, scores
         self.device = next(model.parameters()).device
         self.config = _with_precision(config, self.device)
         self.files = RunFiles(Path(folder), self.config, run_settings or {}, history or [],
