@@ -19,7 +19,7 @@ from transformer_nb.export import (
     _header_and_weights, _join, _tokenizer_header, export_page, playground)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
-from transformer_nb.text import BPETokenizer
+from transformer_nb.text import BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
 
@@ -138,9 +138,34 @@ def texts(): return list(nasty_strings(1000))
 def test_tokens_of_the_shipped_model(tab, shipped, texts):
     check_tokens(tab, shipped[1], texts)
 
-@pytest.mark.parametrize('normalize', ['none', 'nfc', 'punctuation'])
-def test_tokens_of_each_normalization(tab, texts, normalize):
-    check_tokens(tab, BPETokenizer.train(SENTENCES + texts, 800, normalize), texts)
+# Forms of writing, beside letters that they change: what people paste
+PASTED = [
+    *'aéE.,!?-\'" 12', 'u\u0308', 'isn’t', '“Hi”', '„Ja“', '—', '–', '…', "``", "''", ',,',
+    *'\t\n\r\x00\x1b\x85\xa0\xad\u200b\u200c\u200d\u200e\u202f\u2028\u2060\ufeff\u3000',
+    '\x1b[1;31m', 'ب', 'क', '\u094d', '👩', '🔬', '❤', '\ufe0f', '🏴', '\U000e0067',
+    *'ＡｚＯ５％！，．：；？（）', '你好', 'ﬁ', 'ﬃ', 'ſ', '´', '`', '\u1fef', '\u0374', '\u2126', 'ß']
+
+def pasted_strings(n):
+    rng = random.Random(1)
+    return [''.join(rng.choices(PASTED, k=rng.randint(0, 24))) for _ in range(n)]
+
+def test_text_is_normalized_as_by_python(tab):
+    "2,000 strings, and each half of a pair of surrogates is a character of its own"
+    texts = pasted_strings(1500) + list(nasty_strings(500))
+    halves = ['a\ud83db', '\ude00', 'x \udfff\ud800 y']
+    header = _tokenizer_header(BPETokenizer.train(['a'], 260, 'plain'))
+    found = tab.evaluate("""([header, texts, codes]) => {
+      const tokenizer = new engine.Tokenizer(header)
+      const halves = codes.map(row => String.fromCharCode(...row))
+      return [...texts, ...halves].map(text => tokenizer.normalize(text))
+    }""", [header, texts, [list(map(ord, text)) for text in halves]])
+    for text, plain in zip(texts + halves, found):
+        assert plain == normalize(text), ascii(text)
+
+@pytest.mark.parametrize('rule', ['none', 'nfc', 'punctuation', 'plain'])
+def test_tokens_of_each_normalization(tab, texts, rule):
+    texts = texts + pasted_strings(300)
+    check_tokens(tab, BPETokenizer.train(SENTENCES + texts, 800, rule), texts)
 
 # All that are assigned, and some that are not; between 0x32000 and 0xe0000 is nothing yet
 CODE_POINTS = [chr(n) for n in [*range(0xd800), *range(0xe000, 0x32000),
@@ -158,15 +183,16 @@ def test_every_character_is_split_as_by_the_library(tab):
       return pieces.map(piece => [...piece].length).join('') === lengths
     }''', [_tokenizer_header(tokenizer), text, lengths])
 
-def test_every_character_is_normalized_as_by_the_library(tab):
+@pytest.mark.parametrize('rule', ['punctuation', 'plain'])
+def test_every_character_is_normalized_as_by_the_library(tab, rule):
     "Browsers compose characters that the library does not know"
-    tokenizer = BPETokenizer.train(['a'], 260, 'punctuation')
+    tokenizer = BPETokenizer.train(['a'], 260, rule)
     texts = [''.join(CODE_POINTS), '\u0323'.join(CODE_POINTS)]
-    normalize = tokenizer.tokenizer.normalizer.normalize_str
+    wanted = [normalize(text, rule) for text in texts]
     assert tab.evaluate('''([header, texts, wanted]) => {
       const tokenizer = new engine.Tokenizer(header)
       return texts.map((text, i) => tokenizer.normalize(text) === wanted[i])
-    }''', [_tokenizer_header(tokenizer), texts, [normalize(x) for x in texts]]) == [True]*2
+    }''', [_tokenizer_header(tokenizer), texts, wanted]) == [True]*2
 
 DECODED = '''([header, lists]) => {
   const tokenizer = new engine.Tokenizer(header)

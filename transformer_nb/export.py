@@ -192,15 +192,21 @@ def _tokenizer_header(tokenizer:BPETokenizer)->dict: # what the engine's tokeniz
     content = json.loads(tokenizer.to_json())
     vocab = content['model']['vocab']
     merges = [[vocab[a], vocab[b], vocab[a + b]] for a, b in content['model']['merges']]
-    normalizer = content['normalizer'] or {}
-    replaced = [part for part in normalizer.get('normalizers', []) if 'pattern' in part]
     return dict(tokens=sorted(vocab, key=vocab.get),
                 merges=merges,
                 letters=_unicode_ranges(r'\p{L}'),
                 numbers=_unicode_ranges(r'\p{N}'),
                 spaces=_unicode_ranges(r'\s'),
-                composing=_composing() if normalizer else None,
-                replace=[[part['pattern']['Regex'], part['content']] for part in replaced])
+                composing=_composing() if content['normalizer'] else None,
+                normalizer=_normalizer_steps(content['normalizer']))
+
+# %% ../nbs/15b_export.ipynb #e15pag3b
+def _normalizer_steps(normalizer:dict|None # of a `tokenizer.json`
+                     )->list: # in order: pattern and replacement, or None to compose
+    if not normalizer: return []
+    parts = normalizer.get('normalizers', [normalizer])
+    return [[part['pattern']['Regex'], part['content']] if 'pattern' in part else None
+            for part in parts]
 
 # %% ../nbs/15b_export.ipynb #e15page4
 @torch.no_grad()

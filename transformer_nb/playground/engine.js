@@ -26,7 +26,7 @@ const pairKey = (a, b) => a * 2**20 + b // of two ids
 const NO_PAIR = [Infinity]               // its rank: it is never merged
 
 class Tokenizer {
-  constructor({tokens, merges, letters, numbers, spaces, composing, replace}) {
+  constructor({tokens, merges, letters, numbers, spaces, composing, normalizer}) {
     const alphabet = byteAlphabet()
     const byteOf = new Map(alphabet.map((character, b) => [character, b]))
     this.tokens = tokens                                               // by id
@@ -43,13 +43,15 @@ class Tokenizer {
     const words = `'s|'t|'re|'ve|'m|'ll|'d| ?[${L}]+| ?[${N}]+| ?[^${S}${L}${N}]+`
     this.word = new RegExp(`${words}|[${S}]+(?![^${S}])|[${S}]+`, 'gu')
     this.composing = composing && new RegExp(`[${characterClass(composing)}]+`, 'gu')
-    this.replace = replace.map(([anyOf, plain]) => [new RegExp(anyOf, 'gu'), plain])
+    this.steps = normalizer.map(step => step && [new RegExp(step[0], 'gu'), step[1]])
   }
 
-  normalize(text) { // only if the tokenizer was trained so; else text stays as it is
-    if (this.composing) text = text.replace(this.composing, run => run.normalize('NFC'))
-    for (const [anyOf, plain] of this.replace) text = text.replaceAll(anyOf, plain)
-    return text
+  normalize(text) { // as chapter 08 does it, step by step; nothing where there are no steps
+    for (const step of this.steps) {
+      if (step) text = text.replaceAll(...step)
+      else text = text.replace(this.composing, run => run.normalize('NFC'))
+    }
+    return text.toWellFormed()
   }
 
   encode(text) { // any string -> ids, without `<s>` and `</s>`
