@@ -25,7 +25,7 @@ from book import (
     read_notebook)
 from house import read, violations
 
-# Test files, and what they test beside the module of their name
+# Test files, and what they test beside the chapter, program or script of their name
 TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
@@ -36,30 +36,27 @@ TESTS_OF = {
     'test_decoding': 'nbs/05_* tests/searching.py',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
     'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
-    'test_guess': 'transformer_nb/playground/guess.js',
     'test_house': 'tools/* ruff.toml conftest.py',
-    'test_judge': 'benchmarks/judge.py',
-    'test_live': 'docs/live.py docs/static/* transformer_nb/playground/*',
+    'test_live': 'docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'nbs/00b_*',
     'test_multi30k': 'nbs/10a_*',
-    'test_notes': 'nbs/16_* tools/notes.py transformer_nb/playground/notes.json',
+    'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
-    'test_pages': 'docs/pages.py',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
-    'test_pretrained': 'nbs/06_*',
+    'test_pretrained': 'nbs/04_*',
     'test_readme': 'nbs/index.ipynb README.md',
     'test_recipe': 'nbs/12_*',
-    'test_release': '.github/workflows/* tools/release.py RELEASING.md settings.ini',
+    'test_release': '.github/workflows/* RELEASING.md settings.ini',
     'test_results': 'nbs/results/* nbs/models/* benchmarks/*',
-    'test_pdf': 'docs/pdf.py docs/static/*',
+    'test_pdf': 'docs/static/*',
     'test_search_settings': 'nbs/13_* nbs/15_*',
     'test_seeds': 'conftest.py pytest.ini tests/browser.py',
-    'test_since_2017': 'nbs/04_*',
+    'test_since_2017': 'nbs/0[4-6]_*',
     'test_site': 'docs/*',
     'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
-    'test_teaching': 'docs/teaching.* docs/questions.yaml',
+    'test_teaching': 'docs/teaching.md docs/questions.yaml',
     'test_types': 'mypy.ini',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
 
@@ -110,11 +107,12 @@ def select(names, root=ROOT, what=lambda path: 'exports'):
     inside = {f'nbs/{path.name}' for path in kinds if module(path) and path not in sources}
     numbers = {number(path.stem) for path in kinds}
     names = [name for name in names if name not in inside]
+    modules |= {Path(name).stem for name in names if name.endswith(('.py', '.js'))}
     tests = sorted([*root.glob('tests/test_*.py'), *root.glob('nbs/solutions/*.py')])
     chosen = [path for path in tests
               if is_test_of(path, names, modules) or solves(path, numbers)
               or kinds and path.stem in OF_ANY_CHAPTER]
-    smoke = any(name.startswith('transformer_nb/') for name in names) or bool(modules)
+    smoke = any(name.startswith('transformer_nb/') for name in names) or bool(sources)
     return Selection(changed, dependents, chosen, smoke)
 
 def name_of(path): # of the module that a chapter exports, without its folder
