@@ -802,3 +802,194 @@ def test_costs_that_arrive_undo_no_choice(open_figure):
     page.wait_for_function(CLICK_EARLY, arg='.live-presets button:last-child')
     settle(page)
     assert '“Der Hund jagt' in says(page)
+
+# Second actions: the reader changes what an earlier action has chosen
+
+STORIES = {}
+
+def story(figure, *actions):
+    "The last of these actions meets what the others left; then the check is called"
+    def keep(check):
+        STORIES[check.__name__] = figure, actions, check
+        return check
+    return keep
+
+def press(page, name): page.get_by_role('button', name=name, exact=True).click()
+def pick(page, name): page.get_by_role('radio', name=name, exact=True).check()
+def to_end(page, name): page.get_by_label(name, exact=True).press('End')
+def token(page, i): page.locator('.live-tokens button').nth(i).click()
+def switch(page, head): page.locator('.live-head').nth(head - 1).click()
+def fill(page, name, text): page.get_by_label(name, exact=True).fill(text)
+def drag(page, selector, dx, dy):
+    x, y = middle(page.locator(selector).bounding_box())
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + dx, y + dy, steps=4)
+    page.mouse.up()
+
+def do(page, act, *args):
+    act(page, *args)
+    page.wait_for_timeout(300) # until what was typed counts
+    settle(page)
+
+def slides(page, *names):
+    return [float(page.get_by_label(name, exact=True).input_value()) for name in names]
+
+def cells_of(page):
+    return [row.locator('td').all_inner_texts() for row in page.locator('tbody tr').all()]
+
+MAN_AND_BOY = 'Man and boy play with dog at sunset on a beach.'
+
+@story('beam', (press, MAN_AND_BOY), (to_end, 'step'), (slide, 'α', 2))
+def the_finished_are_in_the_order_of_their_scores(page, captions, everyday):
+    text = MAN_AND_BOY
+    [wanted] = search(captions.model, [captions.tokenizer.encode(text)], beam_size=4,
+                      alpha=2., n_best=4)
+    rows = cells_of(page)
+    scores = [numbers(row[4])[0] for row in rows]
+    log_probs = [numbers(row[2])[0] for row in rows]
+    assert scores == sorted(scores, reverse=True) and len(scores) > 2
+    assert log_probs != sorted(log_probs, reverse=True) # the order that it would be
+    assert scores[:4] == pytest.approx([h.score for h in wanted], abs=2e-3)
+    assert f'The winner is “{captions.text(wanted[0])}”, and ' in says(page)
+
+@story('beam', (slide, 'step', 3), (press, MAN_AND_BOY))
+def another_sentence_begins_at_its_first_step(page, captions, everyday):
+    assert slides(page, 'step') == [1] and says(page).startswith('Step 1 of ')
+    assert page.locator('.live-tree > ol > li').count() == 1
+
+@story('bleu', (press, 'Too short'), (fill, 'Reference', 'the dog sees the cat'))
+def both_texts_count(page, captions, everyday):
+    by_hand = chapter_functions('14_evaluation', Counter=Counter, exp=math.exp)
+    t, r = (page.get_by_label(name, exact=True).input_value().split()
+            for name in ('Translation', 'Reference'))
+    assert len(t) == 4 and r == 'the dog sees the cat'.split()
+    assert says(page).startswith(f'BLEU = {100*by_hand["bleu_by_hand"]([t], [r]):.1f}.')
+
+@story('cache', (slide, 'heads of queries', 2), (slide, 'heads of queries', 6))
+def groups_that_were_lowered_stay_and_are_explained_no_more(page, captions, everyday):
+    assert slides(page, 'heads of keys and values') == [2]
+    assert 'can be only' not in says(page)
+    bytes = 2*32*4*128*8192*2
+    assert f'= {readable_gib(bytes / 2**30)},' in says(page)
+
+@story('heads', (switch, 2), (pick, 'encoder'))
+def heads_of_another_kind_are_all_on(page, captions, everyday):
+    names = page.locator('.live-head b').all_inner_texts()
+    assert names == [f'head {i + 1} on' for i in range(len(names))]
+    [german] = everyday.translate(['He was wearing a blue jacket.'])
+    assert says(page) == f'With all heads: “{german}”'
+
+@story('heads', (switch, 2), (pick, '1'))
+def heads_of_another_layer_are_all_on(page, captions, everyday):
+    assert page.locator('.live-head[aria-checked=false]').count() == 0
+
+@story('heads', (token, 6), (fill, 'English', 'Hi.'))
+def the_token_beyond_a_shorter_sentence_becomes_its_last(page, captions, everyday):
+    src, tgt = read_by(everyday, 'Hi.')
+    last = tgt.shape[1] - 1
+    tokens = page.locator('.live-tokens button')
+    assert tokens.count() == tgt.shape[1] # cross-attention: the tokens that it writes
+    assert tokens.nth(last).get_attribute('aria-pressed') == 'true'
+    weights = attention_weights(everyday.model, src, tgt)['cross'][-1, 0, :, last]
+    looks = page.locator('.live-head small').all_inner_texts()
+    for words, row in zip(looks, weights):
+        found = [float(x.replace('<1', '0')) for x in re.findall(r'(<?\d+)%', words)]
+        wanted = [100*w for w in row.topk(2).values.tolist()]
+        assert found == pytest.approx(wanted, abs=0.8)
+
+@story('merges', (slide, 'merges made', 3), (fill, 'Text', 'Ein'))
+def another_text_begins_with_its_bytes(page, captions, everyday):
+    assert slides(page, 'merges made') == [0]
+    assert page.locator('.live-word span').all_inner_texts() == list('Ein')
+
+@story('positions', (slide, 'both together', 95), (slide, 'first position', 10))
+def the_second_position_stays_and_both_follow(page, captions, everyday):
+    wanted = [10, 99, 10]
+    assert slides(page, 'first position', 'second position', 'both together') == wanted
+    p, q = positional_encoding(100, 16)[[10, 99]]
+    assert numbers(says(page)) == [pytest.approx((p @ q).item(), abs=0.0051)]
+
+@story('query', (press, 'Query 2'), (drag, '.handle .dot', 700, -700))
+def a_query_dragged_beyond_the_plane_stays_in_it(page, captions, everyday):
+    assert slides(page, 'query, component 1', 'query, component 2') == [4, 4]
+    q = torch.tensor([[4., 4]])
+    output, _ = scaled_dot_product_attention(q, K, V)
+    assert numbers(says(page))[-2:] == pytest.approx(output[0].tolist(), abs=0.0051)
+
+@story('removal', (press, 'A soccer player is kicking the ball.'),
+       (fill, 'English', 'The dog is chasing the cat.'))
+def the_costs_are_those_of_the_new_sentence(page, captions, everyday):
+    src, tgt = read_by(captions, 'The dog is chasing the cat.')
+    name = re.match('Without (.*?), layer (.), head (.), “Der Hund jagt', says(page))
+    head = name[1], int(name[2]) - 1, int(name[3]) - 1
+    before = log_prob(captions.model, src, tgt)
+    with without_heads(captions.model, [head]):
+        delta = log_prob(captions.model, src, tgt) - before
+    assert shown_delta(page) == pytest.approx(delta, abs=0.011)
+
+@story('rotary', (slide, 'both along the text', 10), (slide, 'their distance', 30))
+def the_key_has_a_place_in_the_text(page, captions, everyday):
+    assert slides(page, 'both along the text', 'their distance') == [30, 30]
+    query, key = (torch.tensor(page.evaluate(f'modules.live_rotary.{name}'))
+                  for name in ('QUERY', 'KEY'))
+    table = positional_encoding(100, 16)
+    q = rotate(query[None], torch.tensor([30]))[0]
+    wanted = [(query + table[30]) @ (key + table[0]), q @ key]
+    assert says(page).startswith('Query (blue) at 30, key (orange) at 0, 30 apart')
+    assert numbers(says(page)) == pytest.approx([x.item() for x in wanted], abs=0.0051)
+
+@story('schedule', (slide, 'warmup_steps', 700), (pick, 'logarithmic'))
+def the_peak_is_never_cut_off(page, captions, everyday):
+    top, points = page.evaluate('''() => {
+        const curve = document.querySelector('.live svg .curve')
+        const points = curve.getAttribute('d').slice(1).split('L').map(x => x.split(',')[1])
+        return [Math.min(...points), points.length]
+    }''')
+    highest = paper_lr(700, 512, 700)
+    in_decades = 22 + (300 - 40 - 22) * (math.log10(0.1 / highest)) / 7
+    assert points == 82 # 81 along the axis, and the peak
+    assert top == pytest.approx(in_decades, abs=0.06)
+
+SHUFFLES = [(press, 'Shuffle the words')]*6
+
+@story('shuffle', (press, 'My brother gave the woman a book.'), *SHUFFLES)
+def of_seven_orders_the_first_and_the_newest_are_kept(page, captions, everyday):
+    rows = cells_of(page)
+    assert len(rows) == 6 and rows[0][0] == 'My brother gave the woman a book.'
+    assert says(page).startswith('6 orders of the same words.')
+    assert [row[1] for row in rows] == everyday.translate([row[0] for row in rows])
+
+@story('translation', (token, 7), (fill, 'English', 'Hello!'))
+def another_sentence_has_a_token_of_its_own(page, captions, everyday):
+    german = page.locator('.live-tokens button')
+    assert page.locator('.live-tokens [aria-pressed=true]').count() == 1
+    [[best]] = everyday.candidates(['Hello!'], alignments=True)
+    assert german.count() == len(best.pieces)
+    i = german.evaluate_all('all => all.findIndex(x => x.ariaPressed === "true")')
+    shown = page.locator('.live-tokens').first.locator('span').evaluate_all(
+        "all => all.map(node => Number(node.style.getPropertyValue('--w')))")
+    assert shown == pytest.approx(best.alignment[i].tolist(), abs=2e-3)
+
+@story('walk', (pick, 'encoder'), (token, 7), (fill, 'English', 'A dog.'))
+def the_walk_of_a_shorter_sentence_ends_with_it(page, captions, everyday):
+    src = captions.tokenizer.encode('A dog.') + [EOS]
+    tokens = page.locator('.live-tokens button')
+    assert tokens.count() == len(src)
+    assert tokens.last.get_attribute('aria-pressed') == 'true'
+    shape = cells_of(page)[0][2]
+    assert shape == f'({len(src)}, 128)'
+    with torch.no_grad(): memory = captions.model.encode(torch.tensor([src]))[0, -1]
+    matrix = captions.model.src_embedding.weight
+    most = torch.cosine_similarity(memory[None], matrix).max().item()
+    assert numbers(says(page)) == [pytest.approx(most, abs=0.0051)]
+
+@pytest.mark.parametrize('name', STORIES)
+def test_a_second_action(open_figure, translator, everyday, name):
+    figure, actions, check = STORIES[name]
+    page = open_figure(figure)
+    for act, *args in actions: do(page, act, *args)
+    check(page, translator, everyday)
+
+def test_every_figure_has_a_story():
+    assert {figure for figure, _, _ in STORIES.values()} == set(NAMES)

@@ -5,6 +5,7 @@ Every page is opened from a file. At its end each test looks whether the page co
 asked anyone for anything.
 """
 import base64, math, re, shutil
+from collections import Counter
 from pathlib import Path
 import pytest
 import torch
@@ -13,6 +14,7 @@ from test_site import ALL_RULES, AXE, load_axe
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import everyday_sentences, mini_corpus
+from transformer_nb.decoding import search
 from transformer_nb.export import export_page
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.text import BPETokenizer
@@ -687,6 +689,18 @@ def test_it_is_read_out(new_page):
     assert head.get_attribute('role') == 'switch'
     assert head.get_attribute('aria-checked') == 'false'
 
+def test_warnings_are_spoken(new_page):
+    "A guess may not be read out as if it were sure"
+    page = new_page('#type')
+    spoken = "document.getElementById('spoken').textContent"
+    wait(page, f'{spoken} == arg', BOY_DE) # what to try is no warning
+    type_text(page, 'The parliament adopted the resolution.')
+    wait(page, f"{spoken}.includes('This is probably nonsense')")
+    assert page.evaluate(spoken).startswith(translation(page))
+    assert page.get_attribute('#spoken', 'role') == 'status'
+    type_text(page, BOY)
+    wait(page, f'{spoken} == arg', BOY_DE)
+
 LONG = 'A+man+who+is+holding+a+camera+is+standing+in+front+of+a+church+and+'*3
 
 def test_a_phone(new_page, site):
@@ -860,6 +874,69 @@ def test_into_the_other_language(new_page, tmp_path):
     when_ready(page)
     assert page.input_value('#text') == german and 'boy' in translation(page).lower()
     assert page.inner_text('#turn') == '⇄ English → German'
+
+def read_back(page):
+    wait(page, """!queue.running && !queue.wanted.length
+        && !document.getElementById('way-back').matches('.old')""")
+    return page.inner_text('#way-back q')
+
+def test_a_translation_is_read_back_by_the_other_model(new_page, tmp_path):
+    "For those who cannot read it: at once, where both models are in the page"
+    folders = [MODEL, MODEL.parent/'multi30k-de-en']
+    export_page(folders, tmp_path/'both.html')
+    page = new_page(f'#type?t={BOY}', (tmp_path/'both.html').as_uri(), fresh=True)
+    back = Translator(folders[1], torch.device('cpu'))
+    for text in (BOY, 'The dog is chasing the cat.'):
+        type_text(page, text)
+        [wanted] = back.translate([translation(page)])
+        assert read_back(page) == wanted
+    assert page.get_attribute('#way-back q', 'lang') == 'en'
+    assert page.locator('#read-back').is_hidden() # it needs no button
+    page.click('text=Make it forget')
+    settle(page)
+    assert read_back(page) == back.translate([translation(page)])[0]
+    page.click('#turn')
+    when_ready(page)
+    wait(page, "state.model == 'de-en'")
+    settle(page)
+    assert page.get_attribute('#way-back q', 'lang') == 'de' and read_back(page)
+    page.fill('#text', '')
+    wait(page, "state.text == ''")
+    assert page.locator('#way-back').is_hidden()
+
+def test_a_page_of_the_site_reads_back_by_the_page_beside_it(new_page, site):
+    "Which is loaded when the reader wants it, and not before"
+    page = new_page('#type?t=I+have+lost+my+keys.', site['translate_here.html'], fresh=True)
+    assert page.locator('iframe').count() == 0 and page.locator('#way-back').is_hidden()
+    page.click('#read-back')
+    assert read_back(page) == 'I lost my keys.'
+    type_text(page, 'I love you.')
+    assert read_back(page) == 'I love you.'
+    assert page.locator('iframe').count() == 1
+    page.click('#read-back')
+    assert page.locator('#way-back').is_hidden()
+    assert page.get_attribute('#read-back', 'aria-pressed') == 'false'
+
+def test_a_page_alone_reads_nothing_back(new_page, own_model, tmp_path):
+    page = new_page('#type')
+    assert page.locator('#read-back').is_hidden() and page.locator('#way-back').is_hidden()
+    for name in ('one', 'two'): shutil.copytree(own_model, tmp_path/name)
+    export_page([tmp_path/'one', tmp_path/'two'], tmp_path/'page.html')
+    page = new_page('#type?t=a+dog', (tmp_path/'page.html').as_uri(), fresh=True)
+    for part in ('#read-back', '#way-back', '#turn'): # nobody knows their languages
+        assert page.locator(part).is_hidden(), part
+
+def test_a_page_that_is_missing_says_so(chromium, site, tmp_path):
+    "One of the site's pages, taken away alone"
+    shutil.copy(site['captions_here.html'].removeprefix('file://'), tmp_path)
+    page = chromium.new_page() # whose browser complains of the missing file, too
+    page.goto((tmp_path/'captions_here.html').as_uri() + f'#type?t={BOY}')
+    when_ready(page)
+    page.click('#read-back')
+    says = 'It cannot be read back: captions_german.html is missing.'
+    wait(page, "document.getElementById('way-back').innerText.trim() == arg", says)
+    assert translation(page) == BOY_DE and 'engine' not in page.inner_text('#status')
+    page.close()
 
 def test_the_site_translates_both_ways_with_two_kinds_of_models(new_page, site):
     page = new_page('', site['translate_here.html'], fresh=True) # which visitors open first
@@ -1545,6 +1622,125 @@ def test_the_search_is_the_models_own(new_page, own_model, tmp_path):
     translate = "options => tnb.translate('a dog sees a cat .', options)"
     score = lambda **options: page.evaluate(translate, options)['score']
     assert score() == score(beam_size=5, alpha=1.8) != score(beam_size=4, alpha=0.6)
+
+# Second actions, places and bounds: each beside what Python says of it
+
+def places(page, selector): # of the tokens that are marked so
+    return page.eval_on_selector_all('#tgt .chip', '''(all, selector) => all.flatMap(
+        (node, i) => node.matches(selector) ? [i] : [])''', selector)
+
+def test_the_tokens_that_are_fixed_are_the_first(new_page):
+    page = new_page('#type')
+    page.locator('.card').nth(2).locator('.choice').nth(1).click()
+    wait(page, 'now.scene.force.length == 3')
+    assert places(page, '.forced') == [0, 1, 2]
+    page.locator('.card').first.locator('.choice').nth(1).click()
+    wait(page, 'now.scene.force.length == 1')
+    assert places(page, '.forced') == [0]
+
+def test_unlikely_tokens_are_those_below_three_tenths(new_page, torch_model):
+    page, found = new_page('#type'), 0
+    for text in ('A man with 3 dogs and 27 cats.', 'She is my sister.', BOY):
+        type_text(page, text)
+        ids = ids_of(page)
+        with torch.no_grad(): logits = torch_model.model(*inputs(torch_model, text, ids))
+        probs = logits[0].softmax(-1)[range(len(ids)), ids].tolist()
+        assert all(abs(p - .3) > .005 for p in probs) # or else rounding might decide
+        assert places(page, '.unlikely') == [i for i, p in enumerate(probs) if p < .3]
+        found += sum(.1 < p < .3 for p in probs)
+    assert found # which a bound of a tenth would leave out
+
+def test_a_score_without_its_root_says_so(new_page):
+    page = new_page('#inside?h=c3.4')
+    wait(page, "document.getElementById('sum').innerText.includes('√32')")
+    dot, score, _ = numbers(page.inner_text('#sum'))
+    assert score == pytest.approx(dot / math.sqrt(32), abs=.01)
+    go_to(page, 'break')
+    page.get_by_role('switch', name='scores divided by √dₖ').click()
+    settle(page)
+    go_to(page, 'inside')
+    wait(page, "document.getElementById('sum').innerText.includes('switched off')")
+    dot, weight = numbers(page.inner_text('#sum'))
+    assert 'divided by' not in page.inner_text('#sum')
+    assert page.evaluate('''() => {
+        const {model, text, ids} = now.scene, [kind, layer, head] = state.head.split('.')
+        return tnb.call('pair', {model, text, ids, kind, layer: Number(layer),
+            head: Number(head), row: 0, col: 0, broken: {no_scale: true}})
+            .then(({dot, score}) => [dot, score])
+    }''') == pytest.approx([dot, dot], abs=.006)
+
+def test_a_finished_translation_shows_its_score(new_page, torch_model):
+    text = 'A man is standing on a ladder and painting a house.'
+    page = new_page(f'#step?t={text}')
+    page.select_option('#alpha', '1')
+    wait(page, "!queue.running && shown.steps?.best && state.alpha == 1")
+    page.locator('#step').press('End')
+    ended = page.locator('#steps .ended')
+    shown = {node.get_attribute('title').removesuffix(' (ended)'):
+             numbers(node.locator('small').inner_text())[0] for node in ended.all()}
+    source = [torch_model.tokenizer.encode(text)]
+    [wanted] = search(torch_model.model, source, beam_size=4, alpha=1., n_best=1)
+    best = wanted[0]
+    assert shown[torch_model.text(best)] == pytest.approx(best.score, abs=.006)
+    assert abs(best.score - sum(best.log_probs)) > .1 # another number
+    lengths = {text: len(torch_model.tokenizer.encode(text)) + 1 for text in shown}
+    log_probs = {text: log_prob(torch_model, page.evaluate('now.scene.text'),
+                                torch_model.tokenizer.encode(text) + [EOS])
+                 for text in shown}
+    for german, score in shown.items():
+        penalty = (5 + lengths[german]) / 6
+        assert score == pytest.approx(log_probs[german] / penalty, abs=.006), german
+
+def test_an_example_is_shown_from_its_beginning(new_page):
+    page = new_page('#type')
+    type_text(page, 'A man sleeps. A dog runs. A cat is sleeping on a bed.')
+    page.click('.sentence:nth-child(3)')
+    wait(page, "now.scene.text == 'A cat is sleeping on a bed.'")
+    assert page.evaluate('state.nth') == 2 and 'n=2' in page.url
+    choose_example(page, 'The dog is chasing the cat.')
+    assert page.evaluate('state.nth') == 0 and 'n=' not in page.url
+    type_text(page, 'A man sleeps. A dog runs.')
+    page.evaluate('update({nth: 0})')
+    wait(page, "now.scene.text == 'A man sleeps.'")
+
+# With the end, 60 and 61 tokens, whose translations are shorter
+SIXTY = (
+    'There is a ball and a house and a boy and a small cat and a white horse and a tree and '
+    'two dogs and a table and two dogs and a table and a table and a black dog and a '
+    'man and two dogs and three children and a girl and a girl in the snow.')
+SIXTY_ONE = (
+    'There is a tree and three children and a small cat and two dogs and a white horse and '
+    'three children and a red car and a red car and a small cat and a table and a red car '
+    'and two dogs and a ball and a ball and a house and an old man in the snow.')
+
+def test_maps_are_drawn_up_to_sixty_tokens(new_page):
+    page = new_page('#looked?b=1')
+    for n, text, is_drawn in ((60, SIXTY, True), (61, SIXTY_ONE, False)):
+        type_text(page, text)
+        wait(page, 'now.scene.src.length == arg', n)
+        assert page.evaluate('now.scene.tgt.length') <= 60
+        assert page.locator('#nothing').is_visible() != is_drawn
+
+def test_the_field_is_full_at_its_last_character(new_page):
+    page = new_page('#type?t=&b=1')
+    note = 'The field holds no more than 2000 characters.'
+    for n in (1999, 2000):
+        type_text(page, 'A dog. ' * 285 + 'A'*(n - 1995))
+        assert (note in texts(page, '#notes li')) == (n == 2000)
+
+def test_words_are_shuffled_by_chance_alone(new_page):
+    "Of three words after the first, each order comes in its turn"
+    page = new_page('#type')
+    found = page.evaluate('''() => {
+        let n = 7
+        const random = () => (n = n * 48271 % 2147483647) / 2147483647
+        const {shuffled} = modules.experiments
+        return Array.from({length: 400}, () => shuffled('One two three four!', random))
+    }''')
+    orders = Counter(text.lower().rstrip('!') for text in found)
+    assert 'one two three four' not in orders and len(orders) == 23
+    assert max(orders.values()) < 4*min(orders.values())
+    assert all(text.endswith('!') and text[0].isupper() for text in found)
 
 # The engine's side
 

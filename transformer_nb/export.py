@@ -321,13 +321,15 @@ def _model_blocks(header:dict, weights:bytes)->str: # two scripts of data
     return script('json', 'model', text) + script('octet-stream', 'weights', encoded)
 
 # %% ../nbs/15b_export.ipynb #e15pag12
-def _policy(style:str, scripts:list[str])->str: # as an element of HTML
+def _policy(style:str, scripts:list[str], beside:bool # are there pages beside it?
+           )->str: # as an element of HTML
     def hashed(text):
         digest = hashlib.sha256(text.encode()).digest()
         return f"'sha256-{base64.b64encode(digest).decode()}'"
     scripts = ' '.join(map(hashed, scripts))
     rules = ["default-src 'none'", f'script-src {scripts}', f'style-src {hashed(style)}',
              'worker-src blob:', 'img-src data: blob:', "base-uri 'none'"]
+    if beside: rules.append("frame-src 'self'") # which read translations back
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 # %% ../nbs/15b_export.ipynb #e15pag10
@@ -339,7 +341,7 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
     style, script, engine = _read('style.css'), _join('page'), _join('worker')
     link = '' if book is None else f'<link rel="contents" href="{escape(book)}">'
     others = [_link(*page) for page in (beside or {}).items()]
-    blocks = dict(csp=_policy(style, [engine, script]),
+    blocks = dict(csp=_policy(style, [engine, script], bool(beside)),
                   style=f'<style>{style}</style>',
                   book=link,
                   beside=''.join(others),

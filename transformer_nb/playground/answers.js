@@ -2,9 +2,10 @@
 // Whoever draws asks for what it needs, draws with what is here, and is called again.
 import {now, draw, drawSoon} from './store.js'
 import {request, guests} from './client.js'
+import {askBeside} from './connection.js'
 
 const MAX_KEPT = 80
-const answers = new Map(), partial = new Map(), failed = new Set() // by what was asked
+const answers = new Map(), partial = new Map(), failed = new Map() // by what was asked
 const queue = {wanted: [], running: null}
 const shown = {} // by name: the last answer, which stays until the next one is here
 
@@ -26,11 +27,13 @@ function store(key, answer) {
   if (answers.size > MAX_KEPT) answers.delete(oldest)
 }
 
-function fail(key, error) {
+function fail({key, method}, error) {
   if (error.name === 'Superseded') return
-  failed.add(key)
-  now.trouble = error.message
+  failed.set(key, error.message)
+  if (method !== 'beside') now.trouble = error.message
 }
+
+const whyNot = (method, args) => failed.get(JSON.stringify([method, args]))
 
 async function pump() { // what runs and is no longer wanted is superseded by what is
   const [next] = queue.wanted
@@ -42,11 +45,13 @@ async function pump() { // what runs and is no longer wanted is superseded by wh
     partial.set(key, parts)
     drawSoon()
   }
-  try { store(key, await request(method, args, {onProgress})) }
-  catch (error) { fail(key, error) }
+  const asked = method === 'beside' ? askBeside(args)
+    : request(method, args, {onProgress})
+  try { store(key, await asked) }
+  catch (error) { fail(next, error) }
   partial.delete(key)
   if (queue.running === key) queue.running = null
   draw()
 }
 
-export {queue, shown, ask, latest, pump}
+export {queue, shown, ask, whyNot, latest, pump}

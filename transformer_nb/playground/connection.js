@@ -48,4 +48,50 @@ function bytesOf(base64) {
   return Uint8Array.from(atob(base64), c => c.charCodeAt(0)).buffer
 }
 
-export {request, startEngine, bytesOf}
+// A page beside this one, in a frame that is not seen, translates what it is sent
+const pages = {} // by address: the promise of a function that asks
+const MUST_SPEAK = 5000 // ms after it has been loaded; a page that is missing never does
+
+function askBeside({address, text}) {
+  pages[address] ??= openBeside(address)
+  return pages[address].then(asks => asks(text))
+}
+
+function openBeside(address) {
+  const frame = el('iframe', {src: `${address}#beside`, hidden: true, title: 'Engine'})
+  const ports = new MessageChannel(), asked = new Map()
+  return new Promise((resolve, reject) => {
+    const asks = text => new Promise((resolve, reject) => {
+      const id = ++n_sent
+      asked.set(id, {resolve, reject})
+      ports.port1.postMessage({id, text})
+    })
+    ports.port1.onmessage = ({data: {id, answer, error}}) => {
+      if (!id) return resolve(asks) // its first words
+      if (error) asked.get(id).reject(new Error(error))
+      else asked.get(id).resolve(answer)
+      asked.delete(id)
+    }
+    frame.onload = () => {
+      frame.contentWindow.postMessage('tnb', '*', [ports.port2])
+      const missing = () => reject(new Error(`${address.split('/').pop()} is missing`))
+      setTimeout(missing, MUST_SPEAK)
+    }
+    document.body.append(frame)
+  })
+}
+
+const isBeside = () => location.hash === '#beside' && parent !== window
+
+function answerBeside(translate) { // the other end, in that frame
+  addEventListener('message', ({data, source, ports: [port]}) => {
+    if (data !== 'tnb' || source !== parent || !port) return
+    port.onmessage = async ({data: {id, text}}) => {
+      try { port.postMessage({id, answer: await translate(text)}) }
+      catch ({message}) { port.postMessage({id, error: message}) }
+    }
+    port.postMessage({})
+  })
+}
+
+export {request, startEngine, bytesOf, askBeside, isBeside, answerBeside}

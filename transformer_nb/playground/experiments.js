@@ -55,12 +55,12 @@ function reset() { // all that the bar names
 const capital = word => word[0].toUpperCase() + word.slice(1)
 const small = word => /^(?!I$)\p{Lu}\p{Ll}*$/u.test(word) ? word.toLowerCase() : word
 
-function shuffled(text) { // the mark at its end stays
+function shuffled(text, random = Math.random) { // the mark at its end stays
   const [, inside, end] = /^(.*?)([.!?]*\s*)$/s.exec(text)
   const words = inside.split(/\s+/).filter(Boolean)
   if (words.length) words[0] = small(words[0])
   for (const i of range(words.length).reverse()) {
-    const j = Math.floor(Math.random() * (i + 1))
+    const j = Math.floor(random() * (i + 1))
     const word = words[i]
     words[i] = words[j]
     words[j] = word
@@ -68,7 +68,7 @@ function shuffled(text) { // the mark at its end stays
   if (words.length) words[0] = capital(words[0])
   const result = words.join(' ') + end
   const canChange = new Set(words.map(small)).size > 1
-  return result === text && canChange ? shuffled(text) : result
+  return result === text && canChange ? shuffled(text, random) : result
 }
 
 function experimentSays() { // what has been done, and what came of it, for any sentence
@@ -99,4 +99,4 @@ function firstOf(words) {
   return words.slice(0, MANY).join(', ') + (words.length > MANY ? ', …' : '')
 }
 
-export {experimentOf, isShuffled, reset, drawExperiments}
+export {experimentOf, isShuffled, reset, drawExperiments, shuffled}

@@ -4,6 +4,7 @@ import {state, now, models, past, model, languages, onUpdate, onDraw, draw, upda
         undo} from './store.js'
 import {firstHead} from './parts.js'
 import {load, checkItself, call} from './client.js'
+import {isBeside, answerBeside} from './connection.js'
 import {queue, pump} from './answers.js'
 import {MAX_DRAWN, lookAtScene} from './scene.js'
 import {sentenceAt} from './sentences.js'
@@ -204,6 +205,7 @@ function goToLink(hash) {
 }
 
 async function begin() {
+  if (isBeside()) return serve()
   followTheme()
   linkChapters()
   placeChoices()
@@ -219,6 +221,16 @@ async function begin() {
   })
   listen()
   goToLink(location.hash)
+}
+
+async function serve() { // in a frame of the page beside, whose translations it reads back
+  answerBeside(async text => {
+    await tnb.ready
+    if (now.wrong) throw new Error('the self-check of that page has failed')
+    return call('translate', {text})
+  })
+  await load()
+  await checkItself()
 }
 
 // For scripts: `await tnb.ready`, then `await tnb.translate('A dog is running.')`

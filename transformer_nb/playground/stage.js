@@ -11,6 +11,7 @@ import {glosses} from './gloss.js'
 import {isShuffled, drawExperiments} from './experiments.js'
 import {notes, fillNote} from './notes.js'
 import {drawLines} from './lines.js'
+import {drawBack} from './back.js'
 
 function drawStage() {
   const {scene} = now
@@ -25,10 +26,12 @@ function drawStage() {
   $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
   attributes($('tgt'), {'aria-label': `Translation: ${scene?.written.text ?? ''}`})
   drawSentences()
+  drawBack()
   drawExperiments()
   write($('status'), now.trouble || status())
   $('units').hidden = !scene || state.view === 'type' && !state.off.length
-  keep($('notes'), notes(), make('li'), fillNote)
+  now.notes = notes()
+  keep($('notes'), now.notes, make('li'), fillNote)
   drawBanner()
   drawLines()
 }
@@ -170,19 +173,23 @@ function drawBanner() {
 // What is read out, once the reader has stopped
 
 const QUIET = 800 // ms
-let speaking, spokenScene = null
-function speakSoon() {
-  if (now.scene === spokenScene) return
-  spokenScene = now.scene
+let speaking, spoken = ''
+function speakSoon() { // the translation, what is new in it, and what one should know of it
+  const says = [now.scene?.key, ...warnings()].join(' ')
+  if (says === spoken) return
+  spoken = says
   clearTimeout(speaking)
   speaking = setTimeout(speak, QUIET)
 }
 
+const warnings = () => now.notes.filter(note => typeof note === 'string')
+
 function speak() {
   if (!now.scene) return
-  const {written, off} = now.scene, [translation, change] = $('spoken').children
+  const {written, off} = now.scene, [translation, change, doubts] = $('spoken').children
   translation.textContent = written.text
   writeMixed(change, off.length ? spokenChange(now.scene) : [])
+  write(doubts, warnings().map(note => ` ${note}`).join(''))
 }
 
 function spokenChange({written, intact, old}) {

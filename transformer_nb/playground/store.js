@@ -16,6 +16,7 @@ const state = {
 const now = {
   scene: null,        // the newest translation all of whose numbers are here
   busy: false,        // a newer one is wanted
+  notes: [],          // what is said below the translation
   trouble: '',        // what went wrong last
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model

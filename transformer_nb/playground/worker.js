@@ -73,15 +73,12 @@ function* translate({model: key, text, broken, ...wanted}) {
   const start = performance.now(), found = find(key), {tokenizer, model} = found
   const {src, cut} = source(found, text)
   if (!strip(text)) return {text: '', ids: [], score: 0, log_prob: 0, token_log_probs: [],
-                            n_best: [], ms: 0, cut}
+                            ms: 0, cut}
   const options = searchOptions(found, wanted)
-  options.n_best ??= options.beam_size
-  const hypotheses = yield* search(model, src, options, new Run(broken))
-  const n_best_texts = hypotheses.map(({ids, score}) =>
-    ({text: tokenizer.text(ids), ids, score}))
-  const token_log_probs = hypotheses[0].logProbs
-  return {...n_best_texts[0], log_prob: sum(token_log_probs), token_log_probs,
-          n_best: n_best_texts, ms: performance.now() - start, cut}
+  const [best] = yield* search(model, src, options, new Run(broken))
+  const {ids, score, logProbs: token_log_probs} = best
+  return {text: tokenizer.text(ids), ids, score, log_prob: sum(token_log_probs),
+          token_log_probs, ms: performance.now() - start, cut}
 }
 
 // Reads ids as a translation of the text (teacher forcing): what each position predicts
@@ -187,14 +184,10 @@ function walk(args) { // along chapter 05's way, with the length of each token's
   const {run, logits} = watched(args)
   run.note('output', 'probabilities', logits.map(softmax))
   const norm = row => Math.sqrt(sum([...row].map(x => x * x)))
-  const chapterOf = {'row of the matrix': '04', '· √d_model': '04', '+ position': '04',
-                     'after self-attention': '02', 'after cross-attention': '02',
-                     'after feed-forward': '03'}
   return run.notes.map(({where, name, rows}) => {
     const [stack, , layer] = where.split(' ')
     return {name, where: stack, layer: layer ? Number(layer) : null,
-            chapter: chapterOf[name] ?? '05', shape: [rows.length, rows[0].length],
-            norms: Float32Array.from(rows, norm)}
+            shape: [rows.length, rows[0].length], norms: Float32Array.from(rows, norm)}
   })
 }
 
