@@ -1705,9 +1705,9 @@ def test_an_example_is_shown_from_its_beginning(new_page):
 
 # With the end, 60 and 61 tokens, whose translations are shorter
 SIXTY = (
-    'There is a ball and a house and a boy and a small cat and a white horse and a tree and '
-    'two dogs and a table and two dogs and a table and a table and a black dog and a '
-    'man and two dogs and three children and a girl and a girl in the snow.')
+    'There is a ball and a house and a boy and a small cat and a white horse and a tree '
+    'and two dogs and a table and two dogs and a table and a table and a black dog '
+    'and a man and two dogs and three children and a girl and a girl in the snow.')
 SIXTY_ONE = (
     'There is a tree and three children and a small cat and two dogs and a white horse and '
     'three children and a red car and a red car and a small cat and a table and a red car '
