@@ -1,5 +1,5 @@
 "Several processes: what launchers leave out, processes that die, one GPU for several."
-import os, signal, subprocess, time
+import os, signal, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 import pytest
@@ -17,7 +17,8 @@ LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='
 @pytest.fixture
 def launcher(monkeypatch):
     "Sets the variables of a launcher, and nothing else of one"
-    names = [*LAUNCHED, *distributed._LOCAL_RANKS, 'LOCAL_WORLD_SIZE']
+    names = [*LAUNCHED, *distributed._LOCAL_RANKS, 'LOCAL_WORLD_SIZE',
+             'CUDA_VISIBLE_DEVICES']
     for name in names: monkeypatch.delenv(name, raising=False)
     def set_them(**variables):
         for name, value in variables.items(): monkeypatch.setenv(name, value)
@@ -43,6 +44,11 @@ def test_the_number_on_the_machine_has_many_names(launcher, monkeypatch):
     assert distributed._own_gpu() == 1
     launcher(LOCAL_RANK='4')
     with pytest.raises(InputError, match='process 4 .* there are 4'): distributed._own_gpu()
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
+    launcher(LOCAL_RANK='3')
+    with pytest.raises(InputError, match='process 3 .* there are 1'): distributed._own_gpu()
+    launcher(LOCAL_RANK='3', CUDA_VISIBLE_DEVICES='5') # as Slurm's --gpus-per-task=1
+    assert distributed._own_gpu() == 0
 
 @pytest.mark.parametrize('name, n, n_here, is_refused', [
     ('cuda:0', 2, '2', True), ('cuda', 2, '2', False), (None, 2, '2', False),
@@ -95,6 +101,57 @@ def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     assert started[0].returncode == 2 and 'Traceback' not in error, error
     [line] = [line for line in error.splitlines() if line.startswith('tnb_train:')]
     assert 'process 0 has lost the others' in line and '--resume' in line
+
+RESUMED = """
+import sys
+import torch
+from transformer_nb.checkpoint import Checkpoints
+from transformer_nb.data import TokenBatches
+from transformer_nb.distributed import process_group, rank, world_size
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.training import Trainer, TrainingConfig, _final_weights
+
+def listed(self, kind): # the newest file isn't in what the second process sees
+    found = everything(self, kind)
+    return found[:-1] if rank() == 1 else found
+
+everything = Checkpoints.paths
+pairs = [([5, 6], [7, 8])] * 4
+config = TransformerConfig(10, d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1,
+                           n_decoder_layers=1, dropout=0.)
+def trainer(folder, n):
+    torch.manual_seed(0)
+    batches = TokenBatches(pairs, 64, 0)
+    settings = TrainingConfig(max_steps=n, save_every=2, valid_every=2, lr=0.01,
+                              grad_accum_steps=2 // world_size())
+    return Trainer(Transformer(config), batches, [*batches.epoch(0)], settings, folder)
+
+folder = sys.argv[1]
+if len(sys.argv) > 2:
+    trainer(folder, 4).run()
+    raise SystemExit
+with process_group():
+    Checkpoints.paths = listed
+    t = trainer(folder, 100)
+    assert t.resume()
+    weights = sum(p.double().sum() for p in t.model.parameters()).item()
+    mean = _final_weights(t.files.checkpoints, 'mean')
+    mean = sum(w.double().sum() for w in mean.values()).item()
+    print('found', t.state.step, weights, mean)
+"""
+
+@pytest.mark.slow
+def test_processes_resume_from_one_state(tmp_path):
+    "Though one of them does not see the newest file yet, as on a network's folder"
+    def start(rank, *arguments):
+        env = {**os.environ, **(LAUNCHED if rank is not None else {}),
+               'RANK': str(rank), 'LOCAL_RANK': str(rank), 'OMP_NUM_THREADS': '1'}
+        program = [sys.executable, '-c', RESUMED, str(tmp_path), *arguments]
+        return subprocess.Popen(program, env=env, stdout=subprocess.PIPE, text=True)
+    assert start(None, 'train').wait(120) == 0
+    both = [start(rank) for rank in range(2)]
+    said = [process.communicate(timeout=120)[0].split('found')[-1] for process in both]
+    assert said[0] == said[1] and said[0].split()[0] == '4'
 
 # Two commands, one file of results
 

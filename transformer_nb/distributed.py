@@ -80,6 +80,7 @@ def _own_gpu()->int: # number of this process on its own machine
                          'GPU is for this one: set LOCAL_RANK, as torchrun does')
     gpu, n_gpus = found[0], torch.cuda.device_count()
     if gpu < n_gpus: return gpu
+    if n_gpus == 1 and 'CUDA_VISIBLE_DEVICES' in os.environ: return 0 # its own
     raise InputError(f'process {gpu} of this machine has no GPU of its own: there are '
                      f'{n_gpus}; start at most that many processes')
 

@@ -553,7 +553,7 @@ def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
                 run_settings:dict,
                )->dict|None: # progress and history of the newest state, if there is one
     "Restore it; raises `InputError` if it belongs to another run"
-    stored = checkpoints.last_state()
+    stored = broadcast_from_rank0(checkpoints.last_state) # what one of them sees, all do
     if stored is None: return None
     state, info = stored
     settings = info.get('run_settings')
@@ -728,15 +728,21 @@ def resume(self:Trainer)->bool: # was there anything?
     return True
 
 # %% ../nbs/12_training.ipynb #db98e545
+def _read_weights(checkpoints:Checkpoints, which:str)->dict[str,Tensor]|None:
+    if which == 'best': return checkpoints.read(checkpoints.folder/'best.safetensors')[0]
+    paths = checkpoints.intact()
+    return average(paths) if paths else None
+
 def _final_weights(checkpoints:Checkpoints,
                    which:str      # 'mean' of the last checkpoints (§6.1), or 'best'
                   )->dict[str,Tensor]|None: # by name; None if there are none to average
-    all_reduce_sum(0) # wait until the first process has written them
-    if which == 'best':
-        weights, _ = checkpoints.read(checkpoints.folder/'best.safetensors')
-        return weights
-    paths = checkpoints.intact()
-    return average(paths) if paths else None
+    "The first process reads for all; what reading raises, is raised in all of them"
+    def read():
+        try: return _read_weights(checkpoints, which)
+        except (InputError, OSError) as e: return e
+    found = broadcast_from_rank0(read)
+    if isinstance(found, Exception): raise found
+    return found
 
 # %% ../nbs/12_training.ipynb #b57bd562
 @patch
