@@ -13,7 +13,8 @@ FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
 for folder in ('tests', 'tools', 'docs', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
 sys.modules['rfc3987_syntax'] = None # what jsonschema loads to check addresses: 1.4 s
-os.environ.setdefault('OMP_NUM_THREADS', '1') # the models of the tests are small
+for name in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'): # the tests' models are small
+    os.environ.setdefault(name, '1')
 
 def pytest_configure(config):
     gc.disable() # what is imported leaves no garbage, and is too much to look through often

@@ -101,7 +101,7 @@ def select(names, root=ROOT, what=lambda path: 'exports'):
     kinds = {path: what(path) for path in chapters(root) if f'nbs/{path.name}' in names}
     changed = [path for path, kind in kinds.items() if kind != 'prose']
     sources = [path for path, kind in kinds.items() if kind == 'exports']
-    dependents = [path for path in depending(sources, root)
+    dependents = [path for path in (depending(sources, root) if sources else [])
                   if path not in changed and (is_quick(path) or prints_usage(path))]
     modules = {name_of(path) for path in sources}
     inside = {f'nbs/{path.name}' for path in kinds if module(path) and path not in sources}
