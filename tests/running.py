@@ -1,10 +1,11 @@
 "Commands run as a user runs them, and what the tests of several files share."
-import os, subprocess, sys
+import ast, os, re, subprocess, sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from unittest import mock
+from book import cells
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parent.parent
@@ -52,3 +53,20 @@ def check_message(error, words):
     lines = [line for line in error.splitlines() if 'pairs to train on' not in line]
     assert len(lines) == 1 and 'Traceback' not in error, error
     for word in words: assert word in lines[0], lines[0]
+
+# What a chapter defines without exporting it
+
+def definitions(stem):
+    "A module of the cells that only import, define, or set constants"
+    module = ModuleType(stem)
+    for cell in cells(ROOT/f'nbs/{stem}.ipynb', 'code'):
+        if all(map(is_definition, ast.parse(cell.text).body)):
+            exec(compile(cell.text, f'{stem} cell {cell.number}', 'exec'), vars(module))
+    return module
+
+def is_definition(node):
+    if not isinstance(node, ast.Assign): # but an import or a function
+        kinds = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef
+        return isinstance(node, kinds)
+    names = [ast.unparse(target) for target in node.targets]
+    return all(re.fullmatch('[A-Z_]+', name) for name in names)

@@ -11,7 +11,6 @@ from torch.testing import assert_close
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
 from transformer_nb.data import make_batch
-from transformer_nb.distributed import read_results
 from transformer_nb.grammar import PATTERNS, draw_question, split_of_facts, mini_corpus
 from transformer_nb.model import (Transformer, TransformerConfig, attention_modules,
                                   attention_weights)
@@ -21,6 +20,11 @@ from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import (
     Maps, attention_maps, head_costs, head_measures, plot_heads, readable, without_heads)
 import transformer_nb.studies.attention_maps as am
+import train_roles as protocol
+from runs import read_results
+from running import definitions
+
+chapter = definitions('16_attention_maps')
 
 TEXTS = ['ein alter Mann sitzt auf einer Bank.', 'Zwei Mädchen, die tanzen', 'größere Füße']
 
@@ -294,7 +298,7 @@ def test_dependencies_make_a_tree():
 
 @pytest.fixture(scope='module')
 def words():
-    return am._grammar_tokenizer(mini_corpus(0, 800, 0, 0))
+    return am.grammar_tokenizer(mini_corpus(0, 800, 0, 0))
 
 @pytest.mark.parametrize('direction', ['de-en', 'en-de'])
 def test_labeled_pairs(words, direction):
@@ -312,12 +316,12 @@ def test_labeled_pairs(words, direction):
         for sentence in (sentence for pair in half for sentence in pair):
             assert len(sentence.text.split()) <= 16
             assert UNK not in words.encode(sentence.text)
-    ids = am._encode_labeled(halves[0], words)
+    ids = am.encode_labeled(halves[0], words)
     for pair, encoded in zip(halves[0], ids): # a token for each word
         assert [len(x.words) for x in pair] == [len(x) for x in encoded]
     joined = am.Labeled(['am Abend', '.'], {})
     with pytest.raises(ValueError, match='not the words'):
-        am._encode_labeled([(joined, joined)], words)
+        am.encode_labeled([(joined, joined)], words)
 
 def test_cases_by_hand():
     "Der Hund schläft hinter dem Haus ein: the particle is five words from its verb"
@@ -348,7 +352,7 @@ def grammar(words):
     set_seed(0)
     config = TransformerConfig(words.vocab_size, d_model=16, d_ff=16, n_heads=2,
                                n_encoder_layers=2, n_decoder_layers=3)
-    return pairs, am._encode_labeled(pairs, words), am.find_cases(pairs), \
+    return pairs, am.encode_labeled(pairs, words), am.find_cases(pairs), \
         Transformer(config).eval()
 
 def test_hits_one_by_one(grammar):
@@ -404,7 +408,7 @@ def half(cases, hits, untrained=(), weight=0.5, others=0.): # hits: (n, heads)
         x = torch.tensor(hits, dtype=torch.float32)
         full = [x, torch.full_like(x, weight), torch.full_like(x, others)]
         return {KEY: torch.stack(full, 1)[:, :, None]} # one layer (n, 3, 1, heads)
-    return am._Half({KEY: cases}, dict(encoder=torch.full((99,), 20)), measures(hits),
+    return am.Half({KEY: cases}, dict(encoder=torch.full((99,), 20)), measures(hits),
                    [measures(h) for h in untrained])
 
 def test_far_begins_at_four():
@@ -451,7 +455,7 @@ def test_specialization_by_hand():
         return x[:, None, None].expand(-1, 3, -1, -1)
     choose = dict(zip(keys, (hits(.9, .1, 0), hits(.8, .7, .1), hits(0, .2, .6))))
     score = dict(zip(keys, (hits(.7, .5, .3), hits(.6, 1, .4), hits(.2, .2, .8))))
-    x = am._Half(dict.fromkeys(keys, cases), {}, {}, [])
+    x = am.Half(dict.fromkeys(keys, cases), {}, {}, [])
     mean, error = am.specialization(x, x, choose, score, keys, 'far')
     # heads 0, 0 and 2 are chosen
     others = [(.7 + .3)/2, (.6 + .4)/2, (.2 + .2)/2]
@@ -466,7 +470,7 @@ def test_specialization_by_hand():
     assert error == pytest.approx(variance**0.5)
 
 def test_enough_cases_and_the_correction(monkeypatch):
-    monkeypatch.setattr(am, '_FEWEST', 4)
+    monkeypatch.setattr(protocol, 'FEWEST', 4)
     def tables(n_far): # of task x, and of y, which is near
         x = [[n, 9, n % 3, 9] for n in range(n_far)]
         return {('encoder', 'x'): torch.tensor(x), ('encoder', 'y'): table(
@@ -477,14 +481,14 @@ def test_enough_cases_and_the_correction(monkeypatch):
         hits = {key: torch.rand(len(x), 3, 2, 2, generator=rng).round()
                 for key, x in cases.items()}
         lengths = dict(encoder=torch.full((9,), 12))
-        return am._Half(cases, lengths, hits, [hits])
+        return am.Half(cases, lengths, hits, [hits])
     few, enough = a_half(3), a_half(4)
-    assert am._tasks((enough, few), 'encoder', 'far') == []
-    assert am._tasks((few, enough), 'encoder', 'far') == []
-    assert am._tasks((enough, enough), 'encoder', 'far') == [('encoder', 'x')]
-    assert am._tasks((few, few), 'encoder', 'near') == [('encoder', 'y')]
+    assert protocol.tasks_of((enough, few), 'encoder', 'far') == []
+    assert protocol.tasks_of((few, enough), 'encoder', 'far') == []
+    assert protocol.tasks_of((enough, enough), 'encoder', 'far') == [('encoder', 'x')]
+    assert protocol.tasks_of((few, few), 'encoder', 'near') == [('encoder', 'y')]
     both = (enough, enough)
-    found = am._judge_place(both, 'encoder')
+    found = protocol.judge_place(both, 'encoder')
     assert found['tests'] == 1
     assert [t['task'] for t in found['tasks']] == ['x', 'y']
     alone = am.judge_task(*both, ('encoder', 'x'), 'far', 1.959964)
@@ -494,8 +498,8 @@ def test_enough_cases_and_the_correction(monkeypatch):
     assert found['tasks'][0]['heads'] == pytest.approx(heads.tolist(), abs=1e-4)
     more = {('encoder', name): enough.cases['encoder', 'x'] for name in 'abcde'}
     hits = {key: enough.hits['encoder', 'x'] for key in more}
-    five = am._Half(more, enough.lengths, hits, [hits])
-    found = am._judge_place((five, five), 'encoder')
+    five = am.Half(more, enough.lengths, hits, [hits])
+    found = protocol.judge_place((five, five), 'encoder')
     assert found['tests'] == 5
     corrected = am.judge_task(five, five, ('encoder', 'a'), 'far', 2.575829) # 1 %
     assert found['tasks'][0]['high'] == corrected['high']
@@ -517,9 +521,9 @@ def result(low, high, special=(0.5, 0.1, 0.2), distances='far'):
     ([[-.3, .1, .1]] * 3, [[-.1, .2, .2]] * 2 + [[0, .2, .2]], 'undecided')])
 def test_followed(lows, highs, verdict):
     results = [result(*ends) for ends in zip(lows, highs)]
-    assert am.followed(results) == dict(x=verdict)
+    assert chapter.followed(results) == dict(x=verdict)
     near = [result(*ends, distances='near') for ends in zip(lows, highs)]
-    assert am.followed(near) == {}
+    assert chapter.followed(near) == {}
 
 @pytest.mark.parametrize('specials, verdict', [
     ([(.5, .1, .2, .1)] * 3, 'specialized'),                   # 0.5 - 0.224 > 0.2
@@ -529,8 +533,8 @@ def test_followed(lows, highs, verdict):
     ([(.1, .1, .1, .33)] * 2 + [(.1, .1, .1, .32)], 'undecided')])
 def test_specialized(specials, verdict):
     results = [result([], [], special) for special in specials]
-    assert am.specialized(results) == verdict
-    assert am.specialized(results, distances='far') == 'undecided' # it was not measured
+    assert chapter.specialized(results) == verdict
+    assert chapter.specialized(results, distances='far') == 'undecided' # it was not measured
 
 @pytest.fixture(scope='module')
 def batches(grammar):
@@ -598,7 +602,7 @@ def test_costs_where_a_dependency_is():
              ('cross reads', 'z →'): table((2, 9, 1, 8))}
     full = torch.tensor([[9., 3], [8, 4], [7, 2], [6, 6]]) # sentence 9 has no losses
     costs = torch.tensor([[5., 1, 7, 2], [0, 0, 9, -1]])
-    found = am._costs_where(costs, full, am._Half(cases, {}, {}, []))
+    found = protocol.costs_where(costs, full, am.Half(cases, {}, {}, []))
     assert found == {'x →': dict(sentences=2, costs=[0.3, -0.1])}
 
 SMALL = dict(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,
@@ -606,11 +610,11 @@ SMALL = dict(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layer
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(am, 'GRAMMAR_MODEL', SMALL)
-    monkeypatch.setattr(am, '_FEWEST', 10)
+    for module in (am, protocol): monkeypatch.setattr(module, 'GRAMMAR_MODEL', SMALL)
+    monkeypatch.setattr(protocol, 'FEWEST', 10)
 
 def test_what_is_measured(small):
-    setup = am.prepare_roles('en-de', 600, 60)
+    setup = protocol.prepare_roles('en-de', 600, 60)
     assert len(setup.train) == 600 and [len(x) for x in setup.ids] == [60, 60]
     source, target = setup.pairs[0][0]
     assert 'The' in {source.words[0] for source, _ in setup.pairs[0]} # English first
@@ -628,20 +632,20 @@ def test_what_is_measured(small):
     other, _ = am.train_grammar_model(setup.train, setup.tokenizer.vocab_size, 4, 4)
     x = [m.src_embedding.weight for m in (model, again, other)]
     assert torch.equal(x[0], x[1]) and not torch.equal(x[0], x[2])
-    x = am._half(setup, 0, model, [])
+    x = protocol.half_of(setup, 0, model, [])
     assert x.lengths['encoder'].tolist() == [len(s) + 1 for s, _ in setup.ids[0]]
     assert x.lengths['decoder'].tolist() == [len(t) + 1 for _, t in setup.ids[0]]
     assert x.lengths['cross'].equal(x.lengths['encoder'])
-    scores = am._translation_scores(model, setup.tokenizer, setup.pairs[1][:5])
+    scores = protocol.translation_scores(model, setup.tokenizer, setup.pairs[1][:5])
     assert scores['exact'] == 0 and scores['bleu'] < 5
 
     seen = []
-    new_model = am._new_model
-    am._new_model = lambda size, seed: seen.append(seed) or new_model(size, seed)
-    try: found = am.measure_roles(model, setup, 2, n_untrained=2, n_losses=60)
-    finally: am._new_model = new_model
+    new_model = am.new_grammar_model
+    protocol.new_grammar_model = lambda size, seed: seen.append(seed) or new_model(size, seed)
+    try: found = protocol.measure_roles(model, setup, 2, n_untrained=2, n_losses=60)
+    finally: protocol.new_grammar_model = new_model
     assert seen == [3000, 3001] # no seed of a training
-    assert tuple(found['places']) == am.PLACES
+    assert tuple(found['places']) == protocol.PLACES
     hits = am.head_hits(model, setup.ids[1], setup.cases[1])
     for place, x in found['places'].items():
         for t in x['tasks']:
@@ -675,14 +679,14 @@ def test_what_is_measured(small):
 
 def test_translations_are_scored_on_the_half_that_chose_no_head(monkeypatch):
     pairs = [[f'{half} {n}' for n in range(600)] for half in ('choosing', 'scoring')]
-    setup = am.RolesSetup(mock.Mock(vocab_size=9), [], pairs, [], [])
+    setup = protocol.RolesSetup(mock.Mock(vocab_size=9), [], pairs, [], [])
     scored = []
     def scores(model, tokenizer, pairs): return scored.append(pairs) or {}
-    monkeypatch.setattr(am, 'prepare_roles', lambda *args: setup)
-    monkeypatch.setattr(am, 'train_grammar_model', lambda *args: (nn.Linear(1, 1), {}))
-    monkeypatch.setattr(am, 'measure_roles', lambda *args: {})
-    monkeypatch.setattr(am, '_translation_scores', scores)
-    am.train_roles('de-en', 0, 1, am._SIZES, None)
+    monkeypatch.setattr(protocol, 'prepare_roles', lambda *args: setup)
+    monkeypatch.setattr(protocol, 'train_grammar_model', lambda *args: (nn.Linear(1, 1), {}))
+    monkeypatch.setattr(protocol, 'measure_roles', lambda *args: {})
+    monkeypatch.setattr(protocol, 'translation_scores', scores)
+    protocol.train_roles('de-en', 0, 1, protocol.SIZES, None)
     assert scored == [pairs[1][:500]]
 
 def test_a_seed_decides_the_batches_too(small, monkeypatch):
@@ -701,14 +705,14 @@ def test_trainings_go_on_where_they_were(tmp_path, monkeypatch):
     def train(*job):
         calls.append(job)
         return dict(bleu=99., commit='c')
-    monkeypatch.setattr(am, 'train_roles', train)
+    monkeypatch.setattr(protocol, 'train_roles', train)
     out = tmp_path/'roles.jsonl'
-    am.train_head_roles(out, range(1), 0, models='m', n_losses=7)
+    protocol.train_head_roles(out, range(1), 0, models='m', n_losses=7)
     assert [job[:3] for job in calls] == [('de-en', 0, 2000), ('en-de', 0, 2000)]
     assert calls[0][3] == dict(n_train=22_000, n_labeled=2_000, n_untrained=10, n_losses=7)
     assert str(calls[0][4]) == 'm'
     calls.clear()
-    results = am.train_head_roles(out, range(2), 0, n_losses=7)
+    results = protocol.train_head_roles(out, range(2), 0, n_losses=7)
     assert [job[:2] for job in calls] == [('de-en', 1), ('en-de', 1)]
     assert [(r['row'], r['seed']) for r in results] == [
         ('de-en', 0), ('en-de', 0), ('de-en', 1), ('en-de', 1)]
@@ -716,6 +720,6 @@ def test_trainings_go_on_where_they_were(tmp_path, monkeypatch):
     stored = out.read_bytes()
     for other in (dict(n_steps=9), dict(n_train=5)):
         with pytest.raises(InputError, match='other settings'):
-            am.train_head_roles(out, range(3), 0, **dict(n_losses=7) | other)
+            protocol.train_head_roles(out, range(3), 0, **dict(n_losses=7) | other)
     assert out.read_bytes() == stored
     assert read_results(tmp_path/'none.jsonl') == []

@@ -13,14 +13,23 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.core import InputError, set_seed
-from transformer_nb.distributed import read_results, run_in_processes
+from running import definitions
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.studies import layer_types
 from transformer_nb.studies.layer_types import (
-    Convolution, DeepReader, PeakMemory, Recurrent, RestrictedAttention, can_fit,
-    compare_paths, dose_path, dose_rates, dose_rows, dose_scores, dose_verdict, draw_key,
-    far_places, fit_censored, judged_paths, longest_chain, mostly_learned, path_exponent,
-    path_length, path_line, path_verdict, train_path, train_paths, window_attention)
+    Convolution, DeepReader, PeakMemory, Recurrent, RestrictedAttention, dose_path,
+    dose_rates, dose_rows, draw_key, far_places, longest_chain, path_length, train_path,
+    window_attention)
+import train_paths as protocol
+from runs import read_results, run_in_processes
+from train_paths import train_paths
+
+chapter = definitions('17_layer_types')
+from_chapter = [getattr(chapter, name) for name in (
+    'can_fit', 'compare_paths', 'dose_scores', 'dose_verdict', 'fit_censored',
+    'judged_paths', 'mostly_learned', 'path_exponent', 'path_line', 'path_verdict')]
+(can_fit, compare_paths, dose_scores, dose_verdict, fit_censored, judged_paths,
+ mostly_learned, path_exponent, path_line, path_verdict) = from_chapter
 
 few = settings(max_examples=25, deadline=None)
 
@@ -375,7 +384,7 @@ def quick(monkeypatch):
         result = a_result(row, distance, steps=steps, cap=cap)
         for name in ('row', 'distance', 'rate', 'seed'): del result[name]
         return result
-    monkeypatch.setattr(layer_types, 'train_path', train)
+    monkeypatch.setattr(protocol, 'train_path', train)
     return made
 
 def test_trainings_go_seed_by_seed(quick, tmp_path, capsys):
@@ -393,15 +402,15 @@ def test_trainings_go_seed_by_seed(quick, tmp_path, capsys):
 @pytest.mark.parametrize('made', [30, 100]) # while seeds choose, and while they are judged
 def test_trainings_go_on_after_a_kill(quick, tmp_path, monkeypatch, made):
     whole = train_paths(tmp_path/'whole.jsonl', (8,), processes=0)
-    train, out = layer_types.train_path, tmp_path/'cut.jsonl'
+    train, out = protocol.train_path, tmp_path/'cut.jsonl'
     def killed(*args):
         if len(quick) == n + made: raise KeyboardInterrupt
         return train(*args)
     n = len(quick)
-    monkeypatch.setattr(layer_types, 'train_path', killed)
+    monkeypatch.setattr(protocol, 'train_path', killed)
     with pytest.raises(KeyboardInterrupt): train_paths(out, (8,), processes=0)
     assert read_results(out) == whole[:made]
-    monkeypatch.setattr(layer_types, 'train_path', train)
+    monkeypatch.setattr(protocol, 'train_path', train)
     assert train_paths(out, (8,), processes=0) == whole
     assert len(quick) == 2*n == 2*7*(9 + 10)
 
@@ -647,15 +656,15 @@ def a_file(n_judged, law=lambda path: 12*path**1.2):
 def read_chapter(tmp_path, monkeypatch, capsys):
     "What the reading cells print of some trainings"
     monkeypatch.chdir(tmp_path)
-    chapter = read_notebook(CHAPTER)['cells']
-    sources = {cell['id']: ''.join(cell['source']) for cell in chapter}
+    cells = read_notebook(CHAPTER)['cells']
+    sources = {cell['id']: ''.join(cell['source']) for cell in cells}
     def read(lines):
         (tmp_path/'results').mkdir(exist_ok=True)
         text = ''.join(json.dumps(line) + '\n' for line in lines)
         path = tmp_path/'results/path_lengths.jsonl'
-        if lines: path.write_text(text, encoding='utf8')
+        path.write_text(text, encoding='utf8')
         capsys.readouterr()
-        names = vars(layer_types) | dict(read_results=read_results)
+        names = dict(vars(chapter))
         exec(sources['6f41f279'], names)
         for name in READING: exec(sources[name], names)
         pyplot.close('all')

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb.core import EOS, UNK, InputError
 from transformer_nb.grammar import PATTERNS, draw_pair
-from transformer_nb.distributed import read_results, run_in_processes
 from transformer_nb.studies import parsing
 from transformer_nb.studies.parsing import (
-    LONGEST, PARSER_STEPS, SHARES, Tree, brackets, compare, draw_tree, encode_trees, leaves,
-    linearize, parse, parse_brackets, parse_scores, train_parser, train_share, train_shares,
-    treebank, treebank_tokenizer, with_leaves)
+    LONGEST, PARSER_STEPS, Tree, brackets, compare, draw_tree, encode_trees, leaves,
+    linearize, parse, parse_brackets, parse_scores, train_parser, treebank,
+    treebank_tokenizer, with_leaves)
+import train_parsing as protocol
+from runs import read_results, run_in_processes
+from train_parsing import SHARES, train_share, train_shares
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'parsing.jsonl'
 SETS = 'test', 'longer', 'deeper', 'both'
@@ -379,7 +381,7 @@ TINY = dict(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers
 def quick(monkeypatch):
     "A small model, and a search that ends soon"
     monkeypatch.setattr(parsing, 'PARSER', parsing.PARSER | TINY)
-    monkeypatch.setattr(parsing, '_SEARCH', dict(beam_size=2, alpha=.3, max_extra=4))
+    monkeypatch.setattr(parsing, 'SEARCH', dict(beam_size=2, alpha=.3, max_extra=4))
 
 def test_training_repeats(quick):
     trees = treebank(3, 60, 1, 1)['train']
@@ -405,7 +407,7 @@ def test_a_share_of_the_pairs(quick):
     def noting(trees, seed, n_steps):
         trained.append(trees)
         return train_parser(trees, seed, 1)
-    with mock.patch.object(parsing, 'train_parser', noting):
+    with mock.patch.object(protocol, 'train_parser', noting):
         results = [train_share('10%', seed, small, 1) for seed in (0, 0, 1)]
         everything = train_share('100%', 0, small, 1)
     assert [r['pairs'] for r in results] == [30]*3 and everything['pairs'] == 300
@@ -422,8 +424,8 @@ def test_examples_are_wrong_ones_first():
     small = treebank(3, 10, 8, 2)['test']
     outputs = [linearize(tree) for tree in small]
     outputs[2] = outputs[5] = ['XX']
-    with mock.patch.object(parsing, 'parse', lambda *args: outputs):
-        result = parsing._judge(None, None, small)
+    with mock.patch.object(protocol, 'parse', lambda *args: outputs):
+        result = protocol.judge(None, None, small)
     assert result['exact'] == 75
     sentences = [words for words, *_ in result['examples']]
     assert sentences == [sentence(small[i]) for i in (2, 5, 0, 7)]
@@ -444,7 +446,7 @@ def test_interrupted_and_continued(tmp_path):
         calls.append(job[:2])
         if len(calls) == 3: raise KeyboardInterrupt
         return measured(*job)
-    with mock.patch.object(parsing, 'train_share', interrupted):
+    with mock.patch.object(protocol, 'train_share', interrupted):
         with pytest.raises(KeyboardInterrupt): train_shares(out, range(2), **SMALL)
         assert jobs_in(out) == [('100%', 0), ('10%', 0)]
         results = train_shares(out, range(2), **SMALL)
@@ -459,14 +461,14 @@ def test_other_settings_are_refused(tmp_path):
     def refuses(**changes):
         with pytest.raises(InputError, match='x.jsonl: row .* was run with other settings'):
             train_shares(out, range(1), **(SMALL | changes))
-    with mock.patch.object(parsing, 'train_share', measured):
+    with mock.patch.object(protocol, 'train_share', measured):
         train_shares(out, range(1), **SMALL)
         before = out.read_bytes()
         refuses(n_steps=2)
         refuses(sizes=(20, 2, 2))
-        for name, value in dict(_LR=1e-3, _WARMUP=1, _BATCH_TOKENS=7, PARSER=TINY,
-                                _SEARCH=dict(beam_size=1)).items():
-            with mock.patch.object(parsing, name, value): refuses()
+        for name, value in dict(PEAK_LR=1e-3, WARMUP_STEPS=1, BATCH_TOKENS=7, PARSER=TINY,
+                                SEARCH=dict(beam_size=1)).items():
+            with mock.patch.object(protocol, name, value): refuses()
         with mock.patch.object(parsing, '_finished', lambda tree: tree): refuses()
         train_shares(out, range(1), **SMALL)
     assert out.read_bytes() == before
@@ -494,8 +496,8 @@ def test_stored_results_are_those_of_this_code(bank, stored, tmp_path):
     "The same settings and sentences: nothing is refused, and nothing trained again"
     copy = tmp_path/'x.jsonl'
     copy.write_bytes(RESULTS.read_bytes())
-    with (mock.patch.object(parsing, 'treebank', return_value=bank) as made,
-          mock.patch.object(parsing, 'train_share', side_effect=AssertionError)):
+    with (mock.patch.object(protocol, 'treebank', return_value=bank) as made,
+          mock.patch.object(protocol, 'train_share', side_effect=AssertionError)):
         assert train_shares(copy, processes=0) == stored
     made.assert_called_once_with(1, 22_000, 500, 300) # as `bank`, whose sizes are its own
     assert copy.read_bytes() == RESULTS.read_bytes()

@@ -10,14 +10,13 @@ import numpy as np
 import pytest, torch
 from book import read_notebook
 from matplotlib import pyplot
-from running import call, call_script, refuses
+from running import call, call_script, definitions, refuses
 from torch.testing import assert_close
 from transformer_nb import judging
 from transformer_nb.checkpoint import _n_parameters as n_parameters
 from transformer_nb.core import BOS, EOS, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import search
-from transformer_nb.distributed import read_results
 from transformer_nb.embedding import Embedding
 from transformer_nb.judging import Difference, pooled_rows, t_p_value, t_quantile
 from transformer_nb.model import Transformer, TransformerConfig
@@ -26,9 +25,18 @@ from transformer_nb.optimizer import paper_lr
 from transformer_nb.training import batch_groups
 from transformer_nb.studies import variations
 from transformer_nb.studies.variations import (
-    BASE, DEPTH, LADDERS, LEFT_OUT, N_STEPS, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS,
-    Slope, _slope, ablate, after_rates, beside_paper, best_rates, direction, judge_heads,
-    judge_rows, row_lr, tnb_variations, train_row, train_rows, trends, whole_seeds)
+    BASE, DEPTH, LEFT_OUT, N_STEPS, PEAK_LR, RATES, ROWS, TABLE, WARMUP_STEPS, ablate,
+    confirmation, row_lr, train_row)
+import train_variations as protocol
+from runs import read_results
+from train_variations import train_rows
+
+chapter = definitions('18_variations')
+from_chapter = [getattr(chapter, name) for name in (
+    'LADDERS', 'Slope', '_slope', 'after_rates', 'beside_paper', 'best_rates', 'direction',
+    'judge_heads', 'judge_rows', 'trends', 'whole_seeds')]
+(LADDERS, Slope, _slope, after_rates, beside_paper, best_rates, direction, judge_heads,
+ judge_rows, trends, whole_seeds) = from_chapter
 
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'variations.jsonl'
@@ -200,13 +208,13 @@ def jobs_in(path): return [(r['row'], r['seed']) for r in read_results(path)]
 def test_what_is_confirmed_was_judged_and_had_other_seeds(monkeypatch):
     asked = []
     def note(*arguments): asked.extend(arguments)
-    monkeypatch.setattr(variations, 'train_rows', note)
-    variations.confirm_rows('out', {'test': []})
+    monkeypatch.setattr(protocol, 'train_rows', note)
+    protocol.confirm_rows('out', {'test': []})
     out, [base, *rows], seeds, *_ = asked
     stored = read_results(TEN)
     assert not set(seeds) & {r['seed'] for r in stored} and len(seeds) == 3
     results = [r for r in stored if r['row'] in TABLE and r['seed'] < 10]
-    judged = {row for row, d in variations.judge_rows(results)[0].items()
+    judged = {row for row, d in judge_rows(results)[0].items()
               if d.verdict() in ('worse', 'better')}
     assert base == 'base' and set(rows) == judged and len(rows) == len(judged)
 
@@ -223,7 +231,7 @@ def test_interrupted_and_continued(mini, tmp_path):
         calls.append(job)
         if len(calls) == 3: raise KeyboardInterrupt
         return dict(ppl=1., bleu=0.)
-    with mock.patch.object(variations, 'train_row', interrupted):
+    with mock.patch.object(protocol, 'train_row', interrupted):
         with pytest.raises(KeyboardInterrupt):
             train_rows(out, ['E', 'base'], range(2), mini, 1)
         assert jobs_in(out) == [('E', 0), ('E', 1)]
@@ -241,7 +249,7 @@ def test_other_settings_are_refused(mini, tmp_path):
     def refuses(words, rows, corpus=mini, n_steps=1):
         with pytest.raises(InputError, match=words):
             train_rows(out, rows, range(2), corpus, n_steps)
-    with mock.patch.object(variations, 'train_row', return_value=dict(ppl=1., bleu=0.)):
+    with mock.patch.object(protocol, 'train_row', return_value=dict(ppl=1., bleu=0.)):
         train_rows(out, ['base', 'A1'], range(1), mini, 1)
         before = out.read_bytes()
         words = 'row base was run with other settings'
@@ -253,7 +261,7 @@ def test_other_settings_are_refused(mini, tmp_path):
         refuses('row A7', ['base'])
 
 def test_reported_results_are_those_of_this_code(multi30k_dir, tmp_path):
-    "`tnb_variations` finds nothing missing in the file that the chapter reads"
+    "The script finds nothing missing in the file that the chapter reads"
     copy = tmp_path/'x.jsonl'
     copy.write_bytes(RESULTS.read_bytes())
     for rows, seeds in (('table,left_out', 3), ('depth', 1)):
@@ -279,7 +287,7 @@ def test_processes(mini, tmp_path, copies):
     assert all(type(there[k]) in (int, float) for k in numbers)
     assert there['commit']
 
-def run(*args): return call_script(tnb_variations, *args)
+def run(*args): return call_script(protocol.train_variations, *args)
 
 def test_command_refuses(tmp_path):
     out = tmp_path/'x'
@@ -295,29 +303,15 @@ def test_command_refuses(tmp_path):
     (dict(corpus='wmt'), "'wmt'")])
 def test_options_that_no_training_can_use(options, words, tmp_path):
     out = tmp_path/'x'
-    refuses(call(tnb_variations, **(dict(corpus='mini', out=str(out)) | options)), words)
+    refuses(call(protocol.train_variations, **(dict(corpus='mini', out=str(out)) | options)), words)
     assert not out.exists()
-
-WHOLE = b'{"row": "base", "seed": 0, "settings": "x"}\n'
-
-@pytest.mark.parametrize('line', [
-    b'half a li', b'7', b'{}', b'[1]', b'{"row": ["base"], "seed": 0}',
-    b'{"row": "base", "seed": {}}', 5000*b'['])
-def test_a_damaged_line_is_named(line, tmp_path):
-    (tmp_path/'x').write_bytes(WHOLE + line)
-    with pytest.raises(InputError, match='x:2: not a result'): read_results(tmp_path/'x')
-
-def test_a_file_that_is_not_text(tmp_path):
-    (tmp_path/'x').write_bytes(WHOLE + b'\xff\x00')
-    with pytest.raises(InputError, match='x:2: byte 0xff is not UTF-8'):
-        read_results(tmp_path/'x')
 
 @pytest.mark.slow
 def test_command(mini, tmp_path, copies):
     out = tmp_path/'x.jsonl'
     options = ['--corpus', 'mini', '--rows', 'C-N1', '--seeds', 1, '--processes', 1]
     for n in (1, 0): # what is there is not trained again
-        with mock.patch.object(variations, 'load_corpus', return_value=mini) as loaded:
+        with mock.patch.object(protocol, 'load_corpus', return_value=mini) as loaded:
             done = run(*options, '--n_steps', 10, '--out', out)
         loaded.assert_called_once_with('mini', 'en', 'de', None)
         assert done.returncode == 0, done.stderr.decode()
@@ -345,7 +339,7 @@ def quick(monkeypatch):
     def replaced(correlation, free):
         n = int(sqrt(len(correlation) / 8))
         return t_quantile(1 - 0.05/2/n, free)
-    monkeypatch.setattr(judging, '_critical_value', replaced)
+    monkeypatch.setattr(judging, '_dunnett_value', replaced)
 
 def losses_of(results, row):
     return np.array([r['valid_loss'] for r in results if r['row'] == row])
@@ -420,7 +414,7 @@ def test_words():
     ('better', BETTER, 'confirmed'), ('better', WORSE, 'contradicted'),
     ('better', OPEN, 'not confirmed')])
 def test_a_verdict_asked_again(word, d, says):
-    assert variations.confirmation(word, d) == says
+    assert confirmation(word, d) == says
 
 RATED = [*TABLE, *RATES]
 
@@ -499,7 +493,7 @@ def test_slopes():
 def test_trends_are_corrected_for_their_number():
     results, given = made_up({}, range(2)), iter([.01, .04, .03, .005])
     def slope(*_): return Slope(-1., -2., 0., next(given), 1.)
-    with mock.patch.object(variations, '_slope', slope):
+    with mock.patch.object(chapter, '_slope', slope):
         found = trends(results)
     assert list(found) == list(LADDERS)
     assert_close([s.p for s in found.values()], [.03, .06, .06, .02])
@@ -507,7 +501,7 @@ def test_trends_are_corrected_for_their_number():
 def test_a_trend_with_a_failed_training():
     results = made_up({'C-N1': .1})
     next(r for r in results if r['row'] == 'C-N1')['skipped'] = 2
-    with mock.patch.object(variations, '_slope', wraps=_slope) as made: trends(results)
+    with mock.patch.object(chapter, '_slope', wraps=_slope) as made: trends(results)
     rows_of = [{r['row'] for r in call.args[0]} for call in made.call_args_list]
     sound = set(TABLE) - {'C-N1'}
     assert rows_of == [sound, set(LADDERS['N']), sound, sound]
@@ -559,7 +553,7 @@ def read_chapter(tmp_path, monkeypatch, capsys, quick):
         text = ''.join(json.dumps(line) + '\n' for line in lines)
         (tmp_path/'results/variations_ten.jsonl').write_text(text, encoding='utf8')
         capsys.readouterr()
-        names = vars(variations) | dict(read_results=read_results)
+        names = dict(vars(chapter))
         for name in READING: exec(sources[name], names)
         pyplot.close('all')
         return capsys.readouterr().out

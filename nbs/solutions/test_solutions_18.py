@@ -2,7 +2,7 @@
 from itertools import product
 from math import sqrt
 import pytest
-from transformer_nb.studies.variations import t_quantile
+from transformer_nb.judging import t_quantile
 
 def detectable(s, n, rows): # of n seeds
     free = (rows - 1)*(n - 1)

@@ -108,16 +108,7 @@ def good_download(scene):
     with server(parts(head(5), b'right')) as url: fetch(scene, url, Scene.run)
     must((scene/'cache/file').read_bytes() == b'right', 'not stored')
 
-# Damaged results and archives
-
-RESULTS = {
-    'binary': b'\xff\xfe\x00', 'a list as row': b'{"row": [1]}\n',
-    'a dict': b'{"row": {}}\n', 'a list': b'[]\n',
-    'a number': b'5\n', 'null': b'null\n', 'cut off': b'{"row": "ba',
-    'a pair': b'[["row", 1]]\n', 'deep': b'[' * 100_000,
-    'a list as seed': b'{"seed": []}\n',
-    'strange': b'{"row": "base", "seed": 0, "settings": "x"}\n', 'empty line': b'\n',
-    'a list as settings': b'{"row": "base", "settings": [1]}\n'}
+# Damaged archives
 
 def archive(content=None, name='deu.txt'):
     "By default a good one"
@@ -189,9 +180,6 @@ SQUEEZED = {
 
 @cases
 def test_archives():
-    variations = 'tnb_variations --corpus mini --rows base --seeds 1 --n_steps 1 --out bad'
-    for name, data in RESULTS.items():
-        yield f'results: {name}', after(overwrite('bad', data), refuses, variations)
     yield 'deu-eng.zip as it should be', after(archive(), archive_case, works)
     for name, damage in ARCHIVES.items():
         yield f'deu-eng.zip: {name}', after(damage, archive_case, refuses)

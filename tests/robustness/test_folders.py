@@ -41,8 +41,6 @@ def test_foreign_files():
     for line in ('tnb_export m proj', 'tnb_demo --out proj'):
         yield line, after(partial(Scene.put, names='proj/notes.txt'), refuses, line)
     yield 'tnb_export over its model', lambda s: refuses(s, 'tnb_export m m')
-    variations = 'tnb_variations --corpus mini --rows base --seeds 1 --n_steps 1 --out f'
-    yield variations, lambda s: refuses(s, variations)
     copy = 'tnb_copy_task --steps 1 --out train.de'
     yield copy, lambda s: refuses(s, copy)
 

@@ -135,18 +135,14 @@ def absurd_commands():
         steps = '--steps 2 ' if option == 'seed' else ''
         text = f"tnb_copy_task {steps}--{option}='{value}'"
         yield text, runs(text)
-    numbers = ('seeds', 'processes', 'n_steps')
-    for option, value in product(numbers, ('0', '-1', 'x', '1.5')):
-        text = f'tnb_variations --corpus mini --rows base --out new --{option}={value}'
-        yield text, runs(text, refuses)
     for text in ('tnb_train', 'tnb_translate', 'tnb_evaluate m', 'tnb_export m',
-                 'tnb_variations --rows x', 'tnb_translate m nothing', 'tnb_translate m m',
+                 'tnb_translate m nothing', 'tnb_translate m m',
                  'tnb_evaluate m --src short.de --ref train.en',
                  'tnb_translate m --beam 2 3', 'tnb_translate m --n_best 9',
                  'tnb_evaluate m --src nothing --ref nothing',
                  f'tnb_evaluate m {SHORT} --average 2',
                  f'tnb_evaluate f {SHORT} --average 99',
-                 f'tnb_evaluate m {SHORT} --lang ../x', 'tnb_variations --corpus tatoeba2'):
+                 f'tnb_evaluate m {SHORT} --lang ../x'):
         yield text, runs(text, refuses)
     for text in RUN_FILES: yield f'run file: {text[:30]!r}', partial(run_file, text=text)
 

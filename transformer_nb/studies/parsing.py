@@ -4,22 +4,17 @@
 
 # %% auto #0
 __all__ = ['LONGEST', 'Tree', 'leaves', 'linearize', 'parse_brackets', 'with_leaves', 'draw_tree', 'treebank', 'brackets',
-           'compare', 'parse_scores', 'treebank_tokenizer', 'encode_trees', 'parse', 'train_shares']
+           'compare', 'parse_scores', 'treebank_tokenizer', 'encode_trees', 'parse']
 
 # %% ../../nbs/22_parsing.ipynb #s22imprt
-import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import NamedTuple
-import torch
-from ..checkpoint import fingerprint
-from ..core import SPECIAL_TOKENS, UNK, default_device, provenance, set_seed
+from ..core import SPECIAL_TOKENS, UNK, default_device, set_seed
 from ..data import TokenBatches
 from ..decoding import search
-from ..distributed import run_missing
 from ..fast import accelerate
 from ..grammar import (
     REPORTS, Clause, Complement, Phrase, draw_clause, english_phrase,
@@ -322,20 +317,20 @@ def encode_trees(trees:list[Tree], tokenizer:SpacedTokenizer)->list[tuple]: # pa
 PARSER = dict(d_model=128, d_ff=512, n_heads=8, n_encoder_layers=2, n_decoder_layers=2,
               dropout=0.1, max_len=384)
 PARSER_STEPS = 1500
-_BATCH_TOKENS = 1024
-_WARMUP = 300
-_LR = 1.4e-3
-_SEARCH = dict(beam_size=21, alpha=0.3, max_extra=300) # the paper's, §6.3
+BATCH_TOKENS = 1024
+WARMUP_STEPS = 300
+PEAK_LR = 1.4e-3
+SEARCH = dict(beam_size=21, alpha=0.3, max_extra=300) # the paper's, §6.3
 
 # %% ../../nbs/22_parsing.ipynb #s22mode3
 def train_parser(trees:list[Tree], seed:int, n_steps:int=PARSER_STEPS, **changes
                 )->tuple[Transformer,SpacedTokenizer,dict]: # and how far it came
     tokenizer = treebank_tokenizer(trees)
-    batches = TokenBatches(encode_trees(trees, tokenizer), _BATCH_TOKENS, seed)
+    batches = TokenBatches(encode_trees(trees, tokenizer), BATCH_TOKENS, seed)
     set_seed(seed)
     config = TransformerConfig(tokenizer.vocab_size, **(PARSER | changes))
     model = accelerate(Transformer(config)).to(default_device())
-    lr_of = partial(inverse_sqrt_lr, peak_lr=_LR, warmup_steps=_WARMUP)
+    lr_of = partial(inverse_sqrt_lr, peak_lr=PEAK_LR, warmup_steps=WARMUP_STEPS)
     loss_of = partial(token_loss, label_smoothing=0.1)
     optimizer = adam(model, fused=True)
     progress, losses = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
@@ -348,63 +343,5 @@ def parse(model:Transformer, tokenizer:SpacedTokenizer,
           **options                  # of `search`, in place of the paper's
          )->list[list[str]]:         # tokens of each output
     ids = [tokenizer.encode(' '.join(words)) for words in sentences]
-    results = search(model, ids, **(_SEARCH | options))
+    results = search(model, ids, **(SEARCH | options))
     return [tokenizer.decode(best.ids).split() for best, *_ in results]
-
-# %% ../../nbs/22_parsing.ipynb #s22heav0
-SHARES = {'100%': 1., '10%': 0.1, '1%': 0.01} # of the training pairs
-
-def _judge(model:Transformer, tokenizer:SpacedTokenizer, trees:list[Tree])->dict:
-    "Scores of a test set, counts by length, and some outputs, wrong ones first"
-    outputs = parse(model, tokenizer, [leaves(tree) for tree in trees])
-    by_words = {}
-    examples = []
-    for tree, output in zip(trees, outputs):
-        counts = compare(tree, output)
-        by_words.setdefault(len(leaves(tree)) - 1, Counter()).update(counts)
-        texts = ' '.join(leaves(tree)), ' '.join(linearize(tree)), ' '.join(output)
-        examples.append((counts['exact'], texts))
-    examples.sort(key=lambda example: example[0]) # in order within the wrong and the right
-    examples = [texts for _, texts in examples[:3] + examples[-1:]]
-    by_words = {n: dict(by_words[n]) for n in sorted(by_words)}
-    total = sum(map(Counter, by_words.values()), Counter())
-    return parse_scores(total) | dict(by_words=by_words, examples=examples)
-
-# %% ../../nbs/22_parsing.ipynb #s22heav1
-_TESTS = ('test', 'longer', 'deeper', 'both')
-
-def train_share(share:str,  # a key of `SHARES`
-                seed:int,   # of weights, batches, and which of the pairs
-                bank:dict,  # as `treebank` makes it
-                n_steps:int=PARSER_STEPS,
-               )->dict:     # what was measured
-    torch.set_num_threads(1)
-    start = time.perf_counter()
-    n = round(SHARES[share] * len(bank['train']))
-    trees = Random(seed).sample(bank['train'], n)
-    model, tokenizer, result = train_parser(trees, seed, n_steps)
-    result |= dict(pairs=n, vocab_size=tokenizer.vocab_size,
-                   parameters=sum(p.numel() for p in model.parameters()))
-    trained = time.perf_counter()
-    for name in _TESTS: result[name] = _judge(model, tokenizer, bank[name])
-    seconds = [round(trained - start, 1), round(time.perf_counter() - trained, 1)]
-    result |= dict(seconds=seconds)
-    return result | provenance()
-
-# %% ../../nbs/22_parsing.ipynb #s22heav2
-def train_shares(out:str|Path,   # file of results; what it has is not trained again
-                 seeds:range=range(5),
-                 processes:int=2, # runs at the same time, one thread each; 0: here
-                 n_steps:int=PARSER_STEPS,
-                 sizes:tuple=(22_000, 500, 300), # as for `treebank`
-                )->list[dict]:    # all results in the file
-    "Raises `InputError` where a row in the file has other settings"
-    bank = treebank(1, *sizes) # seed 0 was for choosing the settings
-    sentences = [' '.join(leaves(tree)) for trees in bank.values() for tree in trees]
-    same = fingerprint([PARSER, n_steps, sentences, _BATCH_TOKENS, _WARMUP, _LR, _SEARCH])
-    jobs = {(share, seed): (share, seed, bank, n_steps)
-            for seed in seeds for share in SHARES}
-    def show(result):
-        return 'F1 on ' + ', '.join(f"{name} {result[name]['f1']:.2f}" for name in _TESTS)
-    settings = dict.fromkeys(SHARES, same)
-    return run_missing(out, train_share, jobs, settings, processes, show)
