@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 from transformer_nb.core import default_device
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
-from transformer_nb.distributed import run_missing
 from transformer_nb.studies import variations as v
+from runs import run_missing
 
 CONTROLS = {'base@1': dict(rate=1), 'base@1.4': dict(rate=1.4),
             'A1@2': dict(n_heads=1, rate=2), 'D-ls0@2': dict(label_smoothing=0., rate=2)}

@@ -13,7 +13,7 @@ import argparse, json
 from pathlib import Path
 import torch
 from transformer_nb.core import provenance, write_atomically
-from transformer_nb.distributed import write_results
+from runs import write_results
 from translation import call, minutes, ship
 
 N_STEPS = 25_000

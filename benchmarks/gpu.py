@@ -21,7 +21,6 @@ from transformer_nb.core import InputError, provenance, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import search
-from transformer_nb.distributed import read_results, write_results
 from transformer_nb.fast import accelerate
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
@@ -30,6 +29,7 @@ from transformer_nb.studies.performance import Marian, TorchTransformer, interle
 from transformer_nb.training import (
     TrainingConfig, accumulate_gradients, train_step, valid_loss, wrap_model)
 from transformer_nb.translation import Translator, evaluate, preset, train_translator
+from runs import read_results, write_results
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT/'nbs'/'models'/'multi30k-en-de'

@@ -12,7 +12,7 @@ from pathlib import Path
 from transformer_nb.core import provenance
 from transformer_nb.corpora import load_corpus, read_lines
 from transformer_nb.evaluation import score
-from transformer_nb.distributed import write_results
+from runs import write_results
 
 RESULTS = Path('nbs/results')
 

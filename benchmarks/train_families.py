@@ -23,7 +23,7 @@ from transformer_nb.evaluation import score
 from transformer_nb.fast import accelerate
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import (
-    SIZES, TRANSLATORS, DecoderOnly, EncoderOnly, OneStack, family_loss, generate,
+    FAMILY_SIZES, TRANSLATORS, DecoderOnly, EncoderOnly, OneStack, family_loss, generate,
     hidden_logits, masked_loss, next_token_loss, train_family, translate_ids,
     translation_loss)
 from transformer_nb.studies.variations import (
@@ -54,7 +54,7 @@ def bleu_of(model:nn.Module, tokenizer:BPETokenizer, pairs:list)->dict: # pairs 
 def train_translator(name:str, rate:float, seed:int, corpus:dict, n_steps:int)->dict:
     tokenizer, train, valid = prepare_task(corpus)
     family, layers = TRANSLATORS[name]
-    config = TransformerConfig(tokenizer.vocab_size, **SIZES, **layers)
+    config = TransformerConfig(tokenizer.vocab_size, **FAMILY_SIZES, **layers)
     model = seeded(partial(build, family, config), seed)
     loss_of = partial(translation_loss, label_smoothing=BASE['label_smoothing'])
     batches = TokenBatches(train, BATCH_TOKENS, seed)
@@ -99,7 +99,7 @@ def train_reader(name:str, rate:float, seed:int, corpus:dict, n_steps:int,
     train = [([], ids) for ids in tokenizer.encode_batch(corpus['train'])]
     valid = tokenizer.encode_batch(corpus['valid'])
     family, loss_of, _ = READERS[name]
-    config = TransformerConfig(tokenizer.vocab_size, **SIZES, n_encoder_layers=7)
+    config = TransformerConfig(tokenizer.vocab_size, **FAMILY_SIZES, n_encoder_layers=7)
     model = seeded(partial(build, family, config), seed)
     batches = TokenBatches(train, BATCH_TOKENS, seed)
     result = count(model) | train_family(model, batches, loss_of, n_steps, rate*PEAK_LR)
@@ -150,7 +150,7 @@ def row(task:str, model:str, rate:float, *_)->str: return f'{task}/{model}/{rate
 
 def family_settings(jobs:list[Job], corpora:dict, steps:int|None
                     )->dict[str,str]: # a fingerprint of each row
-    shared = [SIZES, BASE['label_smoothing'], BATCH_TOKENS, PEAK_LR, WARMUP_STEPS]
+    shared = [FAMILY_SIZES, BASE['label_smoothing'], BATCH_TOKENS, PEAK_LR, WARMUP_STEPS]
     own = dict.fromkeys(('captions', 'masks'), CAPTION_VOCAB) | dict(translate=VOCAB_SIZE)
     texts = {task: fingerprint([corpora[task]['train'], corpora[task]['valid']])
              for task, *_ in jobs}

@@ -16,8 +16,9 @@ from transformer_nb.checkpoint import fingerprint
 from transformer_nb.core import provenance
 from transformer_nb.model import Transformer
 from transformer_nb.studies.parsing import (
-    BATCH_TOKENS, PARSER, PARSER_STEPS, PEAK_LR, SEARCH, WARMUP_STEPS, SpacedTokenizer,
-    Tree, compare, leaves, linearize, parse, parse_scores, train_parser, treebank)
+    PARSER, PARSER_BATCH, PARSER_LR, PARSER_SEARCH, PARSER_STEPS, PARSER_WARMUP,
+    SpacedTokenizer, Tree, compare, leaves, linearize, parse, parse_scores, train_parser,
+    treebank)
 from runs import run_missing
 
 SHARES = {'100%': 1., '10%': 0.1, '1%': 0.01} # of the training pairs
@@ -66,7 +67,7 @@ def train_shares(out:str|Path,   # file of results; what it has is not trained a
     "Raises `InputError` where a row in the file has other settings"
     bank = treebank(1, *sizes) # seed 0 was for choosing the settings
     sentences = [' '.join(leaves(tree)) for trees in bank.values() for tree in trees]
-    shared = [BATCH_TOKENS, WARMUP_STEPS, PEAK_LR, SEARCH]
+    shared = [PARSER_BATCH, PARSER_WARMUP, PARSER_LR, PARSER_SEARCH]
     same = fingerprint([PARSER, n_steps, sentences, *shared])
     jobs = {(share, seed): (share, seed, bank, n_steps)
             for seed in seeds for share in SHARES}

@@ -12,7 +12,8 @@ from itertools import product
 from pathlib import Path
 from transformer_nb.checkpoint import fingerprint
 from transformer_nb.studies.layer_types import (
-    BATCH, CAP, CHECK, CYCLE, DEPTH, DOSE_RATES, SIZES, dose_rates, dose_rows, train_path)
+    BATCH, CAP, CHECK, CYCLE, DOSE_DEPTH, DOSE_RATES, DOSE_SIZES, dose_rates, dose_rows,
+    train_path)
 from runs import run_missing
 
 def train_paths(out:str|Path,     # file of results; what it has is not trained again
@@ -24,7 +25,7 @@ def train_paths(out:str|Path,     # file of results; what it has is not trained 
                )->list[dict]:     # all results in the file
     "Seed by seed. Raises `InputError` where a line of the file has other settings"
     arms = [(row, distance) for distance in distances for row in dose_rows(distance)]
-    same = fingerprint([cap, CHECK, BATCH, DEPTH, CYCLE, SIZES, DOSE_RATES])
+    same = fingerprint([cap, CHECK, BATCH, DOSE_DEPTH, CYCLE, DOSE_SIZES, DOSE_RATES])
     settings = {row: same for distance in (8, 32, 128) for row in dose_rows(distance)}
     def train(keys): # row, distance, rate, seed of each
         jobs = {key: (*key, cap) for key in keys}

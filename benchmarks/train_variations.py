@@ -11,23 +11,13 @@ update mixes versions, and the commit in each line shows where. The rule stands 
 nbs/results/RULES.md.
 """
 from pathlib import Path
-from transformer_nb.checkpoint import fingerprint
 from transformer_nb.core import VERSION, Arg, FieldError, check_positive, command
 from transformer_nb.corpora import load_corpus
 from transformer_nb.studies.variations import (
-    BASE, BATCH_TOKENS, GROUPS, N_STEPS, PEAK_LR, ROWS, VOCAB_SIZE, WARMUP_STEPS,
-    short_corpus, task_corpus, train_row)
+    GROUPS, N_STEPS, ROWS, row_settings, short_corpus, task_corpus, train_row)
 from runs import run_missing
 
 JUDGED = ['A16', 'C-N1', 'C-d32', 'C-d128', 'D-drop0', 'D-ls0', 'D-ls0.2', 'big']
-
-def row_settings(rows:dict[str,dict], # changes to BASE
-                 corpus:dict, # sentence pairs of each split
-                 n_steps:int,
-                )->dict[str,str]:     # a fingerprint of each row
-    splits = [corpus[split] for split in ('train', 'valid', 'test') if split in corpus]
-    task = fingerprint([*splits, n_steps, BATCH_TOKENS, VOCAB_SIZE, PEAK_LR, WARMUP_STEPS])
-    return {row: fingerprint([BASE | changes, task]) for row, changes in rows.items()}
 
 def train_rows(out:str|Path, # file of results
                rows:list[str], seeds:range,

@@ -18,8 +18,8 @@ import torch
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import provenance, write_atomically
 from transformer_nb.corpora import corpus_folder
-from transformer_nb.distributed import write_results
 from transformer_nb.translation import load_search
+from runs import write_results
 
 RECIPE = ('--dropout 0.2 --weight_decay 0.1 --batch_tokens 1024 --lr 3e-3 '
           '--warmup_steps 1000 --decay_steps 52200 --max_steps 52200 --weights last '

@@ -57,16 +57,18 @@ def check_message(error, words):
 # What a chapter defines without exporting it
 
 def definitions(stem):
-    "A module of the cells that only import, define, or set constants"
+    "A module of its imports, functions, classes and constants"
     module = ModuleType(stem)
     for cell in cells(ROOT/f'nbs/{stem}.ipynb', 'code'):
-        if all(map(is_definition, ast.parse(cell.text).body)):
-            exec(compile(cell.text, f'{stem} cell {cell.number}', 'exec'), vars(module))
+        body = list(filter(is_definition, ast.parse(cell.text).body))
+        code = compile(ast.Module(body, []), f'{stem} cell {cell.number}', 'exec')
+        exec(code, vars(module))
     return module
 
 def is_definition(node):
+    if isinstance(node, ast.If): return ast.unparse(node.test) == 'TYPE_CHECKING'
     if not isinstance(node, ast.Assign): # but an import or a function
         kinds = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef
         return isinstance(node, kinds)
     names = [ast.unparse(target) for target in node.targets]
-    return all(re.fullmatch('[A-Z_]+', name) for name in names)
+    return all(re.fullmatch(r'_?[A-Z]\w*', name) for name in names)

@@ -534,7 +534,7 @@ def test_followed(lows, highs, verdict):
 def test_specialized(specials, verdict):
     results = [result([], [], special) for special in specials]
     assert chapter.specialized(results) == verdict
-    assert chapter.specialized(results, distances='far') == 'undecided' # it was not measured
+    assert chapter.specialized(results, distances='far') == 'undecided' # not measured
 
 @pytest.fixture(scope='module')
 def batches(grammar):
@@ -641,7 +641,8 @@ def test_what_is_measured(small):
 
     seen = []
     new_model = am.new_grammar_model
-    protocol.new_grammar_model = lambda size, seed: seen.append(seed) or new_model(size, seed)
+    def noted(size, seed): return seen.append(seed) or new_model(size, seed)
+    protocol.new_grammar_model = noted
     try: found = protocol.measure_roles(model, setup, 2, n_untrained=2, n_losses=60)
     finally: protocol.new_grammar_model = new_model
     assert seen == [3000, 3001] # no seed of a training
@@ -683,7 +684,8 @@ def test_translations_are_scored_on_the_half_that_chose_no_head(monkeypatch):
     scored = []
     def scores(model, tokenizer, pairs): return scored.append(pairs) or {}
     monkeypatch.setattr(protocol, 'prepare_roles', lambda *args: setup)
-    monkeypatch.setattr(protocol, 'train_grammar_model', lambda *args: (nn.Linear(1, 1), {}))
+    def train(*args): return nn.Linear(1, 1), {}
+    monkeypatch.setattr(protocol, 'train_grammar_model', train)
     monkeypatch.setattr(protocol, 'measure_roles', lambda *args: {})
     monkeypatch.setattr(protocol, 'translation_scores', scores)
     protocol.train_roles('de-en', 0, 1, protocol.SIZES, None)

@@ -476,7 +476,7 @@ def test_what_is_confirmed_had_no_part_in_the_verdict(monkeypatch):
 def test_equal_parameters():
     counts = {}
     for name, (family, layers) in TRANSLATORS.items():
-        sizes = families.SIZES
+        sizes = families.FAMILY_SIZES
         with torch.device('meta'):
             model = family(TransformerConfig(protocol.VOCAB_SIZE, **sizes, **layers))
         counts[name] = sum(p.numel() for p in model.parameters())

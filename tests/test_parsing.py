@@ -381,7 +381,7 @@ TINY = dict(d_model=16, d_ff=32, n_heads=2, n_encoder_layers=1, n_decoder_layers
 def quick(monkeypatch):
     "A small model, and a search that ends soon"
     monkeypatch.setattr(parsing, 'PARSER', parsing.PARSER | TINY)
-    monkeypatch.setattr(parsing, 'SEARCH', dict(beam_size=2, alpha=.3, max_extra=4))
+    monkeypatch.setattr(parsing, 'PARSER_SEARCH', dict(beam_size=2, alpha=.3, max_extra=4))
 
 def test_training_repeats(quick):
     trees = treebank(3, 60, 1, 1)['train']
@@ -466,8 +466,9 @@ def test_other_settings_are_refused(tmp_path):
         before = out.read_bytes()
         refuses(n_steps=2)
         refuses(sizes=(20, 2, 2))
-        for name, value in dict(PEAK_LR=1e-3, WARMUP_STEPS=1, BATCH_TOKENS=7, PARSER=TINY,
-                                SEARCH=dict(beam_size=1)).items():
+        changes = dict(PARSER_LR=1e-3, PARSER_WARMUP=1, PARSER_BATCH=7, PARSER=TINY,
+                       PARSER_SEARCH=dict(beam_size=1))
+        for name, value in changes.items():
             with mock.patch.object(protocol, name, value): refuses()
         with mock.patch.object(parsing, '_finished', lambda tree: tree): refuses()
         train_shares(out, range(1), **SMALL)

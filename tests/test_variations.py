@@ -303,7 +303,8 @@ def test_command_refuses(tmp_path):
     (dict(corpus='wmt'), "'wmt'")])
 def test_options_that_no_training_can_use(options, words, tmp_path):
     out = tmp_path/'x'
-    refuses(call(protocol.train_variations, **(dict(corpus='mini', out=str(out)) | options)), words)
+    options = dict(corpus='mini', out=str(out)) | options
+    refuses(call(protocol.train_variations, **options), words)
     assert not out.exists()
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def translate_ids(model:nn.Module,          # in evaluation mode
     return [ids for group in groups for ids in generate(model, group, top_k=1)]
 
 # %% ../../nbs/21_families.ipynb #f21settings
-SIZES = dict(d_model=64, d_ff=256, n_heads=4, dropout=0.1, max_len=256)
+FAMILY_SIZES = dict(d_model=64, d_ff=256, n_heads=4, dropout=0.1, max_len=256)
 TRANSLATORS = {
     'encoder-decoder': (Transformer, dict(n_encoder_layers=3, n_decoder_layers=3)),
     'decoder':         (DecoderOnly, dict(n_encoder_layers=7)),

@@ -317,20 +317,20 @@ def encode_trees(trees:list[Tree], tokenizer:SpacedTokenizer)->list[tuple]: # pa
 PARSER = dict(d_model=128, d_ff=512, n_heads=8, n_encoder_layers=2, n_decoder_layers=2,
               dropout=0.1, max_len=384)
 PARSER_STEPS = 1500
-BATCH_TOKENS = 1024
-WARMUP_STEPS = 300
-PEAK_LR = 1.4e-3
-SEARCH = dict(beam_size=21, alpha=0.3, max_extra=300) # the paper's, §6.3
+PARSER_BATCH = 1024
+PARSER_WARMUP = 300
+PARSER_LR = 1.4e-3
+PARSER_SEARCH = dict(beam_size=21, alpha=0.3, max_extra=300) # the paper's, §6.3
 
 # %% ../../nbs/22_parsing.ipynb #s22mode3
 def train_parser(trees:list[Tree], seed:int, n_steps:int=PARSER_STEPS, **changes
                 )->tuple[Transformer,SpacedTokenizer,dict]: # and how far it came
     tokenizer = treebank_tokenizer(trees)
-    batches = TokenBatches(encode_trees(trees, tokenizer), BATCH_TOKENS, seed)
+    batches = TokenBatches(encode_trees(trees, tokenizer), PARSER_BATCH, seed)
     set_seed(seed)
     config = TransformerConfig(tokenizer.vocab_size, **(PARSER | changes))
     model = accelerate(Transformer(config)).to(default_device())
-    lr_of = partial(inverse_sqrt_lr, peak_lr=PEAK_LR, warmup_steps=WARMUP_STEPS)
+    lr_of = partial(inverse_sqrt_lr, peak_lr=PARSER_LR, warmup_steps=PARSER_WARMUP)
     loss_of = partial(token_loss, label_smoothing=0.1)
     optimizer = adam(model, fused=True)
     progress, losses = train_steps(model, optimizer, batches, n_steps, lr_of, loss_of)
@@ -343,5 +343,5 @@ def parse(model:Transformer, tokenizer:SpacedTokenizer,
           **options                  # of `search`, in place of the paper's
          )->list[list[str]]:         # tokens of each output
     ids = [tokenizer.encode(' '.join(words)) for words in sentences]
-    results = search(model, ids, **(SEARCH | options))
+    results = search(model, ids, **(PARSER_SEARCH | options))
     return [tokenizer.decode(best.ids).split() for best, *_ in results]

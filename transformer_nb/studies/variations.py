@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'VOCAB_SIZE', 'PEAK_LR', 'WARMUP_STEPS', 'TABLE', 'DEPTH', 'RATES', 'GROUPS',
            'ROWS', 'confirmation', 'ablate', 'row_lr', 'row_config', 'build_row', 'row_optimizer', 'seeded',
-           'prepare_task', 'train_row', 'mean_loss', 'measure_losses', 'short_corpus', 'task_corpus']
+           'prepare_task', 'train_row', 'mean_loss', 'measure_losses', 'row_settings', 'short_corpus', 'task_corpus']
 
 # %% ../../nbs/18_variations.ipynb #0350ee95
 import time
@@ -16,6 +16,7 @@ from math import exp, sqrt
 from pathlib import Path
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from ..checkpoint import fingerprint
 from ..core import default_device, provenance, set_seed
 from ..corpora import load_corpus
 from ..data import TokenBatches, encode_pairs
@@ -226,6 +227,15 @@ def _scores(model:Transformer, tokenizer:BPETokenizer, pairs:list)->dict: # pair
     scores = score(translations, [reference for _, reference in pairs])
     signature = scores['signatures']['bleu']
     return dict(bleu=scores['bleu'], chrf=scores['chrf'], signature=signature)
+
+# %% ../../nbs/18_variations.ipynb #7fa9cce7
+def row_settings(rows:dict[str,dict], # changes to BASE
+                 corpus:dict, # sentence pairs of each split
+                 n_steps:int,
+                )->dict[str,str]:     # a fingerprint of each row
+    splits = [corpus[split] for split in ('train', 'valid', 'test') if split in corpus]
+    task = fingerprint([*splits, n_steps, BATCH_TOKENS, VOCAB_SIZE, PEAK_LR, WARMUP_STEPS])
+    return {row: fingerprint([BASE | changes, task]) for row, changes in rows.items()}
 
 # %% ../../nbs/18_variations.ipynb #dba2b69e
 def short_corpus(corpus:dict,
