@@ -28,6 +28,7 @@ from house import read, violations
 # Test files, and what they test beside the chapter, program or script of their name
 TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
+    'test_attention_maps': 'benchmarks/train_roles.py',
     'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
@@ -35,8 +36,10 @@ TESTS_OF = {
     'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* nbs/15b_*',
     'test_decoding': 'nbs/05_* tests/searching.py',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
+    'test_families': 'benchmarks/train_families.py benchmarks/runs.py',
     'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
     'test_house': 'tools/* ruff.toml conftest.py',
+    'test_layer_types': 'benchmarks/train_paths.py',
     'test_live': 'docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'nbs/00b_*',
     'test_multi30k': 'nbs/10a_*',
@@ -45,6 +48,7 @@ TESTS_OF = {
     'test_package': 'setup.py settings.ini MANIFEST.in',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
+    'test_parsing': 'benchmarks/train_parsing.py',
     'test_pretrained': 'nbs/04_*',
     'test_readme': 'nbs/index.ipynb README.md',
     'test_recipe': 'nbs/12_*',
@@ -58,6 +62,7 @@ TESTS_OF = {
     'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
     'test_teaching': 'docs/teaching.md docs/questions.yaml',
     'test_types': 'mypy.ini',
+    'test_variations': 'benchmarks/train_variations.py',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
 
 OF_ANY_CHAPTER = ('test_minutes', 'test_spelling') # what is written in it
