@@ -148,6 +148,7 @@ PATCHED = {
     'MultiHeadAttention.W_V': 'the same',
     'MultiHeadAttention.W_O': 'the same',
     'Trainer.resume': 'what a run goes on from has a paragraph of its own',
+    'Translator.translate_lines': 'a section of its own tells how a line is read',
     'Translator.candidates': 'candidates and alignments have a section of their own',
     'Translator.sample': 'translations drawn at random have a section of their own'}
 

@@ -27,7 +27,7 @@ from transformer_nb.core import (
     default_device, find_device, memory_advice, read_arguments, set_seed, shorten,
     write_atomically)
 from .corpora import decode_lines, load_corpus, read_pairs, stream_lines
-from .decoding import SEARCH_TOKENS, Hypothesis, SearchConfig
+from .decoding import SEARCH_TOKENS, SearchConfig
 from .distributed import process_group, rank
 from .fast import accelerate
 from .model import TransformerConfig
@@ -36,10 +36,10 @@ from .prepare import (
     DataConfig, PreparedData, as_list, check_unprepared, format_dropped, prepare_data)
 from .text import load_any_tokenizer
 from .training import TrainingConfig, plot_training
-from .translation import PRESETS, RunConfig, Translator
+from .translation import PRESETS, Line, RunConfig, Translator
 from .translation import evaluate, evaluate_lines, fine_tuning, load_search
 from .translation import (
-    model_languages, plot_attention, preset, train_translator)
+    distinct, model_languages, plot_attention, preset, train_translator)
 
 # %% ../nbs/15a_commands.ipynb #51accc50
 @command
@@ -451,6 +451,7 @@ class _Arriving:
 # %% ../nbs/15a_commands.ipynb #94b266cd
 def _input_chunks(path:str|None, # None: standard input
                   folder:str='MODEL')->Iterator[list[str]]: # the model's, for a message
+    if path == '-': path = None # as other commands call it
     if path and not os.path.exists(path): raise InputError(_no_such_file(path, folder))
     if path and Path(path).is_file(): return _in_chunks(stream_lines(path), 2048)
     if not path and sys.stdin is None: raise InputError('standard input is closed')
@@ -490,7 +491,7 @@ _PRECISION = Arg(_options()['precision'].help, str, 'NAME')
 @command
 def tnb_translate(
     folder:Arg('model folder', str, 'MODEL'),
-    file:Arg('sentences, one per line (plain or .gz); by default standard input', str,
+    file:Arg('lines to translate (plain or .gz); by default, or -, standard input', str,
                 'FILE', nargs='?', opt=False)=None,
     beam_size:_BEAM_SIZE=None,
     alpha:_ALPHA=None,
@@ -503,6 +504,8 @@ def tnb_translate(
     top_k:Arg('with --sample: draw from the k likeliest tokens', int)=None,
     top_p:Arg('with --sample: draw from the likeliest that sum to this', float)=None,
     seed:Arg('with --sample: seed of the random numbers', int)=None,
+    no_split:Arg('take each line for one sentence', bool)=False,
+    exact:Arg('read each line as it is typed: capitals, marks, symbols', bool)=False,
     search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
@@ -517,37 +520,44 @@ def tnb_translate(
     translator = Translator(folder, find_device(device), **options)
     find = translator.search
     if sample: find = partial(translator.sample, min_len=min_len, **drawing)
+    translate = partial(translator.translate_lines, find=find, exact=exact,
+                        split=not no_split and n_best == 1)
     with memory_advice('lower --search_tokens or --beam_size'):
-        _translate_lines(translator, find, _input_chunks(file, folder), n_best)
+        _translate_lines(translator, translate, _input_chunks(file, folder), n_best)
 
 # %% ../nbs/15a_commands.ipynb #a49a6eb8
 def _translate_lines(translator:Translator,
-                     find:Callable, # hypotheses for each line of a chunk
+                     translate:Callable, # a `Line` for each line of a chunk
                      chunks:Iterable[list[str]], n_best:int):
     beside_text = sys.stdout.isatty() # a bar would be glued to it
     quiet = bool(os.environ.get('IN_TEST')) or beside_text or None # None: if a terminal
     n = 0
     with tqdm(unit=' lines', disable=quiet) as bar:
         for chunk in chunks:
-            for i in translator.too_long(chunk):
-                print(f'tnb_translate: line {n + i + 1} has more than {translator.limit} '
-                      'tokens; it is translated up to there', file=sys.stderr)
-            text = ''.join(_output_lines(translator, find(chunk), n, n_best))
+            lines = translate(chunk)
+            for i, line in enumerate(lines, n + 1):
+                for note in line.notes:
+                    print(f'tnb_translate: line {i}: {note}', file=sys.stderr)
+            text = ''.join(_output_lines(translator, lines, n, n_best))
             sys.stdout.buffer.write(text.encode())
             sys.stdout.buffer.flush()
             n += len(chunk)
             bar.update(len(chunk))
 
 # %% ../nbs/15a_commands.ipynb #bba152c8
-def _output_lines(translator:Translator, results:list[list[Hypothesis]], # of a chunk
+def _output_lines(translator:Translator, lines:list[Line], # of a chunk
                   n:int,      # number of its first line
                   n_best:int)->Iterator[str]:
-    for i, hypotheses in enumerate(results, n):
-        texts = [translator.text(hypothesis) for hypothesis in hypotheses]
-        if n_best == 1: yield (texts[0] if texts else '') + '\n'
-        else:
-            for hypothesis, text in zip(hypotheses, texts):
-                yield f'{i} ||| {text} ||| {hypothesis.score:.4f}\n'
+    for i, line in enumerate(lines, n):
+        if n_best == 1: yield f'{line.text}\n'
+        elif line.text: yield from (f'{i} ||| {x}\n' for x in _n_best(translator, line))
+
+def _n_best(translator:Translator, line:Line)->Iterator[str]: # one sentence's
+    [sentence], [hypotheses] = line.sentences, line.results
+    if not hypotheses: yield f'{line.text} ||| {0:.4f}' # it comes back as it is
+    for hypothesis in distinct(translator, hypotheses):
+        text = sentence.write(translator.text(hypothesis))
+        yield f'{text} ||| {hypothesis.score:.4f}'
 
 # %% ../nbs/15a_commands.ipynb #660ce340
 def _given(**options)->dict: # those that have a value

@@ -22,11 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from .checkpoint import check_output_folder, load_model
 from .core import (
-    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, default_device)
-from .decoding import SearchConfig, power_penalty
+    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_device)
+from .decoding import SEARCH_TOKENS, SearchConfig, power_penalty
 from .embedding import Embedding
 from .export import write_folder
-from .fast import accelerate
 from .layers import FeedForward
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
@@ -330,13 +329,14 @@ def load_marian(folder:str|Path, # with source.spm, target.spm, vocab.json besid
 class MarianTranslator(Translator):
     "A `Translator` from a folder of OPUS-MT"
     def __init__(self, folder:str|Path,
-                 device:torch.device|None=None, # by default the GPU if there is one
+                 device:torch.device|str|None=None, # by default the GPU if there is one
                  **options):                    # of `search`
-        model, self.tokenizer = load_marian(folder, device or default_device())
-        self.model = accelerate(model)
-        defaults = asdict(SearchConfig(alpha=1.)) | dict(penalty=power_penalty)
-        self.options = defaults | options
-        self.limit = model.config.max_len - 1
+        device = find_device(device)
+        model, tokenizer = load_marian(folder, device)
+        defaults = asdict(SearchConfig(alpha=1.)) | dict(
+            penalty=power_penalty, search_tokens=SEARCH_TOKENS, precision='auto')
+        self._set_up(model, tokenizer, defaults | options, device)
+        self.tgt_lang = None # the folder does not tell
 
 # %% ../nbs/15d_marian.ipynb #e15dexp1
 def _check_is_marian(c:TransformerConfig):

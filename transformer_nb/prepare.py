@@ -41,7 +41,7 @@ class DataConfig:
     src_lang: str|None = None  # language to translate from; of a corpus by default de
     tgt_lang: str|None = None  # language to translate into; of a corpus by default en
     data_dir: str|None = None  # folder with the files of a public corpus
-    normalize: str = 'none'    # of all text: none, nfc, or punctuation (includes nfc)
+    normalize: str = 'plain'   # forms of writing: plain, punctuation, nfc, or none
     vocab_size: int = 6000     # maximum size of the shared vocabulary
     tokenizer_pairs: int|None = None # pairs to learn the tokenizer from, drawn at random
     batch_tokens: int = 4096   # maximum tokens per batch, each side

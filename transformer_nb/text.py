@@ -25,6 +25,9 @@ class Tokenizer:
     def vocab_size(self)->int: # special tokens included
         raise NotImplementedError
 
+    def normalize(self, text:str)->str: # what `encode` cuts into tokens
+        return ' '.join(text.split())
+
     def encode(self, text:str # any string
               )->list[int]:   # ids, without `<s>` and `</s>`
         raise NotImplementedError
@@ -138,6 +141,11 @@ class BPETokenizer(Tokenizer):
 
     @property
     def tags(self)->list[str]: return _tags_of(json.loads(self.to_json()))
+
+    def normalize(self, text:str)->str:
+        rule = self.tokenizer.normalizer
+        text = _HALF.sub('\ufffd', text)
+        return rule.normalize_str(text) if rule else text
 
     def encode(self, text:str)->list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids

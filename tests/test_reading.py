@@ -1,0 +1,88 @@
+"What people type, read as sentences (chapter 08a); `test_pasted.py` translates it"
+import json
+import pytest
+from transformer_nb.reading import (
+    READING, doubts, read_sentence, read_text, split_paragraphs, split_sentences)
+from transformer_nb.text import BPETokenizer, normalize
+
+# Rows of sentences that are apart, whatever stands beside them
+APART = [
+    ['I am tired.', 'She worked all night.', 'Can I pay by credit card?', 'I love you.'],
+    ['Städte wie z. B. Berlin sind groß.', 'Hr. Schmidt ist krank.'],
+    ['I am 30.', 'Tom is 40.'], ['Ich bin 30.', 'Tom ist 40.'],
+    ['Am 3. Oktober ist frei.', 'Der Unterricht beginnt am 10. April.'],
+    ['Tom wurde am 5. Mai 2010 geboren.', 'Er wohnt im 2. Stock.'],
+    ['Mr. Smith met Dr. J. P. Morgan on Mt. Fuji.', 'It rained.'],
+    ['He left at 5 p.m.', 'She left, too.'], ['So am I.', 'No.', 'Tom is.'],
+    ['Er kam ca. 5 Mal.', 'Vgl. Abs. 3 und Nr. 7.', 'Es ist eine Art.', 'Gut.'],
+    ['E.S.E. Electronics is here.', 'See No. 5.', 'No.', 'Five is enough.'],
+    ['"Stop!" he cried.', '"Who is it?" she asked.'],
+    ['hello!', 'how are you?', 'i am fine.'], ['Ja 😀', 'Gut.'],
+    ['Really?!', 'Yes...', 'Ok.'],
+    ['1. Tom kommt.', '2. Sie geht.'], ['Mein 30. Geburtstag war schön.', 'D. h. gut.'],
+    ['Der Preis ist 3.50.', 'Das ist viel.'], ['u. a. Tom kam.', 'Er ging.']]
+
+@pytest.mark.parametrize('sentences', APART, ids=lambda row: row[0][:20])
+def test_sentences_apart(sentences):
+    assert split_sentences(' '.join(sentences)) == sentences
+
+def test_a_break_in_a_paragraph_is_a_space():
+    text = 'I have been waiting\r\nfor two hours.\r\n \r\nIt rains.\r'
+    [first, second] = split_paragraphs(text)
+    assert normalize(first) == 'I have been waiting for two hours.'
+    assert normalize(second) == 'It rains.'
+
+# What is typed -> before, read, after, left out
+READ = {
+    'hello': ('', 'Hello.', '', ''), 'how are you': ('', 'How are you?', '', ''),
+    'was ist das': ('', 'Was ist das?', '', ''), 'Hello': ('', 'Hello.', '', ''),
+    'I love you 😀': ('', 'I love you.', '😀', ''), 'Yes! 👩‍🔬❤️': ('', 'Yes!', '👩‍🔬❤️', ''),
+    '😀😀 I love you.': ('😀😀', 'I love you.', '', ''), 'Nice :-)': ('', 'Nice.', ':-)', ''),
+    'I 😀 you.': ('', 'I you.', '', '😀'), '- Hallo': ('-', 'Hallo.', '', ''),
+    '• Milch kaufen': ('•', 'Milch kaufen.', '', ''), '2. Tom': ('2.', 'Tom.', '', ''),
+    '3. Oktober': ('', '3. Oktober.', '', ''), 'b) Tom kam.': ('b)', 'Tom kam.', '', ''),
+    'WAIT': ('', 'Wait.', '', ''), 'I.': ('', 'I.', '', ''),
+    'iPhone': ('', 'iPhone.', '', ''),
+    'Dear Tom,': ('', 'Dear Tom,', '', ''), 'www.example.com is down':
+    ('', 'www.example.com is down.', '', '')}
+
+@pytest.mark.parametrize('typed', READ)
+def test_read_as(typed):
+    read = read_sentence(normalize(typed))
+    assert (read.before, read.read, read.after, read.left_out) == READ[typed]
+
+AS_IT_IS = ['12', '-', '...', '😀', '3.50 €', '555-1234', 'https://a.b/c?d=e',
+            'me@a.org', '#tag', '👍🏽 🇩🇪', '→', '¿?', '12:30', '١٢']
+
+@pytest.mark.parametrize('typed', AS_IT_IS)
+def test_without_words_it_comes_back(typed):
+    read = read_sentence(normalize(typed))
+    assert read.read == '' and read.write('') == normalize(typed)
+
+def test_what_was_made_is_undone():
+    assert read_sentence('HELLO TOM').write('Hallo Tom.') == 'HALLO TOM'
+    assert read_sentence('how are you').write('Wie geht es dir?') == 'Wie geht es dir?'
+    assert read_sentence('- hello 😀').write('Hallo.') == '- Hallo 😀'
+
+def test_exactly_as_typed():
+    bpe = BPETokenizer.train(['a'], 260, 'plain')
+    [read] = read_text(' how ARE you?  I am. ', bpe, exact=True)
+    assert read.read == 'how ARE you? I am.'
+    assert read_text(' \u200b ', bpe) == []
+    assert [x.read for x in read_text('Yes. No.', bpe, split=False)] == ['Yes. No.']
+
+DIFFER = 'the numbers differ: {} is missing and {} is new'
+
+@pytest.mark.parametrize('source, translation, notes', [
+    ('It costs 3.50.', 'Es kostet 350.', [DIFFER.format('3.50', '350')]),
+    ('19,99 Euro', '1999 euros', [DIFFER.format('19.99', '1999')]),
+    ('555-1234', '5555534', [DIFFER.format('555, 1234', '5555534')]),
+    ('It costs 3.50.', 'Es kostet 3,50.', []), ('1,000 men', '1.000 Männer', []),
+    ('2 dogs', 'Zwei Hunde', []), ('Zwei Hunde', '2 dogs', []),
+    ('See https://a.b/c.', 'Siehe dort.', ['not copied: https://a.b/c']),
+    ('Ask me@a.org.', 'Frag me@a.org.', [])])
+def test_what_went_astray_is_said(source, translation, notes):
+    assert doubts(source, translation) == notes
+
+def test_patterns_are_for_json():
+    assert json.loads(json.dumps(READING)) == READING
