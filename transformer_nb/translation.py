@@ -483,7 +483,8 @@ def _line(self:Translator, sentences:list[Sentence], results:list[list[Hypothesi
           notes:list[list[str]])->Line:
     written = [sentence.write(self.text(found[0]) if found else '')
                for sentence, found in zip(sentences, results)]
-    return Line(' '.join(written), sentences, results, sum(notes, []))
+    text = _CONTROL.sub(' ', ' '.join(written)).strip()
+    return Line(text, sentences, results, sum(notes, []))
 
 @patch
 def _notes(self:Translator, sentence:Sentence, found:list[Hypothesis], is_beyond:bool
