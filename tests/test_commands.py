@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
 from running import BIN, call, call_script, check_message, read_lines, refuses, run, write
-from transformer_nb import __version__, commands, corpora, translation
+from transformer_nb import __version__, commands, grammar, translation
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
@@ -851,7 +851,7 @@ def test_evaluate_refuses(model, texts):
 def test_evaluate_a_corpus(model, tmp_path, monkeypatch):
     "In the languages that the model was trained for, the same as with two files"
     small = mini_corpus(0, 2000, 30, 50)
-    monkeypatch.setattr(corpora, 'mini_corpus', lambda: small)
+    monkeypatch.setattr(grammar, 'mini_corpus', lambda: small)
     refuses(call(tnb_evaluate, model, corpus='mini'), 'does not say its languages')
     run = tmp_path/'run'
     sizes = ['--vocab_size', 400, '--max_steps', 2]

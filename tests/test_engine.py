@@ -13,7 +13,8 @@ import pytest
 import torch
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
-from transformer_nb.corpora import everyday_sentences, load_corpus, mini_corpus
+from transformer_nb.corpora import everyday_sentences, load_corpus
+from transformer_nb.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.export import (
     _header_and_weights, _join, _tokenizer_header, export_page, playground)

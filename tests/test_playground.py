@@ -13,7 +13,8 @@ import pages
 from test_site import ALL_RULES, AXE, load_axe
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
-from transformer_nb.corpora import everyday_sentences, mini_corpus
+from transformer_nb.corpora import everyday_sentences
+from transformer_nb.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.export import export_page
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights

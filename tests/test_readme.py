@@ -2,7 +2,7 @@
 import os, re, subprocess, sys
 import pytest
 from running import BIN, ROOT, call_script, run, write
-from transformer_nb import commands, corpora
+from transformer_nb import commands, grammar
 from transformer_nb.commands import _advise, _train_parser, tnb_demo
 from transformer_nb.copy_task import train_copy
 from transformer_nb.grammar import mini_corpus
@@ -59,7 +59,7 @@ def test_make():
 def test_demo(tmp_path, monkeypatch):
     "With a third of the copy task's steps, and 50 sentences to translate, not 1,000"
     small = mini_corpus(0, 2000, 30, 50)
-    monkeypatch.setattr(corpora, 'mini_corpus', lambda: small)
+    monkeypatch.setattr(grammar, 'mini_corpus', lambda: small)
     def shorter(model, steps): return train_copy(model, 700)
     monkeypatch.setattr(commands, 'train_copy', shorter)
     done = call_script(tnb_demo, '--out', tmp_path/'demo', '--max_minutes', 0.05)

@@ -6,10 +6,10 @@
 __all__ = ['cpu_state_dict', 'save_model', 'check_described', 'load_model', 'load_record', 'check_model_size', 'load_weights',
            'save_verified', 'load_verified', 'random_state', 'training_state', 'set_training_state', 'fingerprint',
            'check_same_run', 'average', 'Checkpoints', 'last_weights', 'check_output_folder', 'mark_begun',
-           'training_lock', 'locked']
+           'write_folder', 'training_lock', 'locked']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
-import errno, hashlib, json, math, os, random, re, sys
+import errno, hashlib, json, math, os, random, re, shutil, sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -553,6 +553,20 @@ def check_output_folder(folder:str|Path,
 def mark_begun(folder:str|Path):
     "What will be written into this empty folder belongs to a run"
     write_atomically(Path(folder)/_BEGUN, b'')
+
+# %% ../nbs/11_checkpoint.ipynb #11folder1
+def write_folder(out:Path,       # where it should be
+                 write:Callable): # writes its files into the folder that it is given
+    "All of a folder, or nothing"
+    out = out.resolve()
+    temporary = out.with_name(f'.{out.name}.{os.getpid()}.tmp')
+    try:
+        temporary.mkdir(parents=True)
+        write(temporary)
+        temporary.replace(out) # which may be there, if it is empty
+    except OSError as e: # a full disk, for one, does not name the file
+        raise OSError(e.errno, e.strerror, str(out)) from None
+    finally: shutil.rmtree(temporary, ignore_errors=True)
 
 # %% ../nbs/11_checkpoint.ipynb #e164b0e7
 @contextmanager

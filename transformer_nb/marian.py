@@ -20,12 +20,11 @@ from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from torch import Tensor, nn
 from torch.nn import functional as F
-from .checkpoint import check_output_folder, load_model
+from .checkpoint import check_output_folder, load_model, write_folder
 from .core import (
     BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_device)
 from .decoding import SEARCH_TOKENS, SearchConfig, power_penalty
 from .embedding import Embedding
-from .export import write_folder
 from .layers import FeedForward
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention

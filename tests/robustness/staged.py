@@ -4,7 +4,7 @@ from functools import cache, partial
 from pathlib import Path
 import yaml
 from watched import SECONDS, Scene, check_end, copes, must, works
-from transformer_nb import corpora
+from transformer_nb import grammar
 from transformer_nb.checkpoint import load_verified, save_verified
 
 TRAIN = 'tnb_train --config tiny.yaml --out new'
@@ -19,8 +19,8 @@ TINY = dict(
 
 def set_stage(folder):
     "The texts"
-    corpora.mini_corpus = cache(corpora.mini_corpus) # for all processes
-    pairs = corpora.mini_corpus()['train'][:700]
+    grammar.mini_corpus = cache(grammar.mini_corpus) # for all processes
+    pairs = grammar.mini_corpus()['train'][:700]
     parts = dict(train=pairs[:600], valid=pairs[600:], short=pairs[:3])
     for name, part in parts.items():
         for i, language in enumerate(('de', 'en')):
