@@ -15,7 +15,8 @@ def random_model(seed, norm='post', vocab_size=12, max_len=12, end=1., parts=(),
     small = dict(d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=5, n_encoder_layers=1,
                  n_decoder_layers=2, positions='learned', tie_embeddings=False)
     config = TransformerConfig(vocab_size, norm=norm, max_len=max_len, **small | options)
-    m = modernize(Transformer(config), *parts).double().eval().requires_grad_(False)
+    config = modernize(config, *parts)
+    m = Transformer(config).double().eval().requires_grad_(False)
     for p in m.parameters():
         if p.dim() > 1: torch.nn.init.normal_(p, std=0.4)
     table = m.tgt_positions.table

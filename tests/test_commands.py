@@ -947,18 +947,27 @@ def test_export_refuses_what_ctranslate2_cannot(tmp_path):
     done = call(tnb_export, tmp_path/'odd', tmp_path/'ct2')
     refuses(done, 'd_k = d_v = d_model / n_heads', '8')
 
-def test_rotary_positions_are_trained_searched_and_not_exported(texts, tmp_path):
-    done = train(texts, tmp_path/'model', '--positions', 'rotary')
+def test_a_modern_model_from_end_to_end(texts, tmp_path):
+    "Trained, resumed, translated with, exported where that can be, and fine-tuned"
+    m, small = tmp_path/'model', ('--preset', 'modern', '--n_heads', '4')
+    done = train(texts, m, *small)
     assert done.returncode == 0, done.stderr.decode()
-    model, _ = load_model(tmp_path/'model')
-    assert model.config.positions == 'rotary' and model.src_positions.table is None
-    done = call(tnb_translate, tmp_path/'model', stdin='Ein Haus.\nDas Kind.\n'.encode())
+    model, _ = load_model(m)
+    assert type(model.decoder.layers[0].self_attention).__name__ == 'ModernAttention'
+    assert not any('bias' in name for name in model.state_dict())
+    done = call(tnb_translate, m, stdin='Ein Haus.\nDas Kind.\n'.encode())
     assert done.returncode == 0 and done.stdout.count(b'\n') == 2
-    refuses(call(tnb_export, tmp_path/'model', tmp_path/'page.html'),
-            "positions is 'rotary', which the page cannot do")
+    refuses(call(tnb_export, m, tmp_path/'page.html'),
+            "norm_type is 'rmsnorm', which the page cannot do")
     if importlib.util.find_spec('ctranslate2'):
-        refuses(call(tnb_export, tmp_path/'model', tmp_path/'ct2'),
-                "positions is 'rotary', which our export to CTranslate2 cannot do")
+        done = call(tnb_export, m, tmp_path/'ct2')
+        assert done.returncode == 0 and (tmp_path/'ct2'/'model.bin').exists()
+    done = call_train('--out', tmp_path/'tuned', '--src', texts/'train.de', '--tgt',
+                      texts/'train.en', '--valid_src', texts/'valid.de', '--valid_tgt',
+                      texts/'valid.en', '--init', m, '--max_steps', 2)
+    assert done.returncode == 0, done.stderr.decode()
+    tuned, _ = load_model(tmp_path/'tuned')
+    assert tuned.config == model.config
 
 def test_export_writes_a_page(model, texts, tmp_path):
     page = tmp_path/'new'/'page.html'

@@ -43,6 +43,9 @@ def save_model(folder:str|Path, # created if it is missing
                search:dict|None=None):  # the search to translate with (chapter 13)
     "Write `model.safetensors`, `tokenizer.json` and, last, `config.json`"
     check_described(model)
+    if not isinstance(tokenizer, (BPETokenizer, ForeignTokenizer)):
+        raise InputError(f'the tokenizer is a {type(tokenizer).__name__}, which '
+                         '`load_model` could not read again')
     files = {'model.safetensors': save(cpu_state_dict(model)),
              'tokenizer.json': tokenizer.to_json().encode()}
     config = dict(

@@ -82,11 +82,13 @@ class FastEmbedding(Embedding):
 
 # %% ../nbs/14a_fast.ipynb #1acbcbaa
 def _joint_linear(x:Tensor,              # (b, t, d)
-                  layers:list[nn.Linear],# without biases
+                  layers:list[nn.Linear],# all with a bias, or none
                  )->list[Tensor]:        # what each layer makes of x (b, t, ·)
     weight = torch.cat([layer.weight for layer in layers])
+    bias = None
+    if layers[0].bias is not None: bias = torch.cat([layer.bias for layer in layers])
     sizes = [layer.out_features for layer in layers]
-    return linear_map(x, weight).split(sizes, -1)
+    return linear_map(x, weight, bias).split(sizes, -1)
 
 class FusedAttention(MultiHeadAttention):
     "`MultiHeadAttention` with one product for all projections of the same vectors"

@@ -8,14 +8,16 @@ __all__ = ['TransformerConfig', 'EncoderLayer', 'DecoderLayer', 'Stack', 'Transf
 # %% ../nbs/05_model.ipynb #b7279186
 import json
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Self
 import torch
 from torch import Tensor, nn
 from .attention import scaled_dot_product_attention
-from .embedding import (
-    POSITIONS, Embedding, PositionalEncoding, RotaryAttention)
-from .layers import FeedForward, ResidualNorm
+from .embedding import POSITIONS, Embedding, PositionalEncoding
 from .multihead import MultiHeadAttention, causal_mask, padding_mask
+from .parts import (
+    ACTIVATIONS, BIASES, NORM_TYPES, new_cross_attention, new_embedding,
+    new_feed_forward, new_norm, new_residual, new_self_attention)
 
 # %% ../nbs/05_model.ipynb #ccf14d11
 @dataclass(frozen=True)
@@ -31,29 +33,28 @@ class TransformerConfig:
     n_decoder_layers: int = 6    # number of decoder layers
     dropout: float = 0.1         # dropout probability
     norm: str = 'post'           # 'post' as in the paper, or 'pre'
+    norm_type: str = 'layernorm' # 'layernorm' as in the paper, or 'rmsnorm'
+    norm_eps: float|None = None  # what a norm adds to the variance (1e-5; rmsnorm 1e-6)
+    activation: str = 'relu'     # 'relu' as in the paper; gelu, gelu_new, silu or swiglu
+    n_kv_heads: int|None = None  # heads of keys and values, shared by groups (n_heads)
+    qk_norm: bool = False        # normalize each head's queries and keys in self-attention
+    biases: str = 'paper'        # 'paper': not in attention; 'attention', 'all' or 'none'
     positions: str = 'sinusoidal'# 'sinusoidal' as in the paper, 'learned' or 'rotary'
+    rope_base: float = 10000.    # of the wavelengths of rotary positions
     max_len: int = 512           # maximum sequence length in tokens
     tie_embeddings: bool = True  # one matrix for both embeddings and the output
+    scale_embeddings: bool = True# multiply embeddings by √d_model, as in the paper
 
     def __post_init__(self):
         _check_config(self)
-        d_head = self.d_model // self.n_heads
-        # how a field that is frozen for everyone else is set
-        if self.d_k is None: object.__setattr__(self, 'd_k', d_head)
-        if self.d_v is None: object.__setattr__(self, 'd_v', d_head)
+        _fill_heads(self)
 
     @classmethod
-    def base(cls, vocab_size:int, **overrides)->Self:
-        "The paper's base model (Table 3): 6 + 6 layers of width 512"
-        return cls(vocab_size, **overrides)
+    def base(cls, vocab_size:int, **fields)->Self: return cls(vocab_size, **fields)
     @classmethod
-    def big(cls, vocab_size:int, **overrides)->Self:
-        "The paper's big model (Table 3): twice as wide, 16 heads, dropout 0.3"
-        return cls(vocab_size, **_BIG | overrides)
+    def big(cls, vocab_size:int, **fields)->Self: return cls(vocab_size, **_BIG | fields)
     @classmethod
-    def tiny(cls, vocab_size:int, **overrides)->Self:
-        "For small corpora and laptops: 4 + 4 layers of width 128"
-        return cls(vocab_size, **_TINY | overrides)
+    def tiny(cls, vocab_size:int, **fields)->Self: return cls(vocab_size, **_TINY | fields)
 
     def to_json(self)->str: return json.dumps(asdict(self), indent=1) # one JSON object
     @classmethod
@@ -61,6 +62,13 @@ class TransformerConfig:
         "Read the output of `to_json`; raises `ValueError` if a field is unknown or wrong"
         try: return cls(**json.loads(text))
         except TypeError as e: raise ValueError(f'not a configuration: {e}') from None
+
+# %% ../nbs/05_model.ipynb #m05fill1
+def _fill_heads(c:'TransformerConfig'):
+    def put(name, value): object.__setattr__(c, name, value) # the fields are frozen
+    if c.d_k is None: put('d_k', c.d_model // c.n_heads)
+    if c.d_v is None: put('d_v', c.d_model // c.n_heads)
+    if c.n_kv_heads == c.n_heads: put('n_kv_heads', None)
 
 # %% ../nbs/05_model.ipynb #bfe1cf51
 def _refuse(config, name:str, wanted:str):
@@ -97,18 +105,31 @@ def _check_config(c:'TransformerConfig'):
     if not is_number or not 0 <= c.dropout < 1:
         _refuse(c, 'dropout', 'at least 0 and less than 1')
     if c.norm not in ('post', 'pre'): _refuse(c, 'norm', "'post' or 'pre'")
-    if c.positions not in POSITIONS: _refuse(c, 'positions', f'one of {POSITIONS}')
-    if type(c.tie_embeddings) is not bool: _refuse(c, 'tie_embeddings', 'true or false')
+    _check_parts(c)
+    for name in ('tie_embeddings', 'scale_embeddings', 'qk_norm'):
+        if type(getattr(c, name)) is not bool: _refuse(c, name, 'true or false')
+
+# %% ../nbs/05_model.ipynb #m05check4
+_CHOICES = dict(positions=POSITIONS, norm_type=NORM_TYPES, biases=BIASES,
+                activation=(*ACTIVATIONS, 'swiglu'))
+
+def _check_parts(c:'TransformerConfig'):
+    "Those that chapters 04 and 04a offer"
+    for name, known in _CHOICES.items():
+        if getattr(c, name) not in known: _refuse(c, name, f'one of {known}')
+    n = c.n_kv_heads
+    if n is not None and (type(n) is not int or n < 1 or c.n_heads % n != 0):
+        _refuse(c, 'n_kv_heads', f'a whole number that divides n_heads, {c.n_heads}')
+    for name in ('norm_eps', 'rope_base'):
+        value = getattr(c, name)
+        if value is None and name == 'norm_eps': continue
+        is_number = isinstance(value, (int, float)) and type(value) is not bool
+        if not is_number or not 0 < value < inf: _refuse(c, name, 'a number above 0')
 
 # %% ../nbs/05_model.ipynb #daf18576
 _BIG = dict(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
 _TINY = dict(d_model=128, d_ff=256, n_heads=4, dropout=0.3,
              n_encoder_layers=4, n_decoder_layers=4)
-
-# %% ../nbs/05_model.ipynb #m05attn1
-def _self_attention(c:TransformerConfig)->MultiHeadAttention:
-    kind = RotaryAttention if c.positions == 'rotary' else MultiHeadAttention
-    return kind(c.d_model, c.n_heads, c.d_k, c.d_v)
 
 # %% ../nbs/05_model.ipynb #46a131a2
 class EncoderLayer(nn.Module):
@@ -116,9 +137,9 @@ class EncoderLayer(nn.Module):
     def __init__(self, config:TransformerConfig):
         super().__init__()
         c = config
-        self.self_attention = _self_attention(c)
-        self.feed_forward = FeedForward(c.d_model, c.d_ff)
-        residuals = [ResidualNorm(c.d_model, c.dropout, c.norm) for _ in range(2)]
+        self.self_attention = new_self_attention(c)
+        self.feed_forward = new_feed_forward(c)
+        residuals = [new_residual(c) for _ in range(2)]
         self.residuals = nn.ModuleList(residuals)
 
     def forward(self, x:Tensor, # (b, s, d)
@@ -134,10 +155,10 @@ class DecoderLayer(nn.Module):
     def __init__(self, config:TransformerConfig):
         super().__init__()
         c = config
-        self.self_attention = _self_attention(c)
-        self.cross_attention = MultiHeadAttention(c.d_model, c.n_heads, c.d_k, c.d_v)
-        self.feed_forward = FeedForward(c.d_model, c.d_ff)
-        residuals = [ResidualNorm(c.d_model, c.dropout, c.norm) for _ in range(3)]
+        self.self_attention = new_self_attention(c)
+        self.cross_attention = new_cross_attention(c)
+        self.feed_forward = new_feed_forward(c)
+        residuals = [new_residual(c) for _ in range(3)]
         self.residuals = nn.ModuleList(residuals)
 
     def forward(self, x:Tensor,     # (b, t, d)
@@ -160,7 +181,7 @@ class Stack(nn.Module):
                  config:TransformerConfig):
         super().__init__()
         self.layers = nn.ModuleList(layer(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(config.d_model) if config.norm == 'pre' else nn.Identity()
+        self.norm = new_norm(config) if config.norm == 'pre' else nn.Identity()
 
     def forward(self, x:Tensor, # (b, t, d)
                 *args           # memory and masks, the same for every layer
@@ -175,7 +196,8 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = c = config
         n_matrices = 1 if c.tie_embeddings else 3
-        embeddings = [Embedding(c.vocab_size, c.d_model) for _ in range(n_matrices)]
+        last = n_matrices - 1 # also makes the scores
+        embeddings = [new_embedding(c, i == last) for i in range(n_matrices)]
         self.embeddings = nn.ModuleList(embeddings)
         sizes = dict(d_model=c.d_model, dropout=c.dropout, max_len=c.max_len)
         self.src_positions = PositionalEncoding(**sizes, kind=c.positions)

@@ -92,6 +92,14 @@ def _tiny()->RunConfig: # for small corpora and machines without a GPU
     data = DataConfig()
     return RunConfig(TransformerConfig.tiny(data.vocab_size), data, TrainingConfig())
 
+# %% ../nbs/15_translation.ipynb #15mod001
+def _modern()->RunConfig: # what differs from `tiny`: chapter 20's *together*
+    return _tiny().override(
+        norm='pre', norm_type='rmsnorm', activation='swiglu', positions='rotary',
+        qk_norm=True, n_kv_heads=2, weight_decay=0.1)
+
+def _gqa()->RunConfig: return _tiny().override(n_kv_heads=2)
+
 # %% ../nbs/15_translation.ipynb #44208311
 def _base()->RunConfig:
     data = DataConfig(vocab_size=37_000, batch_tokens=25_000)
@@ -111,9 +119,9 @@ def _big()->RunConfig: # what differs from `base`
     return RunConfig(model, base.data, training)
 
 # %% ../nbs/15_translation.ipynb #11c5446c
-PRESETS = dict(tiny=_tiny, base=_base, big=_big)
+PRESETS = dict(tiny=_tiny, modern=_modern, gqa=_gqa, base=_base, big=_big)
 
-def preset(name:str # 'tiny', 'base' or 'big'
+def preset(name:str # one of `PRESETS`
           )->RunConfig:
     "A complete run by name; raises `InputError` for an unknown name"
     if name in PRESETS: return PRESETS[name]()
@@ -345,16 +353,22 @@ def _format_data_summary(summary:dict, vocab_size:int)->str: # on one line
                       vocabulary])
 
 # %% ../nbs/15_translation.ipynb #F3f60d91
+_SINCE_2017 = ('norm_type', 'norm_eps', 'activation', 'n_kv_heads', 'qk_norm', 'biases',
+               'rope_base', 'scale_embeddings') # fields that older runs do not have
+
 def _run_settings(config:RunConfig, data:PreparedData, model_config:TransformerConfig
                  )->dict: # must agree when it is resumed
     texts = [data.splits[split]['fingerprint'] for split in ('train', 'valid')]
+    model = asdict(model_config)
+    for name in _SINCE_2017:
+        if model[name] == getattr(TransformerConfig, name): del model[name] # the default
     return dict(corpus=fingerprint(texts),
                 vocabulary=fingerprint(data.tokenizer.to_json()),
                 vocab_size_asked=config.data.vocab_size,
                 normalize=config.data.normalize,
                 batch_tokens=config.data.batch_tokens,
                 mix=data.mix(config.data),
-                max_ratio=config.data.max_ratio) | asdict(model_config)
+                max_ratio=config.data.max_ratio) | model
 
 # %% ../nbs/15_translation.ipynb #15lsearc
 def load_search(folder:str|Path # model folder

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.embedding import rotate
 from transformer_nb.multihead import MultiHeadAttention
-from transformer_nb.studies.since_2017 import GroupedQueryAttention
+from transformer_nb.parts import GroupedQueryAttention
 
 close = partial(assert_close, rtol=1e-10, atol=1e-10)
 

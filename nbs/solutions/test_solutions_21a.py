@@ -5,13 +5,12 @@ from torch import nn, tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.core import set_seed
-from transformer_nb.embedding import RotaryAttention, rotate
+from transformer_nb.embedding import rotate
 from transformer_nb.marian import WeightFile, alternate
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import DecoderOnly
 from transformer_nb.studies.pretrained import (
     _QWEN3, _QWEN3_PARTS, _qwen3_model, _qwen3_weights, empty_model)
-from transformer_nb.studies.since_2017 import GroupedQueryAttention
 
 def rotate_halves(x, angle):
     """Exercise 1. Two halves take the places of the even and the odd numbers.
@@ -22,16 +21,14 @@ def rotate_halves(x, angle):
     cos, sin = angle.cos(), angle.sin()
     return torch.cat([first*cos - second*sin, first*sin + second*cos], -1)
 
-class LlamaAttention(RotaryAttention, GroupedQueryAttention): "Without QK-norm"
-
 def read_llama(folder, c):
-    """Exercise 2. The same model with another attention, the same names without two.
+    """Exercise 2. The same model without one field, the same names without two.
 
     `fill` sees to it that no tensor of the file is left over and none is missing.
     """
     parts = {theirs: ours for theirs, ours in _QWEN3_PARTS.items()
              if theirs not in ('self_attn.q_norm', 'self_attn.k_norm')}
-    model = empty_model(folder, lambda c: _qwen3_model(c, LlamaAttention), c)
+    model = empty_model(folder, lambda c: _qwen3_model(c, qk_norm=False), c)
     file = WeightFile(folder)
     weights = _qwen3_weights(file, c['num_hidden_layers'], c['head_dim'], parts)
     file.fill(model, weights)

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from ..core import BOS, EOS, PAD, UNK
 from ..data import Batch, TokenBatches, pad
 from ..decoding import draw_tokens, search
-from ..embedding import Embedding, PositionalEncoding
+from ..embedding import PositionalEncoding
 from ..model import EncoderLayer, Stack, Transformer, TransformerConfig
 from ..multihead import causal_mask, padding_mask
 from ..optimizer import adam, inverse_sqrt_lr, smoothed_loss
+from ..parts import new_embedding
 from ..training import train_steps
 
 # %% ../../nbs/21_families.ipynb #f21stack
@@ -25,7 +26,7 @@ class OneStack(nn.Module):
     def __init__(self, config:TransformerConfig): # `n_encoder_layers` of them
         super().__init__()
         self.config = c = config
-        self.embedding = Embedding(c.vocab_size, c.d_model)
+        self.embedding = new_embedding(c, True)
         self.positions = PositionalEncoding(c.d_model, c.dropout, c.max_len, c.positions)
         self.stack = Stack(EncoderLayer, c.n_encoder_layers, c)
 

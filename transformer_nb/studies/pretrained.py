@@ -14,18 +14,15 @@ from typing import Self
 import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
-from torch import Tensor, nn
+from torch import Tensor
 from ..core import InputError, default_device
 from ..decoding import draw_tokens
-from ..embedding import RotaryAttention
 from ..marian import (
-    ACTIVATIONS, WeightFile, add_biases, alternate, read_config, read_json, use_activation)
+    WeightFile, alternate, read_activation, read_config, read_json)
 from ..model import TransformerConfig
 from ..multihead import MultiHeadAttention, causal_mask
 from ..text import Tokenizer
 from .families import DecoderOnly
-from .since_2017 import ModernAttention, RMSNorm, modernize, replace
-from .variations import ablate
 
 # %% ../../nbs/21a_pretrained.ipynb #p21gpt
 def _gpt2_model(c:dict,   # of `read_config`
@@ -33,16 +30,10 @@ def _gpt2_model(c:dict,   # of `read_config`
     sizes = dict(d_model=c['n_embd'], d_ff=c['n_inner'] or 4*c['n_embd'],
                  n_heads=c['n_head'], n_encoder_layers=c['n_layer'],
                  max_len=c['n_positions'])
-    config = TransformerConfig(c['vocab_size'], **sizes, norm='pre', positions='learned')
-    model = ablate(DecoderOnly(config), '√d_model')
-    use_activation(add_biases(model), c['activation_function'])
-    return _set_eps(model, nn.LayerNorm, c['layer_norm_epsilon'])
-
-# %% ../../nbs/21a_pretrained.ipynb #p21gpte
-def _set_eps(model:DecoderOnly, norm:type, eps:float)->DecoderOnly:
-    for module in model.modules():
-        if isinstance(module, norm): module.eps = eps
-    return model
+    parts = dict(norm='pre', norm_eps=c['layer_norm_epsilon'], positions='learned',
+                 activation=c['activation_function'], biases='attention',
+                 scale_embeddings=False)
+    return DecoderOnly(TransformerConfig(c['vocab_size'], **sizes, **parts))
 
 # %% ../../nbs/21a_pretrained.ipynb #p21gptn
 def _gpt2_weights(file:WeightFile, n_layers:int)->dict[str,Tensor]: # by our names
@@ -78,23 +69,18 @@ def _gpt2_layer(take:Callable, at:str)->dict[str,Tensor]: # by our names
     return layer
 
 # %% ../../nbs/21a_pretrained.ipynb #p21qwem
-def _qwen3_model(c:dict,                   # of `_qwen3_config`
-                 kind:type=ModernAttention, # attention with groups and turns
+def _qwen3_model(c:dict,      # of `_qwen3_config`
+                 **changes    # fields that should differ
                 )->DecoderOnly:
     sizes = dict(d_model=c['hidden_size'], d_ff=c['intermediate_size']*3 // 2,
                  n_heads=c['num_attention_heads'], d_k=c['head_dim'], d_v=c['head_dim'],
+                 n_kv_heads=c['num_key_value_heads'],
                  n_encoder_layers=c['num_hidden_layers'],
                  max_len=c['max_position_embeddings'])
-    config = TransformerConfig(c['vocab_size'], **sizes, norm='pre', positions='rotary')
-    model = ablate(DecoderOnly(config), '√d_model')
-    modernize(model, 'rmsnorm', 'swiglu')
-    def grouped(old:RotaryAttention):
-        new = kind(config.d_model, config.n_heads, config.d_k, config.d_v,
-                   n_kv_heads=c['num_key_value_heads'])
-        new.base = c['rope_theta']
-        return new
-    replace(model, RotaryAttention, grouped)
-    return _set_eps(model, RMSNorm, c['rms_norm_eps'])
+    parts = dict(norm='pre', norm_type='rmsnorm', norm_eps=c['rms_norm_eps'],
+                 activation='swiglu', positions='rotary', rope_base=c['rope_theta'],
+                 qk_norm=True, biases='none', scale_embeddings=False)
+    return DecoderOnly(TransformerConfig(c['vocab_size'], **sizes | parts | changes))
 
 # %% ../../nbs/21a_pretrained.ipynb #p21qwer
 def by_neighbors(x:Tensor, # rows of W^Q or W^K, or gains; of whole heads (h·d_k, …)
@@ -144,13 +130,7 @@ _GPT2_HARMLESS = '''attn_pdrop embd_pdrop finetuning_task gradient_checkpointing
 # %% ../../nbs/21a_pretrained.ipynb #p21cong
 def _gpt2_config(folder:Path)->dict:
     c = read_config(folder, _GPT2, _OF_GPT2, _GPT2_HARMLESS)
-    _check_activation(folder, c['activation_function'])
-    return c
-
-def _check_activation(folder:Path, name:str):
-    if name in ACTIVATIONS: return
-    raise InputError(f'{folder/"config.json"}: activation_function is {name!r}; '
-                     f'known are {", ".join(ACTIVATIONS)}')
+    return c | dict(activation_function=read_activation(folder, c))
 
 # %% ../../nbs/21a_pretrained.ipynb #p21conq
 _QWEN3 = dict.fromkeys('''vocab_size hidden_size intermediate_size num_hidden_layers

@@ -23,11 +23,12 @@ from ..data import TokenBatches, encode_pairs
 from ..decoding import search
 from ..embedding import Embedding
 from ..evaluation import score
-from ..fast import accelerate, exchange
+from ..fast import accelerate
 from ..judging import Difference
 from ..model import Transformer, TransformerConfig
 from ..multihead import MultiHeadAttention
 from ..optimizer import adam, adamw, inverse_sqrt_lr
+from ..parts import UnscaledEmbedding
 from ..text import BPETokenizer
 from ..training import token_loss, train_steps, valid_loss
 
@@ -110,24 +111,23 @@ def confirmation(word:str,     # worse or better
     return 'contradicted' if d.verdict() == opposite else 'not confirmed'
 
 # %% ../../nbs/18_variations.ipynb #463041a7
-class _UnscaledEmbedding(Embedding):
-    def forward(self, ids:Tensor)->Tensor: # rows of the matrix (b, t, d)
-        return nn.functional.embedding(ids, self.weight)
-
 class _UnscaledAttention(MultiHeadAttention):
     def attend(self, q:Tensor, k:Tensor, v:Tensor, mask:Tensor|None=None)->Tensor:
         d_k = q.shape[-1]
         return super().attend(q * sqrt(d_k), k, v, mask)
 
 # %% ../../nbs/18_variations.ipynb #63e9e45c
-_ABLATED = {'': {}, '√d_model': {Embedding: _UnscaledEmbedding},
+_ABLATED = {'': {}, '√d_model': {Embedding: UnscaledEmbedding},
             '1/√d_k': {MultiHeadAttention: _UnscaledAttention}}
 
 def ablate(model:nn.Module, # changed in place
            part:str,        # '√d_model', '1/√d_k', or '' for none
           )->nn.Module:     # the same model
     "Leave a part out, in every layer that has it; parameters and their names stay"
-    return exchange(model, _ABLATED[part])
+    classes = _ABLATED[part]
+    for module in model.modules():
+        module.__class__ = classes.get(type(module), type(module))
+    return model
 
 # %% ../../nbs/18_variations.ipynb #7a4e0458
 def row_lr(changes:dict, # to BASE
