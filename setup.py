@@ -44,8 +44,8 @@ setup(
     long_description_content_type='text/markdown',
     cmdclass=dict(build_py=Build),
     packages=find_packages(include=['transformer_nb*']),
-    package_data={'transformer_nb': ['py.typed', 'everyday.jsonl', 'playground/*',
-                                     'assignment/*']},
+    package_data={'transformer_nb': ['py.typed', 'everyday.jsonl', 'sentences.txt.gz',
+                                     'playground/*', 'assignment/*']},
     exclude_package_data={'transformer_nb': ['playground/live*']}, # of the site alone
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),

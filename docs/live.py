@@ -4,18 +4,22 @@ In a chapter, a comment on a line of its own stands where a live figure should b
 
     <!-- live NAME: what to try, and what to look for -->
 
-Jupyter shows nothing there, and neither does the site without JavaScript. Otherwise
+Jupyter shows nothing there, but a line below it, `*(On the site, …)*`, says so, which the
+site leaves out. Without JavaScript the site shows nothing there, either. Otherwise
 `live_load.js`, which is all that the page loads at first, waits until the reader is near,
 and then loads `live.js` with all figures and the engine. Only figures that need the model
 load its `…_header.js` and `…_weights.js`. All are plain scripts, which a page that was
 opened as a file may load as well. None asks the network for anything.
 """
 import base64, json, re
+from safetensors.torch import load_file
+from transformer_nb.attention import CHARACTERS
 from transformer_nb.export import _header_and_weights, _join, _read
 
 # The models that live in the site, by what the figures call them, and their folders
 MODELS = {'everyday': 'everyday-en-de', 'captions': 'multi30k-en-de'}
-COMMENT = re.compile(r'^<!-- live (\w+): (.*?) -->$', re.M)
+IN_JUPYTER = r'(?:\n\n\*\(On the site, .*\)\*)?' # a line for those who see no figure
+COMMENT = re.compile(rf'^<!-- live (\w+): (.*?) -->{IN_JUPYTER}$', re.M)
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '
        'hidden>\n\n**Try it.** {words}\n\n<div class="live-stage"></div></div>')
 LOADER = '\n\n<script src="live/live_load.js" defer></script>'
@@ -32,6 +36,16 @@ def shared(megabytes): # of each model -> text of each file that all figures nee
             'live.css': _read('live.css'),
             'live.js': f'globalThis.tnb = {as_json(known)}\n' + _join('live')}
 
+def writer(folder): # the model of chapter 07a: half precision, one file
+    tensors = load_file(folder/'model.safetensors')
+    config = json.loads((folder/'config.json').read_text(encoding='utf8'))
+    halves = [x.numpy().astype('<f2') for x in tensors.values()]
+    weights = b''.join(map(bytes, halves))
+    shapes = [(name, x.shape) for name, x in tensors.items()]
+    header = dict(config=config, tensors=shapes, characters=CHARACTERS,
+                  weights=base64.b64encode(weights).decode())
+    return f'tnb.headers.writer = {as_json(header)}\n'
+
 def as_json(x): return json.dumps(x, ensure_ascii=False)
 
 def write(models, out):
@@ -44,6 +58,7 @@ def write(models, out):
         megabytes[name] = round(len(encoded) / 1e6)
         files[f'{name}_header.js'] = f'tnb.headers.{name} = {as_json(header)}\n'
         files[f'{name}_weights.js'] = f'tnb.weights.{name} = "{encoded}"\n'
+    files['writer_header.js'] = writer(models/'writer')
     out.mkdir(parents=True, exist_ok=True)
     for name, text in (shared(megabytes) | files).items():
         (out/name).write_text(text, encoding='utf8')

@@ -14,7 +14,8 @@ from book import cells, chapters
 from browser import PHONE
 from test_site import (
     ALL_RULES, BUT_CONTRAST, HTML, WITHOUT_COLORS, prepare_axe, unreadable, violations)
-from transformer_nb.attention import scaled_dot_product_attention
+from safetensors.torch import load_file
+from transformer_nb.attention import scaled_dot_product_attention, to_ids
 from transformer_nb.core import BOS, EOS
 from transformer_nb.decoding import search
 from transformer_nb.embedding import positional_encoding, rotate
@@ -112,6 +113,14 @@ def test_box_says_what_to_try():
     assert '\n\n**Try it.** Drag *it*.\n\n' in made and ' hidden>' in made
     assert made.startswith('Above.') and made.endswith('Below.') and '<!--' not in made
 
+def test_jupyter_gets_a_line_where_a_figure_is():
+    for path in chapters(ROOT):
+        if path.stem > '08' or path.stem == 'index': continue
+        for cell in cells(path, 'markdown'):
+            if not live.names(cell.source): continue
+            assert '*(On the site, ' in cell.source, path.stem
+            assert 'On the site, there' not in live.boxes(cell.source)
+
 def test_nothing_is_loaded_before_the_reader_is_near(watched, folder):
     name, asked = NAMES[0], []
     page = watched.page(own=True) # whose cache is empty
@@ -171,7 +180,7 @@ def test_figures_of_one_page_may_ask_different_models(open_figure, translator, e
     assert german.removesuffix('.') in found[0] and f'“{caption}”' in found[1]
     assert german != caption
 
-NEED_THE_MODEL = {'beam', 'heads', 'removal', 'shuffle', 'translation', 'walk'}
+NEED_THE_MODEL = {'beam', 'heads', 'neighbors', 'removal', 'shuffle', 'translation', 'walk'}
 
 @pytest.mark.parametrize('name', NAMES)
 def test_figure_for_everyone(open_figure, name):
@@ -593,6 +602,76 @@ def test_every_word_but_the_first_is_shuffled(open_figure):
     assert all(text.startswith('The ') and text.endswith('.') for text in found)
     assert {tuple(sorted(text.strip('.').split())) for text in found} == {
         ('The', 'bit', 'dog', 'man', 'the')}
+
+# 04: words with similar rows
+
+@pytest.mark.parametrize('word', ['Mary', 'Hund', 'drink'])
+def test_neighbors_equal_the_rows(open_figure, everyday, word):
+    table = everyday.model.state_dict()['embeddings.0.weight'].float()
+    rows = torch.nn.functional.normalize(table - table.mean(0), dim=1)
+    _, token = everyday.tokenizer.encode(f'a {word}')
+    cosines, near = (rows @ rows[token]).topk(11)
+    page = open_figure('neighbors')
+    page.get_by_label('Word').fill(word)
+    page.wait_for_timeout(300) # until it counts as typed
+    settle(page)
+    shown = page.locator('.live-stage svg text').all_text_contents()
+    names = [everyday.tokenizer.decode([i]).strip() for i in near[1:].tolist()]
+    assert [name.removeprefix('-') for name in shown[::2]] == names
+    found = [float(x) for x in shown[1::2]]
+    assert found == pytest.approx(cosines[1:].tolist(), abs=0.0051)
+    assert f'“{names[0]}”' in says(page)
+
+def test_neighbors_of_a_word_in_pieces(open_figure):
+    page = open_figure('neighbors')
+    page.get_by_label('Word').fill('Xylophon')
+    page.wait_for_timeout(300)
+    settle(page)
+    assert 'has no row for “Xylophon”' in says(page)
+    assert page.locator('.live-stage svg rect').count() == 0
+
+# 07a: the model that writes
+
+def chapter_class(chapter, name, **known):
+    for cell in cells(ROOT/f'nbs/{chapter}.ipynb', 'code'):
+        if f'class {name}' in cell.text: exec(cell.text, known)
+    return known[name]
+
+def test_writer_equals_pytorch(open_figure):
+    from transformer_nb.embedding import Embedding, PositionalEncoding
+    from transformer_nb.model import EncoderLayer, Stack, TransformerConfig
+    from transformer_nb.multihead import causal_mask
+    Writer = chapter_class('07a_without_a_source', 'Writer', nn=torch.nn,
+        Tensor=torch.Tensor, Embedding=Embedding, EncoderLayer=EncoderLayer, Stack=Stack,
+        PositionalEncoding=PositionalEncoding, causal_mask=causal_mask,
+        TransformerConfig=TransformerConfig)
+    folder = ROOT/'nbs/models/writer'
+    config = json.loads((folder/'config.json').read_text(encoding='utf8'))
+    model = Writer(TransformerConfig(**config)).eval()
+    model.load_state_dict(load_file(folder/'model.safetensors'))
+    page = open_figure('writer')
+    for text in ('', 'I want to', "Why didn't you"):
+        ids = to_ids([text])[:, :-1]
+        with torch.no_grad(): wanted = model(ids)[0, -1]
+        found = page.evaluate('''async text => {
+            const writer = await modules.live_writer.loadWriter()
+            return [...writer.scores(writer.ids(text))]
+        }''', text)
+        assert found == pytest.approx(wanted.tolist(), abs=2e-3)
+
+def test_writer_goes_on(open_figure):
+    page = open_figure('writer')
+    slide(page, 'temperature', 0.1)
+    page.get_by_role('button', name='I want to').click()
+    settle(page)
+    first = page.inner_text('.live-written')
+    assert first.startswith('I want to') and len(first) > 12
+    assert says(page).startswith('After “I want to”, the likeliest were ')
+    page.get_by_role('button', name='Write a sentence').click() # another one
+    settle(page)
+    assert page.inner_text('.live-written').startswith('I want to')
+    page.locator('.live-tokens button').first.click()
+    assert says(page).startswith('At the beginning, the likeliest were ')
 
 # 20: turned positions, and the cache
 

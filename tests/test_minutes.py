@@ -4,7 +4,7 @@ import nbformat, pytest
 from running import ROOT
 sys.path.insert(0, str(ROOT/'tools'))
 from book import cells, chapters
-from minutes import minutes, sections
+from minutes import minutes, sections, study
 
 CHAPTERS = [path for path in chapters(ROOT) if path.stem != 'index']
 
@@ -41,3 +41,30 @@ def test_the_minutes_that_are_stated(path):
     assert stated[1] == row, advice
     assert abs(int(row) - core) <= max(2, core/20), advice
     if stated[2]: assert abs(int(stated[2]) - whole) <= max(4, whole/20), advice
+
+PART_I = [path for path in CHAPTERS if re.match(r'0[0-7]_|07a_', path.stem)]
+
+@pytest.mark.parametrize('path', PART_I, ids=lambda path: path.stem)
+def test_the_time_to_study_is_stated(path):
+    "With a pencil and all the exercises, to ten percent"
+    text = '\n'.join(cell.source for cell in cells(path, 'markdown'))
+    [stated] = re.findall(r'To study it, with a pencil and all the exercises, takes '
+                          r'about (\d+)\.', text)
+    assert abs(int(stated) - study(path)) <= study(path) / 10, f'say {study(path):.0f}'
+
+def test_part_one_can_be_read_in_two_hours_and_a_quarter():
+    assert sum(minutes(path)['core'] for path in PART_I) < 135.5
+
+def test_studying_takes_a_pencil(tmp_path):
+    new_markdown, new_code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
+    printed = nbformat.v4.new_output('stream', text='a\nb\nc\n')
+    notebook = nbformat.v4.new_notebook(cells=[
+        new_markdown('# Title\n\nSay $x$ and 3.\n\n$$y$$'),
+        new_code('#| fold\nf(3)', outputs=[printed]),
+        new_markdown('### Aside: more\n\n$$z$$'),
+        new_markdown('## Exercises\n\n**1. Predict.** How?')])
+    path = tmp_path/'01_a.ipynb'
+    nbformat.write(notebook, path)
+    # a formula, which is a symbol too; three symbols, two of them of numbers; an exercise
+    more = study(path) - minutes(path)['core']
+    assert more == pytest.approx(1 + 4/30 + 3/15 + 10)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['INK', 'COLORS', 'figure_style', 'new_axes', 'new_grid', 'save_figure', 'heatmap', 'draw_map', 'skip_heavy_cells',
-           'show_stored', 'begin_chapter', 'fetch_files', 'attempt', 'randn64', 'test_same', 'swap', 'read_jsonl',
-           'show_gpu']
+           'show_stored', 'begin_chapter', 'fetch_files', 'read_ladder', 'show_ladder', 'draw_ladder', 'attempt',
+           'randn64', 'test_same', 'swap', 'read_jsonl', 'show_gpu']
 
 # %% ../nbs/00b_notebook.ipynb #f484e171
 import json, os, sys
@@ -257,6 +257,43 @@ def fetch_files(source:str,         # address of a zip file with the repository 
         for name in missing:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(nbs/name, name)
+
+# %% ../nbs/00b_notebook.ipynb #00bladd1
+def read_ladder(path:str|Path, # what `benchmarks/ladder.py` has written
+                last:str,      # number of a chapter, such as '03'
+               )->dict[str,list[dict]]: # name of each rung up to this chapter -> its runs
+    rungs = {}
+    for line in Path(path).read_text(encoding='utf8').splitlines():
+        run = json.loads(line)
+        if run['chapter'] <= last: rungs.setdefault(run['rung'], []).append(run)
+    return rungs
+
+# %% ../nbs/00b_notebook.ipynb #00bladd4
+def show_ladder(path:str|Path, last:str): # as for `read_ladder`
+    "Print a line for each rung: the loss of three seeds, and what the first one wrote"
+    print(f'{"nats per character":22} seeds 0 to 2     seed 0 writes')
+    for rung, runs in read_ladder(path, last).items():
+        three = ' '.join(f'{run["nats"]:.2f}' for run in runs[:3])
+        print(f'{rung:22} {three:16} {runs[0]["wrote"][0]}')
+
+# %% ../nbs/00b_notebook.ipynb #00bladd2
+def draw_ladder(path:str|Path, last:str): # as for `read_ladder`
+    "Each run is a dot; the rungs of this chapter are in color; returns the axes"
+    rungs = read_ladder(path, last)
+    ax = new_axes(figsize=(7.4, 3))
+    means = []
+    for x, runs in enumerate(rungs.values()):
+        nats = [run['nats'] for run in runs]
+        color = COLORS[0] if runs[0]['chapter'] == last else INK
+        ax.plot([x] * len(nats), nats, 'o', ms=4, color=color, alpha=.6)
+        means.append(sum(nats) / len(nats))
+        ax.annotate(f'{means[x]:.2f}', (x, means[x]), (7, 0), va='center', size=8,
+                    textcoords='offset points')
+    ax.plot(means, color=INK, lw=.8)
+    ax.set(ylabel='nats per character', xlim=(-.3, 7.7), ylim=(1.4, 2.35))
+    ax.set_xticks(range(len(rungs)), [rung.replace(' ', '\n', 1) for rung in rungs])
+    ax.tick_params(axis='x', labelsize=8)
+    return ax
 
 # %% ../nbs/00b_notebook.ipynb #843a0e50
 @contextmanager

@@ -9,8 +9,10 @@ from transformer_nb.multihead import MultiHeadAttention
 def blind_directions(x):
     """Exercise 2. By b: J·1 = 0. By a, at a = 1: J·x = 0.
 
-    So the gradient that a norm sends down is orthogonal to x and has no mean: a sub-layer
-    never learns to make its vector longer, or to shift all of its components.
+    So the gradient that a norm sends down is orthogonal to its input, which in a layer is
+    the sum of x and the sub-layer's output, and has no mean: no step tries to make the
+    sum longer, or to shift all of its components. (To the sub-layer's output alone, the
+    gradient need not be orthogonal.)
     """
     return torch.stack([torch.ones_like(x), x])
 

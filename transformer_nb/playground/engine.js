@@ -608,4 +608,4 @@ function* search(model, src, options, run) {
 
 export {PAD, BOS, EOS, UNK, DEFAULTS, Tokenizer, Weights, Transformer, Run, search,
         logSumExp, softmax, topTokens, lengthPenalty, strip, pairKey,
-        PositionalEncoding}
+        Embedding, PositionalEncoding, EncoderLayer}

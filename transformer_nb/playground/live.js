@@ -5,6 +5,7 @@ import {bleuFigure} from './live_bleu.js'
 import {cache} from './live_cache.js'
 import {heads} from './live_heads.js'
 import {merges} from './live_merges.js'
+import {neighbors} from './live_neighbors.js'
 import {positions} from './live_positions.js'
 import {query} from './live_query.js'
 import {removal} from './live_removal.js'
@@ -13,9 +14,10 @@ import {schedule} from './live_schedule.js'
 import {shuffle} from './live_shuffle.js'
 import {translation} from './live_translation.js'
 import {walk} from './live_walk.js'
+import {writer} from './live_writer.js'
 
-const FIGURES = {beam, bleu: bleuFigure, cache, heads, merges, positions, query, removal,
-                 rotary, schedule, shuffle, translation, walk}
+const FIGURES = {beam, bleu: bleuFigure, cache, heads, merges, neighbors, positions, query,
+                 removal, rotary, schedule, shuffle, translation, walk, writer}
 
 async function start(box) { // once; what goes wrong is said in its place
   if (box.dataset.started) return

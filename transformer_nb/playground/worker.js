@@ -208,6 +208,24 @@ function similar(args) {
   })
 }
 
+// The tokens whose rows point most nearly the same way, the mean of all rows taken off
+function neighbors({model: key, text, n = 10}) {
+  const {tokenizer, model} = find(key), {srcEmbedding} = model
+  const [, ...ids] = tokenizer.encode(`a ${text}`), pieces = tokenizer.pieces(ids)
+  if (ids.length !== 1) return {pieces, near: []}
+  const all = tokenizer.tokens.map((_, id) => srcEmbedding.row(id))
+  const column = i => all.map(row => row[i])
+  const mean = all[0].map((_, i) => sum(column(i)) / all.length)
+  const rows = all.map(row => row.map((x, i) => x - mean[i]))
+  const dot = (a, b) => a.reduce((total, x, i) => total + x * b[i], 0)
+  const length = rows.map(row => Math.sqrt(dot(row, row))), [id] = ids
+  const cosine = (row, i) => dot(row, rows[id]) / (length[i] * length[id])
+  const cosines = rows.map(cosine)
+  const near = topTokens(cosines, n + 1).filter(i => i !== id).map(i =>
+    ({id: i, text: tokenizer.pieces([i])[0].text, cosine: cosines[i]}))
+  return {pieces, near: near.slice(0, n)}
+}
+
 function pair(args) { // one score of one head, by hand
   const {tokenizer, model, src, tgt, run} = watched(args)
   const {kind, layer, head, row, col} = args, {d_k} = model.config
@@ -227,7 +245,7 @@ function pair(args) { // one score of one head, by hand
 }
 
 const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
-                 similar, pair}
+                 similar, neighbors, pair}
 
 // ---- One request at a time -------------------------------------------------------------
 
