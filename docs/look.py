@@ -12,7 +12,7 @@ MATH = re.compile(r'(<span class="math">(?:(?!</math>).)*</math></span>[,.;:?!)]
 IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
 GATHERED = {
     'Teaching': ['teaching', 'questions', 'slides', 'slides_2'],
-    'At a glance': ['translate', 'claims', 'deviations', 'results', 'results/RULES',
+    'At a glance': ['translate', 'claims', 'article', 'deviations', 'results', 'results/RULES',
                     'results/README', 'bibliography', 'api', 'genindex', 'CONTRIBUTING',
                     'RELEASING']}
 
