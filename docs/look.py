@@ -12,9 +12,9 @@ MATH = re.compile(r'(<span class="math">(?:(?!</math>).)*</math></span>[,.;:?!)]
 IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
 GATHERED = {
     'Teaching': ['teaching', 'questions', 'slides', 'slides_2'],
-    'At a glance': ['translate', 'claims', 'article', 'deviations', 'results', 'results/RULES',
-                    'results/README', 'bibliography', 'api', 'genindex', 'CONTRIBUTING',
-                    'RELEASING']}
+    'At a glance': ['translate', 'claims', 'article', 'deviations', 'results',
+                    'results/RULES', 'results/README', 'bibliography', 'api', 'genindex',
+                    'CONTRIBUTING', 'RELEASING']}
 
 @dataclass(frozen=True)
 class Entry:

@@ -566,7 +566,8 @@ def write(root, out):
     out.mkdir(parents=True)
     copy_linked_files(book, out)
     write_guides(root, out)
-    for name in ('article.md', 'bibliography.md', 'translate.md'): shutil.copy(root/'docs'/name, out)
+    for name in ('article.md', 'bibliography.md', 'translate.md'):
+        shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')
     runnable = [path for path in chapters(root) if path.stem != 'index']

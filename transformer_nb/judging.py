@@ -68,7 +68,8 @@ def _all_signs(n:int # seeds
 def _t_values(differences:np.ndarray # (..., seeds, rows)
              )->np.ndarray:          # (..., rows)
     n = differences.shape[-2]
-    return differences.mean(-2) / (differences.std(-2, ddof=1) / sqrt(n))
+    means, errors = differences.mean(-2), differences.std(-2, ddof=1) / sqrt(n)
+    return np.divide(means, errors, out=np.zeros_like(means), where=errors > 0)
 
 # %% ../nbs/14b_judging.ipynb #14bflip5
 def critical_value(differences:np.ndarray # to base (seeds, rows)
@@ -86,7 +87,7 @@ def detectable_effect(critical:float, free:int)->float: # both values in standar
     "The true difference that exceeds the critical value in 80 of 100 repetitions"
     from scipy.optimize import brentq
     def surplus(effect): return _stats().nct.sf(critical, free, effect) - 0.8
-    return float(brentq(surplus, 0, 3*critical))
+    return float(brentq(surplus, 0, 3*critical + 3))
 
 # %% ../nbs/14b_judging.ipynb #14bpairs1
 def _pairs(results, base, measure): # names of rows; their differences to base (seeds, rows)
