@@ -20,6 +20,8 @@ from transformer_nb.export import (
     _header_and_weights, _join, _tokenizer_header, export_page, playground)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
+from transformer_nb.reading import (
+    READING, doubts, read_sentence, split_paragraphs, split_sentences)
 from transformer_nb.text import BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
@@ -64,7 +66,8 @@ def tab(chromium, tmp_path_factory):
     "The engine in a page without anything else, opened from a file"
     bare = tmp_path_factory.mktemp('engine')/'bare.html'
     bare.write_text('<!doctype html><meta charset="utf-8">'
-                    f'<script>{_join("worker")}</script><script>{LAB}</script>', 'utf8')
+                    f'<script>{_join("worker", "reading")}</script>'
+                    f'<script>{LAB}</script>', 'utf8')
     page, errors = chromium.new_page(), []
     page.on('pageerror', lambda error: errors.append(str(error)))
     page.goto(bare.as_uri())
@@ -221,6 +224,61 @@ def test_any_tokens_decode(tab, shipped):
     _, _, pieces = found[0]
     bytes_of_dog = [[n, 4, '🐶'] for n in (1, 2, 3, 4)]
     assert [piece['byte'] for piece in pieces if 'byte' in piece] == bytes_of_dog
+
+# Reading: sentences, capitals, what is no language, and doubts
+
+TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
+    'Mr. Smith', 'Hr. Schmidt', 'z. B.', 'd. h.', 'e.g.', 'No. 7', 'Nr. 3', 'am 3. Oktober',
+    'der 2. Weltkrieg', 'I am 30.', 'Tom is 40.', 'p.m.', 'J. R. R.', 'He left.', '“Go!”',
+    'Ja!', '...', '…', '?!', '3.50', '19,99', '10:30', '1,000', '555-1234', '12', '2.', '1)',
+    '(a)', '😀', '👩‍👩‍👧‍👦', '❤️', '🇩🇪', ':-)', '<3', 'https://example.org/a?b=1.',
+    'www.x.de', 'a@b.de', '@tom', '#tag', 'HELLO', 'STRASSE', 'GROSS', 'hello', 'straße',
+    "don't", "DON'T", 'wie', 'how are you', 'hast du', 'iPhone', 'McDonald', 'Ünal', '你好',
+    'かな', 'नमस्ते', '\n', '\n\n', '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
+
+def typed_strings(n):
+    rng = random.Random(2)
+    words = [word for text in SENTENCES[:200] for word in text.split()]
+    for i in range(n):
+        kinds = rng.choices([TYPED, TYPED, words, NASTY], k=rng.randint(1, 12))
+        text = rng.choice([' ', ' ', '']).join(map(rng.choice, kinds))
+        yield [text, text, text.upper(), text.lower()][i % 4]
+
+READ = """([header, texts]) => {
+  const {tokenizer: {Tokenizer}, reading: {Reader, finish}} = modules
+  const reader = new Reader(header.patterns, new Tokenizer(header))
+  const all = typed => {
+    const read = reader.read(typed), translations = ['Die Straße hat 12,5 Meter.', 'Ja! 30']
+    const given = translations.map(text => finish(read, text))
+    return [read, given, given.map(text => reader.doubts(typed, text))]
+  }
+  return texts.map(text => reader.paragraphs(text).map(x => reader.split(x).map(all)))
+}"""
+
+def read_here(text, tokenizer):
+    for paragraph in split_paragraphs(text):
+        plain = normalize(paragraph, RULE)
+        if not plain.strip(): continue
+        sentences = [read_sentence(x, tokenizer.encode) for x in split_sentences(plain)]
+        yield [[vars(sentence), given, [doubts(sentence.typed, text) for text in given]]
+               for sentence in sentences
+               for given in [[sentence.write('Die Straße hat 12,5 Meter.'),
+                              sentence.write('Ja! 30')]]]
+
+@pytest.mark.parametrize('rule', ['plain', 'none'])
+def test_text_is_read_as_by_python(tab, rule):
+    "3,000 strings of what people type, and of what nobody does"
+    global RULE; RULE = rule
+    tokenizer = BPETokenizer.train(SENTENCES + TYPED, 700, rule)
+    texts = [*typed_strings(2500), *nasty_strings(500)]
+    header = _tokenizer_header(tokenizer) | dict(patterns=READING)
+    n_sentences, n_kept = 0, 0
+    for text, found in zip(texts, tab.evaluate(READ, [header, texts])):
+        assert found == list(read_here(text, tokenizer)), ascii(text)
+        sentences = [sentence for paragraph in found for sentence, _, _ in paragraph]
+        n_sentences += len(sentences)
+        n_kept += sum(not sentence['read'] for sentence in sentences)
+    assert n_sentences > 4000 and n_kept > 200
 
 # Logits
 
@@ -600,7 +658,7 @@ def test_page_of_several_odd_models(fresh, tmp_path):
         folder = tmp_path/'script' if key == 'script' else odd
         translator = Translator(folder, torch.device('cpu'))
         for text in ('</script><!--<script>', 'the woman reads a book'):
-            translate = '([text, model]) => tnb.translate(text, {model})'
+            translate = '([text, model]) => tnb.translate(text, {model, exact: true})'
             found = fresh.evaluate(translate, [text, key])
             [best], = translator.search([text])
             assert found['text'] == translator.text(best)

@@ -26,6 +26,7 @@ from .layers import ResidualNorm
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
 from .parts import ACTIVATIONS
+from .reading import READING
 from .text import BPETokenizer, Tokenizer
 from .translation import load_search
 
@@ -332,7 +333,8 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
                   search=asdict(own_search),
                   n_parameters=sum(p.numel() for p in model.parameters()),
                   check=_stored_check(model, tokenizer, own_search, texts[0]))
-    return _languages(folder) | header | notes | _tokenizer_header(tokenizer), weights
+    header |= notes | dict(patterns=READING) | _tokenizer_header(tokenizer)
+    return _languages(folder) | header, weights
 
 # %% ../nbs/15b_export.ipynb #e15pag11
 def _make_distinct(headers:list[dict]):

@@ -15,10 +15,11 @@ const pinFor = view => state.pin && state.pin === now.ownPin ? state.pin : first
 const exampleText = () => model().examples?.[0]?.text ?? ''
 
 function writeHash(push) {
-  const {view, text, nth, off, force, pin, head, beam, alpha, present} = state
+  const {view, text, nth, exact, off, force, pin, head, beam, alpha, present} = state
   const {search, checksum} = model()
   const q = new URLSearchParams({m: state.model, t: text})
   if (nth) q.set('n', nth)
+  if (exact) q.set('x', 1)
   if (present) q.set('p', 1)
   if (off.length) q.set('off', off.map(toShort))
   if (force.length) q.set('f', force.join('.'))
@@ -56,7 +57,7 @@ function readHash(hash = location.hash) {
   const view = viewOfHash(hash)
   Object.assign(state, {
     view, text: text.slice(0, MAX_LENGTH), nth: Number(q.get('n')) || 0,
-    present: q.get('p') === '1', hover: null, step: 1,
+    exact: q.get('x') === '1', present: q.get('p') === '1', hover: null, step: 1,
     off: [...new Set(list('off', ',').map(fromShort).filter(Boolean))],
     force: list('f', '.').filter(id => /^\d+$/.test(id)).map(Number)
       .filter(id => id < vocab_size),

@@ -3,6 +3,7 @@
 import {$, attributes, write} from './dom.js'
 import {now, models, model, languages, draw} from './store.js'
 import {ask, whyNot} from './answers.js'
+import {finish} from './reading.js'
 
 const beside = [...document.querySelectorAll('link[rel=alternate]')]
 const isHere = link => link.href === location.href.split('#')[0]
@@ -41,24 +42,35 @@ function drawBack() {
     isWanted = !isWanted
     draw()
   }
-  const text = now.scene?.written.text
+  const text = now.scene?.given
   $('way-back').hidden = !name || !text || !isInside && !isWanted
-  if (!$('way-back').hidden) drawText(questionBack(name, text))
+  if (!$('way-back').hidden) drawText(isInside ? byModel(name, text) : byPage(name, text))
 }
 
-function questionBack(name, text) { // that model searches as it always does
-  return name in models ? ['translate', {model: name, text}]
-    : ['beside', {address: name, text}]
+function byModel(model, text) { // {text, trouble}, of which nothing may be here yet
+  const {reader} = models[model], paragraphs = reader.paragraphs(text)
+  const typed = paragraphs.flatMap(paragraph => reader.split(paragraph))
+  const texts = typed.map(sentence => {
+    const read = reader.read(sentence)
+    if (!read.read) return sentence
+    const answer = ask('translate', {model, text: read.read}) // as it always searches
+    return answer && finish(read, answer.text)
+  })
+  return texts.includes(undefined) ? {} : {text: texts.join(' ')}
 }
 
-function drawText(question) {
-  const answer = ask(...question), trouble = whyNot(...question)
-  const [title, text] = $('way-back').children
-  $('way-back').classList.toggle('old', !answer && !trouble)
+function byPage(address, text) {
+  const question = ['beside', {address, text}]
+  return {text: ask(...question)?.text, trouble: whyNot(...question)}
+}
+
+function drawText({text, trouble}) {
+  const [title, quote] = $('way-back').children
+  $('way-back').classList.toggle('old', text === undefined && !trouble)
   write(title, trouble ? `It cannot be read back: ${trouble}.` : 'Read back:')
-  text.lang = languages().src
-  if (trouble) write(text, '')
-  if (answer) write(text, answer.text)
+  quote.lang = languages().src
+  quote.hidden = Boolean(trouble)
+  if (text !== undefined) write(quote, text)
 }
 
 export {allModels, titleOf, directionBack, modelBack, drawBack}

@@ -3,6 +3,8 @@ import {$} from './dom.js'
 import {fixed} from './words.js'
 import {models, now, draw} from './store.js'
 import {NOTHING} from './parts.js'
+import {Tokenizer} from './tokenizer.js'
+import {Reader} from './reading.js'
 import {request, startEngine, bytesOf} from './connection.js'
 
 function takeWeights(key) { // out of the page, where they would stay as text
@@ -19,8 +21,11 @@ async function load() {
     return {header: JSON.parse(node.textContent), weights}
   })
   const transfer = files.map(file => file.weights)
+  const readers = files.map(({header}) => // here, too, as they are asked at each key
+    [header.key, new Reader(header.patterns, new Tokenizer(header))])
   await request('load', {models: files}, {transfer})
   for (const model of await request('models')) models[model.key] = model
+  for (const [key, reader] of readers) models[key].reader = reader
 }
 
 // Does this browser compute what PyTorch did? One log-probability says so.

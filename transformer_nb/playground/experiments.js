@@ -2,7 +2,7 @@
 import {$, button, attributes, write, writeMixed, keep} from './dom.js'
 import {range, compareWords} from './words.js'
 import {state, now, languages, change} from './store.js'
-import {splitSentences, sentence} from './sentences.js'
+import {sentencesOf, sentence} from './sentences.js'
 
 const EXPERIMENTS = [
   {name: 'Make it forget what it has written', off: 'decoder',
@@ -38,7 +38,7 @@ function switchExperiment(experiment) {
 function shuffle() { // a second click puts the words back
   if (isShuffled()) return change({text: now.shuffle.from, force: []})
   const old = sentence(), text = shuffled(old)
-  const sentences = splitSentences(state.text)
+  const sentences = sentencesOf(state.text)
   const others = sentences.map(x => x === old ? text : x)
   const all = sentences.length < 2 ? text : others.join(' ')
   if (all === state.text) return

@@ -61,23 +61,6 @@ function unlikelyTokens({seen, off}) { // their places in the translation
   return places.filter(i => Math.exp(seen.token_log_probs[i]) < UNLIKELY)
 }
 
-// How a question begins, in English and in German: most of them
-const VERB = 'am|are|is|was|were|do|does|did|have|has|had|can|could|will|would|should|may'
-const BEGINNINGS = [
-  'who|whose|what(?! a )|which|where|why|how|wer|wem|wen|was|wann|wo|wohin|woher|warum|wie',
-  `welche[mnrs]?|when (${VERB})|(${VERB}) (i|you|he|she|it|we|they|there|this|that)`,
-  '\\p{L}+st du|gibt es|(können|könnten|haben|sind) sie']
-const QUESTION = new RegExp(`^(${BEGINNINGS.join('|')})( |$)`, 'iu')
-
-// What it has read begins with a capital, is not written in capitals and ends with a mark
-function asSentence(text) {
-  const isLoud = text === text.toUpperCase() && text !== text.toLowerCase()
-  const quiet = (isLoud ? text.toLowerCase() : text).trim().replace(/\bi\b/g, 'I')
-  const first = quiet.charAt(0).toUpperCase() + quiet.slice(1)
-  const end = QUESTION.test(first) ? '?' : '.'
-  return /[.!?]["”’')]*$/.test(first) ? first : first + end
-}
-
 // Little words of each language, by which one sees that the other one was typed
 const LITTLE = {
   en: 'the|and|is|are|i|you|of|to|that|this|it|my|your|not|she|he|we|do|does|what|please',
@@ -90,7 +73,4 @@ function isInTarget(text, {src, tgt}) { // codes of languages; false where in do
   return known(tgt) > known(src)
 }
 
-const isSmall = text => /^\p{Ll}/u.test(text.trim()) // its first letter
-
-export {levelOfDoubt, doubtInWords, doubt, asSentence, isInTarget, isSmall, wordsOf,
-        unlikelyTokens}
+export {levelOfDoubt, doubtInWords, doubt, isInTarget, wordsOf, unlikelyTokens}

@@ -1,7 +1,9 @@
 // The models of the live figures: each is loaded when the first figure asks for it, and
 // then shared
 import {el} from './dom.js'
-import {request, startEngine, bytesOf} from './connection.js'
+import {request, startEngine, bytesOf, askBeside} from './connection.js'
+import {Tokenizer} from './tokenizer.js'
+import {Reader, exactly} from './reading.js'
 
 const folder = new URL('.', document.currentScript.src)
 const scripts = {} // by name: the promise that it has run
@@ -20,17 +22,36 @@ async function modelHeader(name) { // what it has beside its weights, such as it
   return tnb.headers[name]
 }
 
+// Every text is read as in the page that translates: its first sentence as what it means
+const readers = {} // by name of the model
+function readFirst(name, text, exact = false) { // -> how it is read, and are there more?
+  const reader = readers[name], paragraphs = reader.paragraphs(text)
+  const [first = '', ...rest] = paragraphs.flatMap(paragraph => reader.split(paragraph))
+  return {reading: exact ? exactly(first) : reader.read(first), isFirst: rest.length > 0}
+}
+
+const doubts = (name, source, translation) => readers[name].doubts(source, translation)
+
+const PAGE_BACK = 'translate_german.html' // beside the chapters
+function readBack(text) {
+  const {href: address} = new URL(`../${PAGE_BACK}`, folder)
+  return askBeside({address, text})
+}
+
 let engine
 async function load(name) { // -> a function that asks this model
   engine ??= startEngine(tnb.engine)
   const header = await modelHeader(name)
+  readers[name] = new Reader(header.patterns, new Tokenizer(header))
   await Promise.all([script(`${name}_weights.js`), engine])
   const weights = bytesOf(tnb.weights[name])
   delete tnb.weights[name] // of which a copy as text would stay in memory
   await request('load', {models: [{header, weights}]}, {transfer: [weights]})
-  const ask = (method, {text, ...args}) => // spaces at the ends of a text are not meant
-    request(method, {...args, text: text.trim(), model: header.key})
-  const {log_prob} = await ask('inspect', header.check)
+  const ask = (method, {text, exact, ...args}) => {
+    const {read} = readFirst(name, text, exact).reading
+    return request(method, {...args, text: read, model: header.key})
+  }
+  const {log_prob} = await ask('inspect', {...header.check, exact: true})
   if (!(Math.abs(log_prob - header.check.log_prob) < 0.01))
     throw new Error('this browser computes other numbers than PyTorch')
   return ask
@@ -65,4 +86,4 @@ function onItsWay(name) {
   return `The model is on its way: ${tnb.megabytes[name]} MB, once for this page.`
 }
 
-export {modelHeader, asker, onItsWay}
+export {modelHeader, readFirst, doubts, readBack, asker, onItsWay}

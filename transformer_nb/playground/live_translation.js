@@ -1,11 +1,11 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
-import {el} from './dom.js'
+import {el, attributes, write} from './dom.js'
 import {sum, range, label, percent} from './words.js'
-import {asSentence, doubtInWords, isSmall} from './guess.js'
-import {splitSentences} from './sentences.js'
+import {doubtInWords} from './guess.js'
+import {finish} from './reading.js'
 import {presets, textField, caption, shape} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
-import {asker, onItsWay} from './live_model.js'
+import {readFirst, doubts, readBack, asker, onItsWay} from './live_model.js'
 
 const MODEL = 'everyday'
 const EXAMPLES = ['I think that she will come tomorrow.', 'I love you.',
@@ -40,29 +40,67 @@ function inWords(found, i, weights) {
     + `${second}. ${chances}`
 }
 
-// What the reader should know first: it takes one sentence, and it may be nonsense
-function warnings({text, log_prob, src, tgt, isCut}) {
-  const rest = isCut && 'Only the first sentence is translated here.'
-  const doubt = doubtInWords(log_prob, tgt.length), better = asSentence(text)
-  const mayBeWrong = isSmall(src[0].text) || doubt
-  const written = mayBeWrong && better !== text
-    && `Try “${better}”: the model has read only sentences with a capital letter first `
-    + 'and a mark at the end.'
-  return [rest, written, doubt].filter(Boolean)
+// What one should know first: it reads one sentence, as what it means, and may be wrong
+function warnings({text, log_prob, tgt, isFirst, isCut, reading, exact}) {
+  const {typed, read} = reading, differ = doubts(MODEL, typed, text)
+  return [isFirst && 'Only the first sentence is translated here.',
+          exact ? 'Read exactly as typed.' : read !== typed && `Read as “${read}”.`,
+          isCut && 'The translation was cut at its limit.',
+          ...differ.map(says => `Beware: ${says}.`),
+          doubtInWords(log_prob, tgt.length)].filter(Boolean)
+}
+
+function inAll({found, pin}, weights) {
+  const {typed} = found.reading
+  if (!typed) return 'Type a sentence.'
+  if (!found.tgt.length) return `Nothing to translate: ${typed} comes back as it is.`
+  return [...warnings(found), inWords(found, pin, weights)].join(' ')
 }
 
 function drawAll({found, pin}, {src, tgt, lines, says}) {
   if (!found) return
-  const isEmpty = !found.tgt.length, weights = isEmpty ? [] : lookedAt(found, pin)
+  const weights = found.tgt.length ? lookedAt(found, pin) : []
   src.draw(found.src, undefined, weights)
   tgt.draw(found.tgt, pin)
   drawLines(lines, tgt.node.children[pin], src.node.children, weights)
-  const words = () => [...warnings(found), inWords(found, pin, weights)].join(' ')
-  says.tell(isEmpty ? 'Type a sentence.' : words())
+  says.tell(inAll({found, pin}, weights))
+}
+
+async function lookUp(request, text, exact) {
+  const asked = {text, exact}, {reading, isFirst} = readFirst(MODEL, text, exact)
+  const found = {reading, isFirst, exact}, answer = await request('translate', asked)
+  if (!answer.ids.length) return {...found, src: [], tgt: [], text: reading.typed}
+  const {ids, isCut} = answer, inside = await request('inspect', {...asked, ids})
+  return {...inside, ...found, isCut, text: finish(reading, answer.text)}
+}
+
+// Buttons that stay pressed: how the sentence is read, and whether it is read back
+function newSwitches(state, onSwitch) {
+  const names = {exact: 'Exactly as typed', back: 'Read it back'}
+  const box = presets('How it is read', Object.entries(names).map(
+    ([name, words]) => [words, () => {
+      state[name] = !state[name]
+      draw()
+      onSwitch(name)
+    }]))
+  const draw = () => Object.keys(names).forEach((name, i) =>
+    attributes(box.children[i], {'aria-pressed': state[name]}))
+  draw()
+  return box
+}
+
+async function drawBack(state, node) { // for those who cannot read German
+  const {found, back} = state, isOn = back && Boolean(found?.tgt.length)
+  node.hidden = !isOn
+  if (!isOn) return
+  try {
+    const {text} = await readBack(found.text)
+    if (found === state.found) write(node, `Read back: “${text}”`)
+  } catch ({message}) { write(node, `It cannot be read back: ${message}.`) }
 }
 
 async function translation(stage) {
-  const says = caption(), state = {found: null, pin: 0}
+  const says = caption(), state = {found: null, pin: 0, exact: false, back: false}
   const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
   const src = tokenRow('Tokens of the sentence', 'en')
@@ -70,23 +108,22 @@ async function translation(stage) {
     state.pin = pin
     draw()
   })
+  const wayBack = el('p', {className: 'live-back', role: 'status', hidden: true})
   const draw = () => drawAll(state, {src, tgt, lines, says})
   const look = async typed => {
-    const [text = '', ...rest] = splitSentences(typed)
-    const found = await ask(async request => {
-      const {ids} = await request('translate', {text})
-      return ids.length ? request('inspect', {text, ids}) : {src: [], tgt: []}
-    })
+    const found = await ask(request => lookUp(request, typed, state.exact))
     if (!found) return
-    Object.assign(found, {text, isCut: rest.length > 0})
-    Object.assign(state, {found, pin: firstPick(found)})
+    Object.assign(state, {found, pin: found.tgt.length ? firstPick(found) : 0})
     draw()
+    drawBack(state, wayBack)
   }
   const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
+  const switches = newSwitches(state, name =>
+    name === 'back' ? drawBack(state, wayBack) : look(field.input.value))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
   says.tell(onItsWay(MODEL))
-  stage.append(field.node, examples, sides, says.node)
+  stage.append(field.node, examples, switches, sides, wayBack, says.node)
   new ResizeObserver(draw).observe(sides)
   await look(EXAMPLES[0])
 }

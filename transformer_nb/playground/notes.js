@@ -1,15 +1,14 @@
 // What the reader should know about the sentence: notes under the translation
 import {$, el, attributes, write} from './dom.js'
 import {state, now, model, languages, update, change} from './store.js'
-import {KINDS, OTHERS, NOTHING, headsOf, nameOf} from './parts.js'
-import {ask} from './answers.js'
-import {MAX_DRAWN} from './scene.js'
+import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
+import {MAX_DRAWN, allSentences} from './scene.js'
 import {MAX_LENGTH} from './address.js'
-import {levelOfDoubt, doubt, asSentence, isInTarget, isSmall} from './guess.js'
-import {MAX_SENTENCE, isTooLong, splitSentences, sentence} from './sentences.js'
+import {doubt, isInTarget} from './guess.js'
+import {MAX_SENTENCE, isTooLong, sentencesOf, sentence, reading} from './sentences.js'
 import {experimentOf, isShuffled} from './experiments.js'
 
-function notes() { // strings, an example to try, another way to write the sentence
+function notes() { // strings, what is read instead ({warns}), an example to try
   const list = [now.wrong]
   if (now.foreign) {
     list.push('This link was made with another model: nothing is switched off.')
@@ -20,21 +19,48 @@ function notes() { // strings, an example to try, another way to write the sente
   if (isTooLong(state.text)) {
     list.push(`Of a sentence, the first ${MAX_SENTENCE} characters are translated here.`)
   }
+  if (sentence()) list.push(whatIsRead(), ...differences())
   if (now.scene && !isShuffled()) list.push(...whetherToTrust(now.scene))
-  if (now.scene) list.push(...limits(now.scene), isOddlyTyped(), thingToTry())
+  if (now.scene) list.push(...limits(now.scene), thingToTry())
   return list.filter(Boolean)
 }
 
+function whatIsRead() { // where that is not what was typed
+  const {typed, read, before, after, left_out, is_loud} = reading(sentence())
+  if (state.exact) return {warns: 'Read exactly as typed.'}
+  if (read === typed) return
+  if (!read) return {warns: `Nothing to translate: ${typed} comes back as it is.`}
+  const aside = [before, after].filter(Boolean).join(' ')
+  return {warns: [`Read as “${read}”`, is_loud && ' and given back in capitals',
+                  aside && `, with ${aside} put back afterwards`,
+                  left_out && `, without ${left_out}`, '.'].filter(Boolean).join('')}
+}
+
 function whetherToTrust(scene) {
-  if (!isInTarget(scene.text, languages())) return [doubt(scene, subject()), waysToWrite()]
+  if (!isInTarget(scene.text, languages())) return [doubt(scene, subject())]
   const {src, tgt} = model(), turn = $('turn')
   const how = turn.hidden ? '' : ` The button ${turn.textContent} turns round.`
   return [`This looks like ${tgt}, but the model reads ${src}.${how}`]
 }
 
 function subject() { // what a note speaks of
-  const sentences = splitSentences(state.text), {text} = now.scene
-  return sentences.length < 2 ? 'This' : `Sentence ${sentences.indexOf(text) + 1}`
+  const sentences = sentencesOf(state.text), {typed} = now.scene.reading
+  return sentences.length < 2 ? 'This' : `Sentence ${sentences.indexOf(typed) + 1}`
+}
+
+function differences() { // of numbers and addresses, as far as translations are here
+  const all = allSentences(), {scene} = now, {reader} = model()
+  const inWords = says => `${says[0].toUpperCase()}${says.slice(1)}.`
+  if (!all.length) {
+    return scene ? reader.doubts(scene.reading.typed, scene.given).map(inWords) : []
+  }
+  return all.flatMap(({text, translation, isCut}, i) => {
+    if (!translation) return []
+    const isElsewhere = isCut && text !== sentence() // else it is said below
+    const cut = isElsewhere ? ['the translation was cut at its limit'] : []
+    const says = [...cut, ...reader.doubts(text, translation)]
+    return says.map(says => `Sentence ${i + 1}: ${says}.`)
+  })
 }
 
 function bytes(src) {
@@ -52,29 +78,6 @@ function limits({src, read, isLong, isCut, ids}) {
       + 'model found no end.']
 }
 
-function isOddlyTyped() { // so that the tokens are others
-  const {text, read} = now.scene
-  const plain = text.normalize('NFC').replace(/[’‘]/g, '\'').replace(/[“”]/g, '"')
-  const other = plain !== text && ask('tokenize', {model: state.model, text: plain})
-  if (!other || String(other.ids) === String(read.ids)) return
-  return 'Curly quotes or combining accents change the tokens: typed plainly, this text '
-    + 'would be split differently.'
-}
-
-function waysToWrite() { // what may be wrong only because of capitals or a mark
-  const text = now.scene.text, better = asSentence(text)
-  const mayBeWrong = isSmall(text) || doubt(now.scene)
-  if (!mayBeWrong || !model().read || better === text || !isTrusted(better)) return
-  return {better, whole: state.text.replace(text, better)}
-}
-
-function isTrusted(text) { // as far as it is translated already
-  const {model, beam, alpha} = state
-  const args = {model, text, beam_size: beam, alpha, prefix: [], broken: NOTHING}
-  const answer = ask('translate', args)
-  return answer && !levelOfDoubt(answer.log_prob, answer.ids.length)
-}
-
 function thingToTry() { // it stays while it is tried
   const example = model().examples?.find(example => example.text === sentence())
   if (!example?.off?.length || state.force.length) return
@@ -88,24 +91,24 @@ function fillNote(node, note) {
   const key = JSON.stringify(note)
   if (node.note !== key) fillAnew(node, note) // else the button in it keeps the focus
   node.note = key
-  if (note.off) attributes(node.querySelector('button'), {'aria-pressed': isTried(note)})
+  if (!note.off && !note.warns) return
+  const isPressed = note.off ? isTried(note) : state.exact
+  attributes(node.querySelector('button'), {'aria-pressed': isPressed})
 }
 
 function fillAnew(node, note) {
   if (typeof note === 'string') return write(node, note)
-  if (note.better) return fillBetter(node, note)
+  if (note.warns) return fillReading(node, note)
   const onclick = () => change({off: isTried(note) ? [] : note.off})
   const off = el('button', {type: 'button', onclick}, nameOfTrial(note.off))
   node.replaceChildren('Try: ', off, note.then ? ` and see: ${note.then}` : '')
 }
 
-function fillBetter(node, {better, whole}) {
-  const onclick = () => {
-    update({text: whole, force: []})
-    $('text').focus()
-  }
-  node.replaceChildren('The sentences that it has read are written otherwise. Try: ',
-    el('button', {type: 'button', onclick}, better))
+function fillReading(node, {warns}) {
+  const onclick = () => update({exact: !state.exact, force: [], pin: null})
+  const exact = el('button', {type: 'button', onclick}, 'Exactly as typed')
+  attributes(exact, {'aria-pressed': state.exact})
+  node.replaceChildren(`${warns} `, exact)
 }
 
 function nameOfTrial(off) {

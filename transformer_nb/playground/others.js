@@ -3,7 +3,7 @@ import {$, choose, write} from './dom.js'
 import {state, models} from './store.js'
 import {firstPin} from './address.js'
 import {allModels, directionBack, modelBack} from './back.js'
-import {wholeTranslation} from './stage.js'
+import {wholeTranslation} from './scene.js'
 
 function goBeside(href, text) {
   const {view} = state, pin = firstPin(view)

@@ -6,8 +6,9 @@ import {firstHead} from './parts.js'
 import {load, checkItself, call} from './client.js'
 import {isBeside, answerBeside} from './connection.js'
 import {queue, pump} from './answers.js'
+import {exactly, finish} from './reading.js'
 import {MAX_DRAWN, lookAtScene} from './scene.js'
-import {sentenceAt} from './sentences.js'
+import {sentence, sentenceAt, isKept} from './sentences.js'
 import {VIEWS, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash, readHash,
         searchChoices} from './address.js'
 import {drawStage, speakSoon, listenToChips} from './stage.js'
@@ -62,7 +63,8 @@ function drawEmptiness() { // why a view shows nothing
   const isTooLong = scene?.isLong && isOfMaps
   $('nothing').hidden = Boolean(scene) && !isTooLong
   $('views').classList.toggle('empty', !scene)
-  const empty = state.text.trim() ? 'Translating…'
+  const empty = isKept() ? 'Nothing in it is translated: it comes back as it is.'
+    : sentence() ? 'Translating…'
     : 'Type a sentence above, or choose an example.'
   write($('nothing'), isTooLong
     ? `This sentence or its translation has more than ${MAX_DRAWN} tokens: no maps here.`
@@ -227,18 +229,25 @@ async function serve() { // in a frame of the page beside, whose translations it
   answerBeside(async text => {
     await tnb.ready
     if (now.wrong) throw new Error('the self-check of that page has failed')
-    return call('translate', {text})
+    return tnb.translate(text)
   })
   await load()
   await checkItself()
 }
 
-// For scripts: `await tnb.ready`, then `await tnb.translate('A dog is running.')`
+// For scripts: `await tnb.ready`, then `await tnb.translate('A dog is running.')`, which
+// reads a text as the page does; with {exact: true}, as it is typed
 const tnb = {call, ready: begin().catch(fail)}
-tnb.translate = async (text, options = {}) => {
+tnb.translate = async (text, {exact = false, model: key, ...options} = {}) => {
   await tnb.ready
-  const answer = await call('translate', {model: state.model, text, ...options})
-  return {text: answer.text, ids: answer.ids, score: answer.score, ms: answer.ms}
+  const model = key ?? state.model ?? Object.keys(models)[0], {reader} = models[model]
+  const typed = reader.paragraphs(text).flatMap(part => exact ? part : reader.split(part))
+  const read = typed.map(sentence => exact ? exactly(sentence) : reader.read(sentence))
+  const answers = await Promise.all(read.map(
+    ({read: text}) => call('translate', {model, text, ...options})))
+  const sum = name => answers.reduce((total, answer) => total + answer[name], 0)
+  return {text: answers.map(({text}, i) => finish(read[i], text)).join(' '),
+          ids: answers.flatMap(({ids}) => ids), score: sum('score'), ms: sum('ms')}
 }
 
 function fail(error) {

@@ -4,13 +4,14 @@ import {state, now} from './store.js'
 import {NOTHING, toBroken} from './parts.js'
 import {queue, shown, ask} from './answers.js'
 import {sum, range, isSpecial} from './words.js'
-import {sentence} from './sentences.js'
+import {paragraphsOf, sentencesOf, sentence, reading, isKept} from './sentences.js'
+import {finish} from './reading.js'
 
 const MAX_DRAWN = 60 // tokens: the maps of longer sentences would be a blur
 
 function lookAtScene() {
   if (now.scene && now.scene.model !== state.model) forget()
-  if (!state.text.trim()) {
+  if (!sentence() || isKept()) {
     now.scene = null
     now.busy = false
     return
@@ -22,13 +23,39 @@ function lookAtScene() {
   dropLostTokens()
 }
 
+// All that is typed: {text, translation, isCut}; the translation is '' until it is here
+function allSentences() {
+  const sentences = sentencesOf(state.text)
+  return sentences.length < 2 ? [] : sentences.map(text => {
+    return {text, ...translationOf(text)}
+  })
+}
+
+function translationOf(typed) {
+  const {model, beam, alpha, off} = state, broken = toBroken(off), read = reading(typed)
+  if (!read.read) return {translation: typed}
+  const isShown = typed === now.scene?.reading.typed && !now.busy
+  const args = {model, text: read.read, beam_size: beam, alpha, prefix: [], broken}
+  const answer = isShown ? now.scene.written : ask('translate', args)
+  return {translation: answer ? finish(read, answer.text) : '', isCut: answer?.isCut}
+}
+
+function wholeTranslation() { // a paragraph for each
+  const all = allSentences()
+  if (!all.length) return isKept() ? sentence() : now.scene?.given ?? ''
+  const texts = all.map(({translation}) => translation)
+  return paragraphsOf(state.text).map(sentences =>
+    texts.splice(0, sentences.length).join(' ')).join('\n\n')
+}
+
 function forget() { // another model has other heads
   now.scene = null
   for (const name in shown) delete shown[name]
 }
 
 function newScene() { // or undefined, while something is missing
-  const {model, off, force, beam, alpha} = state, text = sentence()
+  const {model, off, force, beam, alpha} = state
+  const typed = reading(sentence()), text = typed.read
   const of = {model, text}, broken = toBroken(off)
   const search = {...of, beam_size: beam, alpha, prefix: force}
   const read = ask('tokenize', of)
@@ -41,9 +68,10 @@ function newScene() { // or undefined, while something is missing
   const back = ask('inspect', {...of, ids, broken: NOTHING})   // new text, intact model
   if (!read || !seen || !old || !back) return
   const {src, tgt} = seen, longest = Math.max(src.length, tgt.length)
-  const key = JSON.stringify([search, off])
-  return {...of, key, off, force, read, intact, written, seen, old, back, ids, src, tgt,
-          isLong: longest > MAX_DRAWN, isCut: !isSpecial(tgt.at(-1))}
+  const key = JSON.stringify([search, off, typed])
+  const given = finish(typed, written.text)
+  return {...of, key, off, force, reading: typed, given, read, intact, written, seen, old,
+          back, ids, src, tgt, isLong: longest > MAX_DRAWN, isCut: !isSpecial(tgt.at(-1))}
 }
 
 function dropLostTokens() { // pinned or pointed at, but no longer there
@@ -74,4 +102,4 @@ function meanWeights(heads, i, isColumn) { // row i (or column i), the mean over
   return range(cols).map(j => mean(i * cols + j))
 }
 
-export {MAX_DRAWN, lookAtScene, costs, mapOf, meanWeights}
+export {MAX_DRAWN, lookAtScene, allSentences, wholeTranslation, costs, mapOf, meanWeights}

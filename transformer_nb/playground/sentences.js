@@ -1,8 +1,7 @@
-// The model has learned single sentences. Several sentences at once are taken one by one.
-import {state} from './store.js'
-
-const BETWEEN = /(?<=[.!?]["”’')\]]*)\s+(?=["“‘'(]?\p{Lu})|\s*\n\s*/u
-const NO_END = /(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|\p{Lu})|\d)\.$/u // this point ends no sentence
+// The model has learned single sentences, written as in its corpus: several sentences at
+// once are taken one by one, and what is typed otherwise is read as what it means
+import {state, model} from './store.js'
+import {exactly} from './reading.js'
 
 // Longer than any sentence that the models have read; what follows would only be waited for
 const MAX_SENTENCE = 300 // characters
@@ -14,32 +13,31 @@ function withinLimit(text) { // whole words, where there are any
   return end > start.length / 2 ? start.slice(0, end) : start
 }
 
-const splitSentences = text => wholeSentences(text).map(withinLimit)
-const isTooLong = text => wholeSentences(text).some(x => [...x].length > MAX_SENTENCE)
-
-function wholeSentences(text) {
-  const sentences = []
-  for (const part of text.trim().split(BETWEEN)) {
-    if (!part.trim()) continue
-    const last = sentences.at(-1)
-    if (last && NO_END.test(last)) sentences[sentences.length - 1] = `${last} ${part}`
-    else sentences.push(part)
-  }
-  return sentences
+function wholeParagraphs(text) { // lists of sentences
+  const {reader} = model()
+  return reader.paragraphs(text).map(paragraph => reader.split(paragraph))
 }
 
-// The one that is shown, without spaces at its ends: they are tokens to the model, which
-// has read no sentence with one, but one types them without a thought
+const paragraphsOf = text => wholeParagraphs(text).map(list => list.map(withinLimit))
+const sentencesOf = text => paragraphsOf(text).flat()
+const isTooLong = text => wholeParagraphs(text).flat().some(x => withinLimit(x) !== x)
+
+// The one that is shown, as it was typed
 function sentence() {
-  const sentences = splitSentences(state.text)
-  if (sentences.length < 2) return withinLimit(state.text.trim())
-  return sentences[state.nth] ?? sentences.at(-1)
+  const sentences = sentencesOf(state.text)
+  return sentences[state.nth] ?? sentences.at(-1) ?? ''
 }
+
+// What the model reads of it, and what its translation gets back
+const reading = typed => state.exact ? exactly(typed) : model().reader.read(typed)
+
+const isKept = () => Boolean(sentence()) && !reading(sentence()).read // as it is
 
 // Which sentence a place in the text belongs to
 function sentenceAt(text, place) {
-  const before = splitSentences(text.slice(0, place)).length
+  const before = sentencesOf(text.slice(0, place)).length
   return Math.max(0, before - 1)
 }
 
-export {MAX_SENTENCE, isTooLong, splitSentences, sentence, sentenceAt}
+export {MAX_SENTENCE, isTooLong, paragraphsOf, sentencesOf, sentence, reading, isKept,
+        sentenceAt}

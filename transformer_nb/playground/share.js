@@ -3,7 +3,7 @@
 import {$, attributes, write} from './dom.js'
 import {state, update, model} from './store.js'
 import {firstPin} from './address.js'
-import {wholeTranslation} from './stage.js'
+import {wholeTranslation} from './scene.js'
 import {savePicture} from './picture.js'
 
 const A_MOMENT = 2000 // ms

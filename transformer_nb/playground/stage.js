@@ -1,10 +1,10 @@
 // The stage, above all views: sentence, translation, notes, and what is switched off
 import {$, el, make, attributes, style, enable, write, writeMixed, keep} from './dom.js'
 import {fixed, percent, likelier, isSpecial, beginsWord, label, marked} from './words.js'
-import {ask} from './answers.js'
 import {state, now, past, languages, draw, update, pinIt} from './store.js'
-import {nameOf, toBroken} from './parts.js'
-import {splitSentences, sentence} from './sentences.js'
+import {nameOf} from './parts.js'
+import {sentence, isKept} from './sentences.js'
+import {allSentences} from './scene.js'
 import {firstPin} from './address.js'
 import {unlikelyTokens} from './guess.js'
 import {glosses} from './gloss.js'
@@ -16,7 +16,6 @@ import {drawBack} from './back.js'
 function drawStage() {
   const {scene} = now
   $('stage').classList.toggle('busy', now.busy)
-  $('stage').classList.toggle('typing', isTyping())
   drawChips($('src'), scene?.src ?? [], 's')
   drawChips($('tgt'), scene?.tgt ?? [], 't')
   const words = glosses()
@@ -24,7 +23,7 @@ function drawStage() {
   $('tgt').classList.toggle('plain', Boolean(scene?.isLong)) // without words below
   $('gloss-note').hidden = !words.some(Boolean)
   $('gloss-note').classList.toggle('away', state.view === 'looked') // arcs go there
-  attributes($('tgt'), {'aria-label': `Translation: ${scene?.written.text ?? ''}`})
+  attributes($('tgt'), {'aria-label': `Translation: ${givenText()}`})
   drawSentences()
   drawBack()
   drawExperiments()
@@ -37,11 +36,6 @@ function drawStage() {
 }
 
 const probability = i => percent(Math.exp(now.scene.seen.token_log_probs[i]))
-
-function isTyping() { // a sentence that has no end yet translates oddly
-  const isEnded = /[.!?]["”’')]*\s*$/.test(sentence())
-  return document.activeElement === $('text') && !isEnded
-}
 
 function newChip() {
   const props = {type: 'button', className: 'chip'}
@@ -99,18 +93,6 @@ function changedTokens({intact, ids, off}) { // places of those that the intact 
 
 // Several sentences: which one is shown, and the translations of all
 
-function allSentences() { // {text, translation}; the translation is '' until it is here
-  const {model, beam, alpha, off} = state, broken = toBroken(off)
-  const sentences = splitSentences(state.text)
-  if (sentences.length < 2) return []
-  return sentences.map(text => {
-    const isShown = text === now.scene?.text && !now.busy
-    const args = {model, text, beam_size: beam, alpha, prefix: [], broken}
-    const answer = isShown ? now.scene.written : ask('translate', args)
-    return {text, translation: answer?.text ?? ''}
-  })
-}
-
 function drawSentences() {
   const sentences = allSentences(), shown = sentence(), {tgt} = languages()
   $('sentences').hidden = $('sentences-note').hidden = !sentences.length
@@ -132,21 +114,15 @@ function showSentence(nth) {
   update({nth, force: [], pin: firstPin(state.view), step: 1})
 }
 
-function wholeTranslation() {
-  const texts = allSentences().map(({translation}) => translation)
-  return texts.length ? texts.join(' ') : now.scene?.written.text ?? ''
-}
-
 function status() {
   if (!now.scene) return ''
   const {written: {log_prob, ms}, ids, isCut} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
   const sure = `The model’s own confidence: ${share} per token`
-  const end = isTyping() ? ' · gray until it ends with . ? or !' : ''
   const more = state.view === 'type' ? ` · in ${Math.round(ms)} ms` // no log p at first
     : ` · log p ${fixed(log_prob)}`
   const stop = isCut ? ` · stopped after ${ids.length} tokens` : ''
-  return sure + more + stop + end
+  return sure + more + stop
 }
 
 function drawBanner() {
@@ -170,25 +146,28 @@ function drawBanner() {
   enable($('reset'), texts.length > 0)
 }
 
+// What is given back for the sentence that is shown
+const givenText = () => isKept() ? sentence() : now.scene?.given ?? ''
+
 // What is read out, once the reader has stopped
 
 const QUIET = 800 // ms
 let speaking, spoken = ''
 function speakSoon() { // the translation, what is new in it, and what one should know of it
-  const says = [now.scene?.key, ...warnings()].join(' ')
+  const says = [givenText(), now.scene?.key, ...warnings()].join(' ')
   if (says === spoken) return
   spoken = says
   clearTimeout(speaking)
   speaking = setTimeout(speak, QUIET)
 }
 
-const warnings = () => now.notes.filter(note => typeof note === 'string')
+const warnings = () => now.notes.map(note => note.warns ?? note).filter(isText)
+const isText = note => typeof note === 'string'
 
 function speak() {
-  if (!now.scene) return
-  const {written, off} = now.scene, [translation, change, doubts] = $('spoken').children
-  translation.textContent = written.text
-  writeMixed(change, off.length ? spokenChange(now.scene) : [])
+  const {scene} = now, [translation, change, doubts] = $('spoken').children
+  write(translation, givenText())
+  writeMixed(change, scene?.off.length ? spokenChange(scene) : [])
   write(doubts, warnings().map(note => ` ${note}`).join(''))
 }
 
@@ -227,4 +206,4 @@ function listenToChips(box) {
   }
 }
 
-export {drawStage, speakSoon, listenToChips, wholeTranslation}
+export {drawStage, speakSoon, listenToChips}

@@ -3,6 +3,7 @@
 const state = {
   view: 'type', model: null, text: '',
   nth: 0,             // which sentence of the text is shown
+  exact: false,       // read exactly as it is typed, and not as what it means
   force: [],          // ids of the first tokens, up to one that the reader has chosen
   off: [],            // 'cross.3.1' (a head), 'cross.3' (all of a layer), 'no_scale', …
   pin: null,          // 't4': token 4 of the translation; 's2': token 2 of the source

@@ -78,7 +78,7 @@ function* translate({model: key, text, broken, ...wanted}) {
   const [best] = yield* search(model, src, options, new Run(broken))
   const {ids, score, logProbs: token_log_probs} = best
   return {text: tokenizer.text(ids), ids, score, log_prob: sum(token_log_probs),
-          token_log_probs, ms: performance.now() - start, cut}
+          token_log_probs, isCut: ids.at(-1) !== EOS, ms: performance.now() - start, cut}
 }
 
 // Reads ids as a translation of the text (teacher forcing): what each position predicts
