@@ -230,8 +230,8 @@ def test_any_tokens_decode(tab, shipped):
 TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
     'Mr. Smith', 'Hr. Schmidt', 'z. B.', 'd. h.', 'e.g.', 'No. 7', 'Nr. 3', 'am 3. Oktober',
     'der 2. Weltkrieg', 'I am 30.', 'Tom is 40.', 'p.m.', 'J. R. R.', 'He left.', '“Go!”',
-    'Ja!', '...', '…', '?!', '3.50', '19,99', '10:30', '1,000', '555-1234', '12', '2.', '1)',
-    '(a)', '😀', '👩‍👩‍👧‍👦', '❤️', '🇩🇪', ':-)', '<3', 'https://example.org/a?b=1.',
+    'Ja!', '...', '…', '?!', '3.50', '19,99', '10:30', '1,000', '555-1234', '12', '2.',
+    '1)', '(a)', '😀', '👩‍👩‍👧‍👦', '❤️', '🇩🇪', ':-)', '<3', 'https://example.org/a?b=1.',
     'www.x.de', 'a@b.de', '@tom', '#tag', 'HELLO', 'STRASSE', 'GROSS', 'hello', 'straße',
     "don't", "DON'T", 'wie', 'how are you', 'hast du', 'iPhone', 'McDonald', 'Ünal', '你好',
     'かな', 'नमस्ते', '\n', '\n\n', '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
@@ -257,7 +257,7 @@ READ = """([header, texts]) => {
 
 def read_here(text, tokenizer):
     for paragraph in split_paragraphs(text):
-        plain = normalize(paragraph, RULE)
+        plain = tokenizer.normalize(paragraph)
         if not plain.strip(): continue
         sentences = [read_sentence(x, tokenizer.encode) for x in split_sentences(plain)]
         yield [[vars(sentence), given, [doubts(sentence.typed, text) for text in given]]
@@ -268,7 +268,6 @@ def read_here(text, tokenizer):
 @pytest.mark.parametrize('rule', ['plain', 'none'])
 def test_text_is_read_as_by_python(tab, rule):
     "3,000 strings of what people type, and of what nobody does"
-    global RULE; RULE = rule
     tokenizer = BPETokenizer.train(SENTENCES + TYPED, 700, rule)
     texts = [*typed_strings(2500), *nasty_strings(500)]
     header = _tokenizer_header(tokenizer) | dict(patterns=READING)

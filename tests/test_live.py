@@ -19,6 +19,7 @@ from transformer_nb.attention import scaled_dot_product_attention, to_ids
 from transformer_nb.core import BOS, EOS
 from transformer_nb.decoding import search
 from transformer_nb.embedding import positional_encoding, rotate
+from transformer_nb.export import export_page
 from transformer_nb.model import attention_weights
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.studies.attention_maps import without_heads
@@ -429,7 +430,8 @@ def type_text(page, text):
 def test_translation_equals_pytorch(open_figure, everyday, text):
     page = open_figure('translation')
     type_text(page, text)
-    [[best]] = everyday.candidates([text], alignments=True)
+    read = text if text[-1] in '.!' else f'{text}.'
+    [[best]] = everyday.candidates([read], alignments=True)
     rows = page.locator('.live-tokens')
     german = rows.nth(1).locator('button')
     shown = [piece.removeprefix('-') for piece in german.all_inner_texts()]
@@ -464,8 +466,60 @@ def test_nonsense_and_a_second_sentence_are_said(open_figure):
     assert says(page).startswith('Only the first sentence is translated here. To write')
     german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
     assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', '</s>']
-    type_text(page, 'where is the train station')
-    assert says(page).startswith('Try “Where is the train station?”: the model has read')
+    type_text(page, 'I love you. 12')
+    assert says(page).startswith('Only the first sentence')
+    type_text(page, 'It costs 3.50.')
+    assert says(page).startswith('Beware: the numbers differ: 3.50 is missing and 350 is')
+    type_text(page, '12')
+    assert says(page) == 'Nothing to translate: 12 comes back as it is.'
+
+def test_the_figure_reads_as_the_page_does(open_figure, everyday):
+    page = open_figure('translation')
+    row = page.locator('.live-tokens').first
+    def tokens(): return row.locator('span').all_inner_texts()
+    for text, read in {'where is the train station': 'Where is the train station?',
+                       'I LOVE YOU': 'I love you.', 'I love you 😀': 'I love you.',
+                       'hello': 'Hello.'}.items():
+        type_text(page, text)
+        assert says(page).startswith(f'Read as “{read}”.')
+        assert tokens()[0] == read.split(' ')[0].strip('.')
+    type_text(page, 'He isn’t here.')
+    german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
+    assert 'nicht' in german and says(page).startswith('To write')
+    type_text(page, 'I LOVE YOU')
+    exact = page.get_by_role('button', name='Exactly as typed')
+    exact.click()
+    page.wait_for_timeout(100)
+    settle(page)
+    assert says(page).startswith('Read exactly as typed.')
+    assert 'LOVE' in ''.join(tokens()).replace('-', '')
+    assert exact.get_attribute('aria-pressed') == 'true'
+    exact.click()
+    page.wait_for_timeout(100)
+    settle(page)
+    assert says(page).startswith('Read as “I love you.”.')
+
+@pytest.mark.parametrize('name', sorted({'beam', 'heads', 'removal', 'walk'}))
+def test_every_figure_reads_small_letters_and_capitals_alike(open_figure, name):
+    page, found = open_figure(name), set()
+    plain = 'A man is riding a horse.'
+    for text in (plain, plain.lower()[:-1], plain.upper(), f'{plain[:-1]} 😀'):
+        type_text(page, text)
+        for step in page.get_by_label('step', exact=True).all(): step.press('End')
+        found.add(says(page))
+    assert len(found) == 1
+
+def test_the_figure_reads_back_by_the_page_beside(open_figure, folder):
+    export_page([ROOT/'nbs/models/everyday-de-en'], folder/'translate_german.html')
+    page = open_figure('translation', fresh=True)
+    page.get_by_role('button', name='Read it back').click()
+    for text in ('I have lost my keys.', 'I love you.'):
+        type_text(page, text)
+        wanted = {'I have lost my keys.': 'I lost my keys.'}.get(text, text)
+        page.wait_for_function(
+            'text => document.querySelector(".live-back").textContent == text',
+            arg=f'Read back: “{wanted}”', timeout=60000)
+    assert page.get_attribute('.live-back', 'role') == 'status'
 
 def test_the_newest_sentence_is_answered(open_figure):
     page = open_figure('translation')

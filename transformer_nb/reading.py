@@ -95,6 +95,7 @@ def split_paragraphs(text:str     # with line breaks of any system
 
 # %% ../nbs/08a_reading.ipynb #08a21
 def _spellings(word:str, is_loud:bool)->list[str]: # of a word in small letters
+    if word == 'i': return ['I'] # which is English: German has no such word
     spellings = [word, word[:1].upper() + word[1:], word.upper()]
     if is_loud and 'ss' in word: # capitals have no ß
         sharp = word.replace('ss', 'ß')

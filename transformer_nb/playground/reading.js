@@ -132,6 +132,7 @@ const hasCase = c => c !== c.toLowerCase() || c !== c.toUpperCase()
 const capital = word => [...word].map((c, i) => i ? c : c.toUpperCase()).join('')
 
 function spellings(word, is_loud) { // of a word in small letters
+  if (word === 'i') return ['I'] // which is English: German has no such word
   const found = [word, capital(word), word.toUpperCase()]
   if (!is_loud || !word.includes('ss')) return found // capitals have no ß
   const sharp = word.replaceAll('ss', 'ß')
