@@ -4,31 +4,37 @@
     python benchmarks/gpu.py --out nbs/results/gpu.jsonl [--stages NAME,NAME] [--minutes N]
     python benchmarks/gpu.py --rehearse          # the same on a CPU, with tiny sizes
 
-Each stage is a process of its own, takes less than nine minutes, and adds one line to the
-file when it ends, so a day that is cut off keeps what it has, and the same command goes on
-with what is missing. A stage that fails or runs out of time leaves a line that says so, and
-is tried again by the next call. `--rehearse` writes to a temporary file.
+Each stage is a process of its own with 90 seconds, and the most telling come first, so that
+twelve minutes are enough for those that matter. A stage adds one line to the file when it
+ends. If it fails or runs out of time, the line has what was found until then and says why it
+ended, and the same command tries it again. `--rehearse` writes to a temporary file.
 """
 import json, os, subprocess, sys, time
 from argparse import ArgumentParser
 from pathlib import Path
+from functools import partial
 from statistics import median
 from tempfile import TemporaryDirectory
 import torch
 from torch.amp import GradScaler
-from transformer_nb.checkpoint import load_model
-from transformer_nb.core import InputError, provenance, set_seed
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent)) # it need not be installed
+from transformer_nb.checkpoint import load_model, load_record
+from transformer_nb.copy_task import copy_model, draw_sequences, exact_match, train_copy
+from transformer_nb.core import InputError, find_in, provenance, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import search
 from transformer_nb.fast import accelerate
+from transformer_nb.gpu import (
+    CudaGraphs, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu, lean_loss,
+    prepare_gpu, shapes_of)
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
-from transformer_nb.studies.performance import Marian, TorchTransformer, interleave
 from transformer_nb.training import (
     TrainingConfig, accumulate_gradients, train_step, valid_loss, wrap_model)
-from transformer_nb.translation import Translator, evaluate, preset, train_translator
+from transformer_nb.translation import (
+    RunConfig, Translator, evaluate, preset, train_translator)
 from runs import read_results, write_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,8 +46,8 @@ PEAKS = {'H200': 989e12, 'H100': 989e12, 'A100': 312e12, 'L4': 121e12, 'T4': 65e
 
 class Day:
     "What the stages need to know: sizes, and where they compute"
-    def __init__(self, rehearse:bool, folder:Path):
-        self.rehearse, self.folder = rehearse, folder
+    def __init__(self, rehearse:bool, folder:Path, result:Path):
+        self.rehearse, self.folder, self.result = rehearse, folder, result
         self.device = CPU if rehearse else torch.device('cuda')
         self.precision = 'fp32'
         if not rehearse:
@@ -55,17 +61,35 @@ class Day:
                                                         n_decoder_layers=1, d_model=32)
         return getattr(TransformerConfig, name)(37_000)
 
+    def note(self, found:dict)->dict:
+        "Keep what a stage has found so far, in case that it is cut off"
+        self.result.write_text(json.dumps(found | provenance()), encoding='utf8')
+        return found
+
+    def graphs(self): return Now() if self.rehearse else CudaGraphs(self.device)
+
     def wait(self):
         if self.device.type == 'cuda': torch.cuda.synchronize()
 
-def random_batches(vocab_size:int, n:int, batch_tokens:int):
-    "Pairs of 10 to 50 random tokens a side, in batches"
+class Now:
+    "In place of `CudaGraphs` on a CPU, where nothing can be recorded: a replay is a call"
+    def run(self, function): return function()
+    def record(self, function):
+        results = torch.zeros(()), torch.zeros((), dtype=torch.bool)
+        def replay():
+            for held, new in zip(results, function()): held.copy_(new)
+        return replay, results
+
+def random_batches(vocab_size:int, n:int, batch_tokens:int, kind:type=TokenBatches):
+    "Pairs of 10 to 50 random tokens, the sides alike to a tenth, in batches"
     rng = torch.Generator().manual_seed(0)
-    def ids():
+    def ids(length): return torch.randint(4, vocab_size, (length,), generator=rng).tolist()
+    pairs = []
+    for _ in range(n * batch_tokens // 30 + 20):
         length = torch.randint(10, 51, (1,), generator=rng).item()
-        return torch.randint(4, vocab_size, (length,), generator=rng).tolist()
-    batches = TokenBatches([(ids(), ids()) for _ in range(n * batch_tokens // 30 + 20)],
-                           batch_tokens)
+        more = torch.randint(-length // 10, length // 10 + 1, (1,), generator=rng).item()
+        pairs.append((ids(length), ids(length + more)))
+    batches = kind(pairs, batch_tokens)
     return [batches.batch(rows) for rows in batches.plan(0)[:n]]
 
 def few_pairs(n_train:int)->dict:
@@ -75,6 +99,91 @@ def few_pairs(n_train:int)->dict:
 def test_sentences(n:int)->list[str]: return [en for _, en in mini_corpus()['test'][:n]]
 
 # Stages
+
+RUNGS = { # a name, and what it has more than the one before
+    'as it was': '', 'no cuDNN': 'cudnn', 'few shapes': 'cudnn fixed',
+    'lean loss': 'cudnn fixed lean', 'recorded': 'cudnn fixed lean record'}
+
+def ladder(day:Day, size:str, batch_tokens:int)->dict:
+    "A step on each rung: target tokens per second, median and longest milliseconds"
+    config, found = day.config(size), {}
+    for name, parts in RUNGS.items():
+        for measure, value in climb(day, config, batch_tokens, parts.split()).items():
+            found.setdefault(measure, {})[name] = value
+        day.note(found)
+    return found
+
+def climb(day:Day, config:TransformerConfig, batch_tokens:int, parts:list[str])->dict:
+    torch.backends.cuda.enable_cudnn_sdp('cudnn' not in parts)
+    kind = FixedBatches if 'fixed' in parts else TokenBatches
+    n = day.pick(60, 4)
+    batches = random_batches(config.vocab_size, n, day.pick(batch_tokens, 300), kind)
+    batches.sort(key=lambda batch: -batch.src.numel()) # the largest first
+    step, model = stepper(day, config, parts)
+    for batch in batches[:2] * 2: step(batch.to(day.device))
+    seconds = []
+    for batch in batches * day.pick(2, 1): # the second time, every shape is known
+        started = time.perf_counter()
+        step(batch.to(day.device))
+        day.wait()
+        seconds.append(time.perf_counter() - started)
+    steady = seconds[-n:]
+    tokens = sum(batch.n_tokens for batch in batches)
+    found = dict(tokens_per_second=round(tokens / sum(steady)),
+                 median_ms=round(1000 * median(steady), 2),
+                 longest_ms=round(1000 * max(steady), 2),
+                 first_round_seconds=round(sum(seconds[:n]), 2))
+    found |= mfu(config, found['tokens_per_second'])
+    if day.device.type == 'cuda':
+        found['num_alloc_retries'] = torch.cuda.memory_stats()['num_alloc_retries']
+        found['peak_gb'] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
+        torch.cuda.reset_peak_memory_stats()
+    return found
+
+def stepper(day:Day, config:TransformerConfig, parts:list[str]):
+    "A function that takes one step on a batch, and the model"
+    set_seed(0)
+    model = accelerate(Transformer(config).to(day.device)).train()
+    optimizer = adam(model, fused=True, capturable=not day.rehearse)
+    take_step = train_step
+    if 'lean' in parts:
+        accelerate_on_gpu(model)
+        take_step = partial(train_step, loss_of=lean_loss)
+    if 'record' in parts: take_step = RecordedSteps(take_step, day.graphs(), day.device)
+    def step(batch, lr=1e-5):
+        how = 0.1, None, batch.n_tokens, day.precision, None
+        return take_step(model, optimizer, [batch], lr, *how)
+    return step, model
+
+def ladder_tiny(day): return ladder(day, 'tiny', 2048)
+def ladder_base(day): return ladder(day, 'base', 12_000)
+def ladder_big(day): return ladder(day, 'big', 12_000)
+
+def recorded(day:Day)->dict:
+    "200 steps, recorded and plain, from the same seed: the losses"
+    config, losses = day.config('tiny'), {}
+    n = day.pick(40, 4)
+    batches = random_batches(config.vocab_size, n, day.pick(2048, 300), FixedBatches)
+    for name, parts in dict(plain='fixed lean', recorded='fixed lean record').items():
+        step, _ = stepper(day, config, parts.split())
+        taken = [step(batch.to(day.device), 1e-3) for batch in batches * day.pick(5, 1)]
+        losses[name] = torch.stack([loss for loss, _ in taken]).tolist()
+        day.note({name: losses[name][::20] for name in losses})
+    differences = [abs(a - b) for a, b in zip(*losses.values())]
+    return {name: [round(x, 4) for x in found[::20]] for name, found in losses.items()
+            } | dict(largest_difference=max(differences))
+
+def copy_task(day:Day)->dict:
+    "Chapter 07's task, with the settings of its command"
+    set_seed(0)
+    model = accelerate(copy_model().to(day.device))
+    started = time.perf_counter()
+    steps = day.pick(2000, 20)
+    train_copy(model, steps)
+    day.wait()
+    spent = time.perf_counter() - started
+    right = exact_match(model, draw_sequences(day.pick(1000, 50), held_out=True))
+    return dict(exact=int(right.sum()), of=len(right), steps_per_second=round(steps / spent))
 
 def run_chapter(day:Day, name:str)->dict:
     "Its cells, those for a GPU among them, in a kernel of their own"
@@ -96,7 +205,8 @@ def smoke_performance(day): # its other cells take long on a CPU
 def gradients(model:Transformer, batch, precision:str='fp32')->tuple[float,dict]:
     model.zero_grad()
     loss = accumulate_gradients(model, [batch], 0.1, precision=precision).item()
-    return loss, {name: p.grad.cpu() for name, p in model.named_parameters()}
+    # `cpu` alone would give the very tensors of a CPU, which then move with the model
+    return loss, {name: p.grad.clone().cpu() for name, p in model.named_parameters()}
 
 def equality(day:Day)->dict:
     "Loss, gradients and translations of the CPU, again on the device, in float32"
@@ -162,20 +272,21 @@ def timed_steps(day:Day, network, optimizer, batches)->tuple[list,list]:
     return losses, seconds[len(seconds) // 3:] # without the warm-up
 
 def throughput(day:Day, size:str)->dict:
-    "Target tokens per second of a step, beside nn.Transformer and Marian's layers; MFU"
+    "Target tokens per second of a plain step, beside nn.Transformer and Marian's layers; MFU"
+    from transformer_nb.studies.performance import Marian, TorchTransformer, interleave
     config = day.config(size)
     ours = accelerate(Transformer(config).to(day.device))
     models = dict(ours=ours, torch=TorchTransformer(ours).to(day.device),
                   Marian=Marian(ours).to(day.device))
     batches = random_batches(config.vocab_size, day.pick(40, 8), day.pick(12_000, 300))
     batches = [batch.to(day.device) for batch in batches]
-    def stepper(model):
+    def plain_stepper(model):
         optimizer = adam(model.train(), fused=True)
         def step(batch):
             train_step(model, optimizer, [batch], 1e-5, 0.1, precision=day.precision)
             day.wait()
         return step
-    steppers = {name: stepper(model) for name, model in models.items()}
+    steppers = {name: plain_stepper(model) for name, model in models.items()}
     seconds = interleave(steppers, batches, warm_up=day.pick(10, 4))
     tokens = sum(batch.n_tokens for batch in batches[day.pick(10, 4):])
     speeds = {name: round(tokens / sum(spent)) for name, spent in seconds.items()}
@@ -211,27 +322,43 @@ def precisions(day:Day)->dict:
     return losses
 
 def decoding(day:Day)->dict:
-    "Sentences per second with a beam of four, beside CTranslate2 on the same device"
-    import ctranslate2
-    from transformer_nb.export import tnb_export
+    "Sentences per second with a beam of four; seconds of one sentence; CTranslate2, if here"
     texts = test_sentences(day.pick(1000, 8))
     translator = Translator(MODEL, day.device, precision=day.precision)
+    recorded = RecordedSearch(translator.model, day.graphs())
+    found = {}
+    for name, find in dict(plain=partial(search, translator.model), recorded=recorded).items():
+        translator.find = find
+        translations = translator.translate(texts) # warms up
+        found[f'{name}, sentences per second'] = speed(day, translator.translate, texts)
+        one = 1 / speed(day, lambda some: [translator.translate([x]) for x in some], texts[:50])
+        found[f'{name}, one sentence, ms'] = round(1000 * one, 1)
+        found[f'{name}, of the first'] = translations[0]
+        day.note(found)
+    return found | by_ctranslate2(day, translator, texts)
+
+def speed(day:Day, run, given:list)->float: # items per second
+    started = time.perf_counter()
+    run(given)
+    day.wait()
+    return round(len(given) / (time.perf_counter() - started), 1)
+
+def by_ctranslate2(day:Day, translator, texts:list[str])->dict:
+    try: import ctranslate2
+    except ImportError: return dict(CTranslate2='is not installed')
+    if not day.rehearse and not ctranslate2.get_cuda_device_count():
+        return dict(CTranslate2='was built for another CUDA')
+    from transformer_nb.export import tnb_export
     ct2 = day.folder/'ct2'
     tnb_export(str(MODEL), str(ct2))
     kind = dict(fp32='float32', bf16='bfloat16', fp16='float16')[day.precision]
     engine = ctranslate2.Translator(str(ct2), day.device.type, compute_type=kind)
     pieces = [[translator.tokenizer.tokenizer.id_to_token(i) for i in ids]
               for ids in translator.tokenizer.encode_batch(texts)]
-    def theirs(pieces): engine.translate_batch(pieces, beam_size=4, max_batch_size=4096,
-                                               batch_type='tokens')
-    seconds = {}
-    for name, run, given in (('ours', translator.translate, texts),
-                             ('CTranslate2', theirs, pieces)):
-        run(given) # warms up
-        started = time.perf_counter()
-        run(given)
-        seconds[name] = time.perf_counter() - started
-    return {name: round(len(texts) / spent, 1) for name, spent in seconds.items()}
+    def run(pieces): engine.translate_batch(pieces, beam_size=4, max_batch_size=4096,
+                                            batch_type='tokens')
+    run(pieces)
+    return {'CTranslate2, sentences per second': speed(day, run, pieces)}
 
 def small_run(day:Day, **options):
     small = dict(corpus='mini', vocab_size=1000, batch_tokens=1024, max_steps=40,
@@ -272,38 +399,42 @@ def processes(day:Day)->dict:
     return dict(two=losses[0], one=losses[1])
 
 def captions(day:Day)->dict:
-    "The recipe of chapter 15's captions with the paper's base size, for six minutes"
+    "The captions model of chapter 15 once more, by its own recipe, beside the shipped one"
     if day.rehearse: corpus = few_pairs(300)
     else: corpus = load_corpus('multi30k', 'en', 'de')
-    config = preset('base').override(
-        vocab_size=day.pick(8000, 500), dropout=0.3, batch_tokens=day.pick(12_000, 512),
-        max_steps=day.pick(20_000, 4), max_minutes=6., warmup_steps=1000, lr=1e-3,
-        valid_every=day.pick(200, 2), save_every=day.pick(200, 2), patience=10,
-        device=day.device.type, corpus='multi30k', src_lang='en', tgt_lang='de')
-    if day.rehearse: config = config.override(d_model=32, d_ff=32, n_encoder_layers=1,
-                                              n_decoder_layers=1)
+    stored = find_in(load_record(MODEL), 'training', 'config', kind=dict)
+    config = RunConfig.from_dict(stored).override(device=day.device.type, precision='auto')
+    if day.rehearse: config = config.override(
+        d_model=32, d_ff=32, n_encoder_layers=1, n_decoder_layers=1, max_steps=4,
+        vocab_size=500, valid_every=2, save_every=2, batch_tokens=512, warmup_steps=2)
+    started = time.perf_counter()
     history = train_translator(day.folder/'captions', config, corpus=corpus)
-    translator = Translator(day.folder/'captions', day.device)
-    scores = evaluate(translator, corpus['test'])
-    names = ('step', 'seconds', 'valid_loss', 'weights')
-    return dict(bleu=scores['bleu'], signature=scores['signatures']['bleu'],
-                speeds=[line['tokens_per_second'] for line in history
-                        if 'tokens_per_second' in line][1:4]
-                ) | {name: history[-1][name] for name in names}
+    spent = time.perf_counter() - started
+    found = {name: history[-1][name] for name in ('step', 'valid_loss', 'weights')}
+    day.note(found | dict(training_seconds=round(spent)))
+    for name, folder in dict(here=day.folder/'captions', shipped=MODEL).items():
+        scores = evaluate(Translator(folder, day.device), corpus['test'])
+        found.setdefault('bleu', {})[name] = round(scores['bleu'], 2)
+    return found | dict(training_seconds=round(spent), signature=scores['signatures']['bleu'],
+                        speeds=[line['tokens_per_second'] for line in history
+                                if 'tokens_per_second' in line][1:4])
 
-STAGES = dict(smoke_attention=smoke_attention, equality=equality, sixteen_bits=sixteen_bits,
-              precisions=precisions, compiled=compiled, base_throughput=base_throughput,
-              big_throughput=big_throughput, decoding=decoding, resumed=resumed,
-              processes=processes, captions=captions, smoke_performance=smoke_performance)
+STAGES = dict(ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality,
+              recorded=recorded, decoding=decoding, captions=captions, ladder_big=ladder_big,
+              copy_task=copy_task, resumed=resumed, compiled=compiled, precisions=precisions,
+              sixteen_bits=sixteen_bits, base_throughput=base_throughput,
+              big_throughput=big_throughput, smoke_attention=smoke_attention,
+              processes=processes, smoke_performance=smoke_performance)
+LIMITS = dict(captions=2.9, smoke_performance=8.9) # minutes; of the others, `--minutes`
 
 # The day
 
 def run_stage(name:str, rehearse:bool, result:Path):
     "In a process of its own: what it found goes into a file"
     with TemporaryDirectory() as folder:
-        day = Day(rehearse, Path(folder))
-        found = STAGES[name](day)
-    result.write_text(json.dumps(found | provenance()), encoding='utf8')
+        prepare_gpu()
+        day = Day(rehearse, Path(folder), result)
+        day.note(STAGES[name](day))
 
 def attempt_stage(name:str, rehearse:bool, minutes:float)->dict:
     "A line for the file, whatever happens"
@@ -311,15 +442,17 @@ def attempt_stage(name:str, rehearse:bool, minutes:float)->dict:
     started = time.perf_counter()
     with TemporaryDirectory() as folder:
         result = Path(folder)/'result.json'
-        try: done = subprocess.run(this + ['--out', result], timeout=60*minutes,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   text=True)
-        except subprocess.TimeoutExpired: return dict(failed=f'over {minutes} minutes')
-        if not result.exists():
-            lines = done.stderr.strip().splitlines() or ['no message']
-            return dict(failed=lines[-1][:500])
-        found = json.loads(result.read_text(encoding='utf8'))
-    return found | dict(seconds=round(time.perf_counter() - started, 1))
+        ended = why_ended(this + ['--out', result], LIMITS.get(name, minutes))
+        found = json.loads(result.read_text(encoding='utf8')) if result.exists() else {}
+    return found | ended | dict(seconds=round(time.perf_counter() - started, 1))
+
+def why_ended(command:list, minutes:float)->dict: # `failed`, unless it went well
+    try: done = subprocess.run(command, timeout=60*minutes, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    except subprocess.TimeoutExpired: return dict(failed=f'over {minutes} minutes')
+    if done.returncode == 0: return {}
+    lines = done.stderr.strip().splitlines() or ['no message']
+    return dict(failed=lines[-1][:500])
 
 def run_day(out:Path, names:list[str], rehearse:bool, minutes:float):
     for name in names:
@@ -336,7 +469,7 @@ def main():
     add = parser.add_argument
     add('--out', type=Path, help='file of results, such as nbs/results/gpu.jsonl')
     add('--stages', help=f'all by default: {",".join(STAGES)}')
-    add('--minutes', type=float, default=8.9, help='that a stage may take')
+    add('--minutes', type=float, default=1.5, help='that a stage may take')
     add('--rehearse', action='store_true', help='on a CPU, with tiny sizes')
     add('--child', choices=STAGES, help='used by this program')
     args = parser.parse_args()

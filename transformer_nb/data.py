@@ -59,6 +59,12 @@ class Batch:
         return self._map(lambda x: x.to(device, non_blocking=pinned))
 
     def pin_memory(self)->'Batch': return self._map(Tensor.pin_memory)
+    def clone(self)->'Batch': return self._map(Tensor.clone)
+
+    def copy_(self, other:'Batch'): # of the same shape; into the tensors of this one
+        self.src.copy_(other.src)
+        self.tgt.copy_(other.tgt)
+        self.labels.copy_(other.labels)
 
 # %% ../nbs/10_data.ipynb #6eb78d7f
 def pad(rows:list[list[int]] # token ids
@@ -133,9 +139,12 @@ class TokenBatches:
         order = order_by_length(self.lengths[rows], rng)
         if self.mix: order = rows[order]
         sizes = _longer(self.lengths)[order] + 1 # with `</s>` or `<s>`
-        pieces = split_by_budget(sizes, self.batch_tokens)
+        pieces = self.split(sizes)
         rng.shuffle(pieces)
         return [order[piece.start:piece.stop] for piece in pieces]
+
+    def split(self, sizes:np.ndarray)->list[range]: # into batches
+        return split_by_budget(sizes, self.batch_tokens)
 
     def batch(self, rows:Sequence[int])->Batch:
         if hasattr(self.pairs, 'batch'): return self.pairs.batch(rows) # the aside, too

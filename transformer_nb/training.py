@@ -167,6 +167,7 @@ class TrainingConfig:
     max_grad_norm: float|None = None # clip gradients to this norm; by default no clipping
     precision: str = 'auto'          # fp32, bf16, fp16; or auto: 16 bits on a GPU
     compile: bool = False            # compile the model first, which takes about a minute
+    fixed_shapes: bool|None = None   # few batch shapes, recorded steps; default: on a GPU
     workers: int|None = None         # processes that make batches; by default 2 with a GPU
     valid_every: int = 100           # steps between validations
     valid_every_minutes: float|None = None # minutes between validations, in place of steps
@@ -219,9 +220,10 @@ def _check_decay(c:TrainingConfig):
 
 # %% ../nbs/12_training.ipynb #c554e658
 def _with_precision(config:TrainingConfig, device:torch.device
-                   )->TrainingConfig: # the same, with 'auto' resolved
-    precision = choose_precision(config.precision, device)
-    return replace(config, precision=precision)
+                   )->TrainingConfig: # the same, with what depends on the device resolved
+    precision, fixed = choose_precision(config.precision, device), config.fixed_shapes
+    if fixed is None: fixed = device.type == 'cuda'
+    return replace(config, precision=precision, fixed_shapes=fixed)
 
 # %% ../nbs/12_training.ipynb #855cdbfb
 def _diverged(what:str, best_loss:float|None # lowest validation loss so far
@@ -527,13 +529,15 @@ _MAY_CHANGE = (
     'save_every', 'save_every_minutes',        # how often to save
     'average',                                 # how many checkpoints to keep from now on
     'weights',                                 # which of them the final model gets
-    'grad_accum_steps', 'compile', 'workers', 'device') # where and how a step is computed
+    'grad_accum_steps', 'compile', 'workers', 'device', # where and how a step is computed
+    'fixed_shapes')                            # except that it changes the batches
 
 # %% ../nbs/12_training.ipynb #e9ece9f2
 def _fixed_settings(config:TrainingConfig)->dict: # must be the same when it is resumed
     settings = asdict(config)
     fixed = {name: value for name, value in settings.items() if name not in _MAY_CHANGE}
     fixed['batches_per_step'] = config.grad_accum_steps * world_size()
+    if config.fixed_shapes: fixed['fixed_shapes'] = True # else the batches are others
     return fixed
 
 # %% ../nbs/12_training.ipynb #e9170800

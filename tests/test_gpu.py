@@ -1,0 +1,415 @@
+"""Chapter 14c without a GPU: shapes, orders, bytes; steps on a device without numbers."""
+import math, os, sys, weakref
+from contextlib import nullcontext
+from copy import deepcopy
+from functools import partial
+import numpy as np
+import pytest, torch
+from hypothesis import given, settings, strategies as st
+from torch.nn import functional as F
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformer_nb import gpu, training
+from transformer_nb.checkpoint import check_described
+from transformer_nb.core import PAD, FieldError, InputError, set_seed
+from transformer_nb.data import TokenBatches
+from transformer_nb.decoding import power_penalty, search
+from transformer_nb.fast import accelerate
+from transformer_nb.gpu import (
+    MAX_SHAPES, FixedBatches, FixedBeams, RecordedSearch, RecordedSteps, accelerate_on_gpu,
+    chunked_loss, gpu_step, grid_width, lean_loss, prepare_gpu, shapes_of)
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.optimizer import adam, smoothed_loss
+from transformer_nb.training import (
+    Trainer, TrainingConfig, token_loss, train_step, wrap_model)
+
+CPU, CUDA, META = map(torch.device, ('cpu', 'cuda', 'meta'))
+
+def model_of(dropout=0., **options):
+    small = dict(vocab_size=50, d_model=16, d_ff=32, n_heads=2, n_encoder_layers=2,
+                 n_decoder_layers=2, dropout=dropout, max_len=64)
+    set_seed(0)
+    return Transformer(TransformerConfig(**small | options))
+
+def pairs(n, longest=30, seed=0):
+    rng = np.random.default_rng(seed)
+    def ids(): return rng.integers(4, 50, rng.integers(1, longest)).tolist()
+    return [(ids(), ids()) for _ in range(n)]
+
+# Settings
+
+def test_settings_for_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.backends.cuda, 'enable_cudnn_sdp', asked := [].append)
+    for name in ('PYTORCH_ALLOC_CONF', 'PYTORCH_CUDA_ALLOC_CONF'):
+        monkeypatch.delenv(name, raising=False)
+    prepare_gpu()
+    assert os.environ['PYTORCH_ALLOC_CONF'] == 'expandable_segments:True'
+    assert asked.__self__ == [False]
+    monkeypatch.delenv('PYTORCH_ALLOC_CONF')
+    monkeypatch.setenv('PYTORCH_CUDA_ALLOC_CONF', 'backend:native')
+    prepare_gpu()
+    assert 'PYTORCH_ALLOC_CONF' not in os.environ # what the user has set stays
+
+def test_a_cpu_has_no_settings(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    monkeypatch.setattr(torch.backends.cuda, 'enable_cudnn_sdp', asked := [].append)
+    prepare_gpu()
+    assert asked.__self__ == []
+
+# Shapes
+
+@given(st.lists(st.integers(1, 511), min_size=1), st.integers(30, 3000), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_every_pair_once_and_few_shapes(lengths, budget, seed):
+    corpus = [([5]*n, [6]*max(1, n - seed)) for n in lengths]
+    batches = FixedBatches(corpus, budget, seed)
+    plan = batches.plan(1)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(len(corpus)))
+    shapes = set()
+    for rows in plan:
+        batch = batches.batch(rows)
+        b, t = batch.src.shape
+        assert batch.tgt.shape == batch.labels.shape == (b, t) and len(rows) <= b
+        assert b*t <= budget or b == 1
+        assert batch.n_tokens == (batch.labels != PAD).sum() == batches.count_targets(rows)
+        assert (batch.src != PAD).any(1).all()
+        assert (batch.labels[len(rows):] == PAD).all()
+        shapes.add((b, t))
+    assert len(shapes) <= MAX_SHAPES
+
+def test_widths_grow_and_fit():
+    sizes = np.arange(1, 600)
+    for grid in gpu._GRIDS:
+        widths = grid_width(sizes, *grid)
+        assert (widths >= sizes).all() and (np.diff(widths) >= 0).all()
+        assert (grid_width(widths, *grid) == widths).all() # a width is its own
+
+@pytest.mark.parametrize('budget', [1000, 2000])
+def test_few_shapes_cost_little_padding(budget):
+    corpus = [(src, src) for src, _ in pairs(3000, 50)]
+    n_plain, _ = shapes_of(TokenBatches(corpus, budget))
+    n_shapes, padding = shapes_of(FixedBatches(corpus, budget))
+    assert n_shapes <= MAX_SHAPES < n_plain and padding <= 0.15
+
+def test_another_order_every_epoch_and_the_same_shapes():
+    batches = FixedBatches(pairs(400), 500, seed=3)
+    first, again, next_one = (batches.plan(n) for n in (0, 0, 1))
+    def rows(plan): return [batch.tolist() for batch in plan]
+    assert rows(first) == rows(again) != rows(next_one)
+    def shapes(plan): return {batches.batch(batch).src.shape for batch in plan}
+    assert shapes(first) == shapes(next_one)
+
+# The loss
+
+@pytest.mark.parametrize('smoothing', [0., 0.1, 0.7])
+@pytest.mark.parametrize('chunk', [1, 5, 1000, None])
+def test_the_loss_in_chunks(smoothing, chunk):
+    x = torch.randn(4, 6, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(30, 8, dtype=torch.float64, requires_grad=True)
+    labels = torch.randint(0, 30, (4, 6)) # some are padding
+    def results(loss): return [loss, *torch.autograd.grad(loss / 7, (x, weight))]
+    ours = results(chunked_loss(x, weight, labels, smoothing, chunk))
+    theirs = results(smoothed_loss(x @ weight.T, labels, smoothing))
+    assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+@pytest.mark.parametrize('options', [dict(), dict(tie_embeddings=False), dict(norm='pre'),
+                                     dict(positions='rotary'), dict(positions='learned')])
+def test_the_lean_loss_is_the_loss(options):
+    "Of the plain model, and of one whose layers were exchanged for a GPU"
+    model = model_of(**options).double()
+    [batch] = list(FixedBatches(pairs(8), 400).epoch(0))[:1]
+    def results(model, loss_of):
+        loss = loss_of(model, batch, 0.1, 17)
+        return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
+    expected = results(model, token_loss)
+    assert_close(results(model, lean_loss), expected, rtol=1e-9, atol=1e-12)
+    on_gpu = accelerate_on_gpu(accelerate(deepcopy(model)))
+    assert_close(results(on_gpu, lean_loss), expected, rtol=1e-9, atol=1e-12)
+    check_described(on_gpu) # can be saved
+    assert {type(m.self_attention).__name__ for m in on_gpu.decoder.layers} <= {
+        'CausalAttention', 'CausalRotaryAttention'}
+
+class Alive(TorchDispatchMode):
+    "The most bytes that the results of operations have held at once"
+    def __init__(self):
+        super().__init__()
+        self.now = self.peak = 0
+        self.known = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for x in tree_leaves(result):
+            if isinstance(x, torch.Tensor): self.note(x.untyped_storage())
+        return result
+
+    def note(self, storage):
+        key, n = storage._cdata, storage.nbytes()
+        if key in self.known: return
+        self.known.add(key)
+        self.now += n
+        self.peak = max(self.peak, self.now)
+        def gone():
+            self.known.discard(key)
+            self.now -= n
+        weakref.finalize(storage, gone)
+
+def peak(loss_of, tokens=64, v=5000, d=8):
+    x = torch.randn(1, tokens, d, requires_grad=True)
+    weight, labels = torch.randn(v, d, requires_grad=True), torch.ones(1, tokens).long()
+    with Alive() as alive:
+        loss = loss_of(x, weight, labels)
+        loss.backward()
+    return alive.peak / (4 * tokens * v) # in units of the logits
+
+def test_bytes_of_the_loss():
+    plain = peak(lambda x, weight, labels: smoothed_loss(F.linear(x, weight), labels, 0.1))
+    chunked = peak(lambda *args: chunked_loss(*args, 0.1, chunk=4))
+    assert plain >= 2.9 and chunked < 0.6, (plain, chunked)
+
+# Steps on a device without numbers: whoever asks for one, raises
+
+def on_meta(monkeypatch, **options):
+    "A model there; PyTorch has neither a fused Adam for this device, nor autocast"
+    def fused(*lists, lr, found_inf, **_):
+        tensors = [x for part in lists for x in part] + [lr, found_inf]
+        assert len(tensors) > 100 and all(x.device == META for x in tensors)
+    of_adam = sys.modules['torch.optim.adam']
+    monkeypatch.setattr(of_adam, '_device_dtype_check_for_fused', lambda *_: None)
+    monkeypatch.setattr(torch, '_fused_adam_', fused)
+    monkeypatch.setattr(torch, 'autocast', lambda *_, **options: nullcontext())
+    with META: model = model_of(**options)
+    return accelerate_on_gpu(accelerate(model)).train()
+
+@pytest.mark.parametrize('positions', ['sinusoidal', 'rotary'])
+@pytest.mark.parametrize('max_grad_norm', [None, 1.])
+def test_no_step_waits_for_the_device(positions, max_grad_norm, monkeypatch):
+    model = on_meta(monkeypatch, dropout=0.1, positions=positions)
+    optimizer = adam(model, fused=True)
+    batch = FixedBatches(pairs(30), 200).batch(range(5)).to(META)
+    step = RecordedSteps(partial(train_step, loss_of=lean_loss), Plain(), META)
+    for lr in (1e-3, 2e-3):
+        results = step(model, optimizer, [batch], lr, 0.1, max_grad_norm, 9, 'fp32', None)
+        assert all(x.device == META for x in results)
+    with pytest.raises((RuntimeError, NotImplementedError)): results[0].item()
+
+def test_what_waits_is_seen(monkeypatch):
+    "The test above can fail: of a loss that looks at itself, for example"
+    model = on_meta(monkeypatch)
+    batch = FixedBatches(pairs(30), 200).batch(range(5)).to(META)
+    def looking(*args):
+        loss = lean_loss(*args)
+        return loss if loss > 0 else -loss
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        train_step(model, adam(model, fused=True), [batch], 1e-3, loss_of=looking)
+
+# Recorded steps
+
+class Plain:
+    "A stand-in for `CudaGraphs` that records nothing"
+    def run(self, function): return function()
+    def record(self, function):
+        return (lambda: None), function()
+
+class Never(RecordedSteps):
+    "Every step is the first of its shape"
+    def _play(self, step, batch): return step(batch)
+
+class Replayed:
+    "A stand-in whose replay calls the function again; recording computes nothing"
+    def __init__(self): self.n_records = self.n_replays = 0
+    def run(self, function): return function()
+    def record(self, function):
+        self.n_records += 1
+        results = torch.zeros(()), torch.zeros((), dtype=torch.bool)
+        def replay():
+            self.n_replays += 1
+            for held, new in zip(results, function()): held.copy_(new)
+        return replay, results
+
+def trainer(folder, take_step, fixed_shapes=True, **settings):
+    batches = FixedBatches(pairs(150, 12), 100)
+    defaults = dict(max_steps=40, warmup_steps=5, valid_every=10, save_every=10, average=2)
+    config = TrainingConfig(**defaults | settings, fixed_shapes=fixed_shapes)
+    model = accelerate_on_gpu(accelerate(model_of(0.2)))
+    return Trainer(model, batches, list(batches.epoch(0))[:2], config, folder,
+                   take_step=take_step)
+
+def weights(model): return torch.cat([w.detach().flatten() for w in model.parameters()])
+
+def recorded(graphs=None, kind=RecordedSteps):
+    return kind(partial(train_step, loss_of=lean_loss), graphs or Replayed(), CPU)
+
+def test_a_run_with_records_is_the_run_without(tmp_path):
+    graphs = Replayed()
+    with_records = trainer(tmp_path/'a', recorded(graphs))
+    lines = with_records.run()
+    without = trainer(tmp_path/'b', recorded(kind=Never))
+    assert [x['train_loss'] for x in lines] == [x['train_loss'] for x in without.run()]
+    assert torch.equal(weights(with_records.model), weights(without.model))
+    shapes, _ = shapes_of(with_records.batches)
+    assert 1 < graphs.n_records <= shapes and graphs.n_replays >= 40 - 2*shapes
+
+def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
+    whole = trainer(tmp_path/'whole', recorded())
+    whole.run()
+    trainer(tmp_path/'cut', recorded(), max_steps=20).run()
+    again = trainer(tmp_path/'cut', recorded())
+    assert again.resume()
+    again.run()
+    assert torch.equal(weights(again.model), weights(whole.model))
+
+def test_other_batches_are_another_run(tmp_path):
+    trainer(tmp_path, recorded(), max_steps=10).run()
+    with pytest.raises(InputError, match='fixed_shapes was True and is None'):
+        trainer(tmp_path, None, fixed_shapes=False).resume()
+
+def steps(take_step, n=6, lr=lambda i: 2.**-(9 - i % 3), model=None, batch=None):
+    "Losses, whether they were taken, and the weights after n steps"
+    model = model or model_of().double()
+    optimizer = adam(model, fused=True)
+    batch = batch or FixedBatches(pairs(30), 200).batch(range(5))
+    rest = 0.1, 1., batch.n_tokens, 'fp32', None
+    results = [take_step(model, optimizer, [batch], lr(i), *rest) for i in range(n)]
+    losses, taken = zip(*results)
+    return torch.stack(losses), torch.stack(taken), weights(model)
+
+def test_fifty_steps_are_those_of_the_plain_path():
+    model = accelerate_on_gpu(accelerate(model_of().double()))
+    ours, _, our_weights = steps(recorded(), 50, model=model)
+    theirs, _, their_weights = steps(train_step, 50)
+    assert_close(ours, theirs, rtol=1e-7, atol=1e-9)
+    assert_close(our_weights, their_weights, rtol=1e-6, atol=1e-8)
+
+def test_dropout_differs_between_replays():
+    losses, _, _ = steps(recorded(), lr=lambda i: 0., model=model_of(0.5))
+    assert len(set(losses.tolist())) == len(losses)
+
+@pytest.mark.parametrize('bad', [0, 1, 3])
+def test_a_bad_step_is_skipped(bad):
+    "Be it plain, recorded or replayed"
+    model, n = model_of(), 0
+    def spoil(*_):
+        nonlocal n
+        n += 1
+        return torch.full((), math.nan) if n == bad + 1 else torch.ones(())
+    def loss_of(*args): return lean_loss(*args) * spoil()
+    step = RecordedSteps(partial(train_step, loss_of=loss_of), Replayed(), CPU)
+    losses, taken, after = steps(step, 5, model=model)
+    assert taken.tolist() == [i != bad for i in range(5)]
+    assert after.isfinite().all() and losses.isnan().sum() == 1
+
+def test_results_are_not_overwritten():
+    losses, _, _ = steps(recorded())
+    assert len(set(losses.tolist())) == 6
+
+def test_what_cannot_be_recorded_is_told():
+    class Refusing(Replayed):
+        def record(self, function): raise RuntimeError('operation not permitted\nmore')
+    with pytest.raises(FieldError, match='fixed_shapes must be false.*: operation not'):
+        steps(recorded(Refusing()))
+
+@pytest.mark.parametrize('settings, reason', [
+    (dict(fixed_shapes=False), 'fixed_shapes is false'),
+    (dict(precision='fp16'), 'fp16'), (dict(grad_accum_steps=2), 'grad_accum_steps')])
+def test_why_steps_are_not_recorded(settings, reason, capsys):
+    assert gpu_step(TrainingConfig(**settings), CPU) is None
+    step = gpu_step(TrainingConfig(**dict(precision='bf16') | settings), CUDA)
+    assert step.func is train_step
+    assert reason in capsys.readouterr().err
+
+def test_several_processes_are_not_recorded(capsys, monkeypatch):
+    monkeypatch.setattr(gpu, 'world_size', lambda: 2)
+    gpu_step(TrainingConfig(precision='bf16'), CUDA)
+    assert 'several processes' in capsys.readouterr().err
+
+# Recorded searches
+
+def sentences(n=20, longest=18, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(4, 12, rng.integers(0, longest + 1)).tolist() for _ in range(n)]
+
+def sharper(**options):
+    "A model whose hypotheses end at different times"
+    small = dict(max_len=20, vocab_size=12, tie_embeddings=False)
+    return model_of(**small | options).double().eval()
+
+@pytest.mark.parametrize('options', [dict(), dict(positions='rotary'), dict(norm='pre')])
+@pytest.mark.parametrize('how', [
+    dict(beam_size=1), dict(), dict(beam_size=5, n_best=3, max_extra=4),
+    dict(alpha=0., penalty=power_penalty), dict(min_len=2, max_extra=6)])
+def test_a_recorded_search_is_the_search(options, how):
+    model = accelerate(sharper(**options))
+    searching = RecordedSearch(model, Replayed())
+    for seed in range(2): # the second time, all of it is replayed
+        texts = sentences(seed=seed) if 'min_len' not in how else sentences(3, 5)
+        ours = searching(texts, search_tokens=100, **how)
+        theirs = search(model, texts, search_tokens=100, **how)
+        for a, b in zip(ours, theirs, strict=True):
+            assert [h.ids for h in a] == [h.ids for h in b]
+            assert_close([h.score for h in a], [h.score for h in b], rtol=1e-9, atol=1e-9)
+            assert [len(h.log_probs) for h in a] == [len(h.log_probs) for h in b]
+    lengths = {len(h.ids) for [h, *_] in theirs}
+    assert len(lengths) > 1 or 'max_extra' in how # they end at different times
+
+def test_few_recordings():
+    graphs = Replayed()
+    searching = RecordedSearch(sharper(), graphs)
+    assert searching([]) == []
+    for seed in range(5): searching(sentences(seed=seed), search_tokens=100)
+    assert graphs.n_records == len(searching.searchers) <= 6
+    for beam_size in range(1, 30): searching([[5]], beam_size=beam_size)
+    assert len(searching.searchers) <= gpu._MAX_SEARCHERS
+
+def test_a_recorded_search_refuses_what_the_search_refuses():
+    model = sharper()
+    searching = RecordedSearch(model, Replayed())
+    with pytest.raises(FieldError, match='n_best is 5'): searching([[5]], n_best=5)
+    with pytest.raises(FieldError, match='beam_size is 0'): searching([[5]], beam_size=0)
+    with pytest.raises(InputError, match='sentence 2 has 20 tokens'):
+        searching([[5], [5]*20])
+    with torch.no_grad(): model.decoder.layers[0].feed_forward.inner.bias += math.nan
+    with pytest.raises(InputError, match='predicts NaN'): searching([[5]])
+
+def test_no_step_of_a_search_waits_for_the_device(monkeypatch):
+    model = on_meta(monkeypatch).eval()
+    beams = FixedBeams(3, 4, 9, 2, torch.ones(1)) # of 3 sentences, which has a number
+    for part in (beams, beams.live, beams.best, beams.final):
+        for name, x in vars(part).items():
+            if isinstance(x, torch.Tensor): setattr(part, name, x.to(META))
+    src = torch.full((3, 7), 5, device=META)
+    with torch.inference_mode():
+        searcher = gpu._Searcher(model, src, beams, Plain())
+        for _ in range(3): assert searcher.step() == ()
+    held = [x for pair in searcher.cache.target.values() for x in pair]
+    assert len(held) == 4 and all(x.device == META for x in held)
+    with pytest.raises((RuntimeError, NotImplementedError)): bool(beams.done.all())
+
+def test_a_cpu_searches_as_it_did():
+    model = sharper()
+    assert gpu.searcher_for(model).func is search
+
+# Layer by layer
+
+def test_few_graphs_are_compiled(monkeypatch):
+    "One for each kind of layer and a few more, however many layers and shapes"
+    torch._dynamo.reset()
+    n_graphs = 0
+    def counting(graph, inputs):
+        nonlocal n_graphs
+        n_graphs += 1
+        return graph.forward
+    model = model_of(n_encoder_layers=4, n_decoder_layers=4)
+    network = training._compile_layers(model, counting)
+    assert all(a is b for a, b in zip(model.parameters(), network.parameters()))
+    assert list(model.state_dict()) == list(network.state_dict())
+    for batch in FixedBatches(pairs(300), 150).epoch(0):
+        assert_close(network(batch.src, batch.tgt), model(batch.src, batch.tgt))
+    assert 2 <= n_graphs <= 6, n_graphs
+    model.eval()
+    assert network.training # what validates is the plain model
+
+def test_nothing_is_compiled_unasked():
+    model = model_of()
+    assert wrap_model(model, TrainingConfig()) is model
