@@ -6,8 +6,8 @@
 
 Each stage is a process of its own with 90 seconds, and the most telling come first, so that
 twelve minutes are enough for those that matter. A stage adds one line to the file when it
-ends. If it fails or runs out of time, the line has what was found until then and says why it
-ended, and the same command tries it again. `--rehearse` writes to a temporary file.
+ends. If it fails or runs out of time, the line has what was found until then and says why,
+and the same command tries it again. `--rehearse` writes to a temporary file.
 """
 import json, os, subprocess, sys, time
 from argparse import ArgumentParser
@@ -27,7 +27,7 @@ from transformer_nb.decoding import search
 from transformer_nb.fast import accelerate
 from transformer_nb.gpu import (
     CudaGraphs, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu, lean_loss,
-    prepare_gpu, shapes_of)
+    prepare_gpu)
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
@@ -183,7 +183,8 @@ def copy_task(day:Day)->dict:
     day.wait()
     spent = time.perf_counter() - started
     right = exact_match(model, draw_sequences(day.pick(1000, 50), held_out=True))
-    return dict(exact=int(right.sum()), of=len(right), steps_per_second=round(steps / spent))
+    exact = int(right.sum())
+    return dict(exact=exact, of=len(right), steps_per_second=round(steps / spent))
 
 def run_chapter(day:Day, name:str)->dict:
     "Its cells, those for a GPU among them, in a kernel of their own"
@@ -272,7 +273,7 @@ def timed_steps(day:Day, network, optimizer, batches)->tuple[list,list]:
     return losses, seconds[len(seconds) // 3:] # without the warm-up
 
 def throughput(day:Day, size:str)->dict:
-    "Target tokens per second of a plain step, beside nn.Transformer and Marian's layers; MFU"
+    "Tokens per second of a plain step, beside nn.Transformer and Marian's layers; MFU"
     from transformer_nb.studies.performance import Marian, TorchTransformer, interleave
     config = day.config(size)
     ours = accelerate(Transformer(config).to(day.device))
@@ -322,16 +323,18 @@ def precisions(day:Day)->dict:
     return losses
 
 def decoding(day:Day)->dict:
-    "Sentences per second with a beam of four; seconds of one sentence; CTranslate2, if here"
+    "Sentences per second with a beam of four; one sentence; CTranslate2, if it is here"
     texts = test_sentences(day.pick(1000, 8))
     translator = Translator(MODEL, day.device, precision=day.precision)
     recorded = RecordedSearch(translator.model, day.graphs())
-    found = {}
-    for name, find in dict(plain=partial(search, translator.model), recorded=recorded).items():
+    ways, found = dict(plain=partial(search, translator.model), recorded=recorded), {}
+    def one_by_one(texts):
+        for text in texts: translator.translate([text])
+    for name, find in ways.items():
         translator.find = find
         translations = translator.translate(texts) # warms up
         found[f'{name}, sentences per second'] = speed(day, translator.translate, texts)
-        one = 1 / speed(day, lambda some: [translator.translate([x]) for x in some], texts[:50])
+        one = 1 / speed(day, one_by_one, texts[:50])
         found[f'{name}, one sentence, ms'] = round(1000 * one, 1)
         found[f'{name}, of the first'] = translations[0]
         day.note(found)
@@ -415,16 +418,17 @@ def captions(day:Day)->dict:
     for name, folder in dict(here=day.folder/'captions', shipped=MODEL).items():
         scores = evaluate(Translator(folder, day.device), corpus['test'])
         found.setdefault('bleu', {})[name] = round(scores['bleu'], 2)
-    return found | dict(training_seconds=round(spent), signature=scores['signatures']['bleu'],
-                        speeds=[line['tokens_per_second'] for line in history
-                                if 'tokens_per_second' in line][1:4])
+    speeds = [line['tokens_per_second'] for line in history if 'tokens_per_second' in line]
+    return found | dict(training_seconds=round(spent), speeds=speeds[1:4],
+                        signature=scores['signatures']['bleu'])
 
-STAGES = dict(ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality,
-              recorded=recorded, decoding=decoding, captions=captions, ladder_big=ladder_big,
-              copy_task=copy_task, resumed=resumed, compiled=compiled, precisions=precisions,
-              sixteen_bits=sixteen_bits, base_throughput=base_throughput,
-              big_throughput=big_throughput, smoke_attention=smoke_attention,
-              processes=processes, smoke_performance=smoke_performance)
+STAGES = dict(
+    ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality, recorded=recorded,
+    decoding=decoding, captions=captions, ladder_big=ladder_big, copy_task=copy_task,
+    resumed=resumed, compiled=compiled, precisions=precisions, sixteen_bits=sixteen_bits,
+    base_throughput=base_throughput, big_throughput=big_throughput,
+    smoke_attention=smoke_attention, processes=processes,
+    smoke_performance=smoke_performance)
 LIMITS = dict(captions=2.9, smoke_performance=8.9) # minutes; of the others, `--minutes`
 
 # The day
@@ -443,7 +447,8 @@ def attempt_stage(name:str, rehearse:bool, minutes:float)->dict:
     with TemporaryDirectory() as folder:
         result = Path(folder)/'result.json'
         ended = why_ended(this + ['--out', result], LIMITS.get(name, minutes))
-        found = json.loads(result.read_text(encoding='utf8')) if result.exists() else {}
+        found = provenance()
+        if result.exists(): found = json.loads(result.read_text(encoding='utf8'))
     return found | ended | dict(seconds=round(time.perf_counter() - started, 1))
 
 def why_ended(command:list, minutes:float)->dict: # `failed`, unless it went well
