@@ -129,7 +129,7 @@ def test_the_lean_loss_is_the_loss(options):
     assert_close(results(on_gpu, lean_loss), expected, rtol=1e-9, atol=1e-12)
     check_described(on_gpu) # can be saved
     assert {type(m.self_attention).__name__ for m in on_gpu.decoder.layers} <= {
-        'CausalAttention', 'CausalRotaryAttention'}
+        'CausalByName', 'CausalByNameRotary'}
 
 class Alive(TorchDispatchMode):
     "The most bytes that the results of operations have held at once"

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MAX_SHAPES', 'prepare_gpu', 'grid_width', 'FixedBatches', 'shapes_of', 'chunked_loss', 'hidden_states', 'lean_loss',
-           'CausalAttention', 'CausalRotaryAttention', 'accelerate_on_gpu', 'CudaGraphs', 'RecordedSteps',
-           'has_fixed_shapes', 'gpu_step', 'FixedCache', 'FixedBeams', 'RecordedSearch', 'searcher_for']
+           'CausalByName', 'CausalByNameRotary', 'accelerate_on_gpu', 'CudaGraphs', 'RecordedSteps', 'has_fixed_shapes',
+           'gpu_step', 'FixedCache', 'FixedBeams', 'RecordedSearch', 'searcher_for']
 
 # %% ../nbs/14c_gpu.ipynb #14cimp
 import os, sys
@@ -171,7 +171,7 @@ def lean_loss(model:nn.Module, batch:Batch, label_smoothing:float=0.,
     return total / (batch.n_tokens if n_tokens is None else n_tokens)
 
 # %% ../nbs/14c_gpu.ipynb #14ccau1
-class CausalAttention(FusedAttention):
+class CausalByName(FusedAttention):
     "Names the causal mask to the kernel, instead of handing it over"
     plain = MultiHeadAttention
 
@@ -180,12 +180,12 @@ class CausalAttention(FusedAttention):
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=True) # (b, h, t, d_v)
         return self.output(heads.transpose(1, 2).flatten(2))
 
-class CausalRotaryAttention(FusedRotaryAttention, CausalAttention):
+class CausalByNameRotary(FusedRotaryAttention, CausalByName):
     "The same for queries and keys that are turned"
     plain = RotaryAttention
 
 # %% ../nbs/14c_gpu.ipynb #14ccau3
-_FOR_GPU = {FusedAttention: CausalAttention, FusedRotaryAttention: CausalRotaryAttention}
+_FOR_GPU = {FusedAttention: CausalByName, FusedRotaryAttention: CausalByNameRotary}
 
 def accelerate_on_gpu(model:nn.Module # accelerated by chapter 14a; changed in place
                      )->nn.Module:
