@@ -1271,3 +1271,63 @@ def test_the_rule_for_words_reaches_the_scores_of_a_model(model, tmp_path):
     files = dict(src=tmp_path/'text', ref=tmp_path/'text')
     scores = evaluate(model, tokenize='char', beam_size=1, max_extra=1, **files)
     assert 'tok:char' in scores['signatures']['bleu']
+
+# What users have is enough
+
+def test_resume_alone_takes_the_run_of_the_folder(texts, tmp_path):
+    assert train(texts, tmp_path/'m').returncode == 0
+    run = (tmp_path/'m'/'run.yaml').read_text()
+    done = call_train('--out', tmp_path/'m', '--resume', '--max_steps', 9)
+    assert done.returncode == 0, done.stderr
+    assert 'continued after step 6' in done.stderr.decode()
+    changed = run.replace('max_steps: 6', 'max_steps: 9')
+    assert (tmp_path/'m'/'run.yaml').read_text() == changed
+    refuses(call_train('--out', tmp_path/'mm', '--resume'), 'has no run to continue')
+    assert not (tmp_path/'mm').exists()
+
+def test_standard_input_by_its_usual_name(model):
+    lines = b'Der Hund.\nDie Katze.\n'
+    wanted = call(tnb_translate, model, stdin=lines).stdout
+    assert call(tnb_translate, model, '-', stdin=lines).stdout == wanted != b''
+
+def test_several_references(tmp_path):
+    write(tmp_path/'hyp', ['a small dog runs here', 'he sleeps all day long'])
+    write(tmp_path/'one', ['a little dog is running', 'he sleeps all day long'])
+    write(tmp_path/'two', ['a small dog runs here', 'all day he sleeps'])
+    write(tmp_path/'few', ['a small dog runs here'])
+    one = evaluate(hyp=tmp_path/'hyp', ref=tmp_path/'one')['bleu']
+    hyp, first, second = (tmp_path/name for name in ('hyp', 'one', 'two'))
+    both = evaluate(hyp=hyp, ref=[first, second])['bleu']
+    assert one < both == 100
+    done = call(tnb_evaluate, hyp=hyp, ref=[first, tmp_path/'few'])
+    refuses(done, 'match line by line')
+    done = call(tnb_evaluate, hyp=hyp, ref=[first, second], baseline=first)
+    refuses(done, 'one list of references')
+
+def test_norwegian_is_a_language(tmp_path):
+    write(tmp_path/'run.yaml', ['data: {tgt_lang: no, src_lang: on, drop_same: true}'])
+    given = commands._read_run_file(tmp_path/'run.yaml', commands._options())
+    assert given == dict(tgt_lang='no', src_lang='on', drop_same=True)
+
+def test_a_device_by_its_name(model):
+    assert Translator(model, 'cpu').translate(['']) == ['']
+    with pytest.raises(InputError, match='device'): Translator(model, 'toaster')
+
+def test_without_tags_a_line_is_told(model):
+    translator = Translator(model)
+    translator.tokenizer = BPETokenizer.train(['Hund'], 270, tags=['>>en<<'])
+    translator.needs_tag = True
+    note = 'it begins with none of the tags >>en<<'
+    lines = ['>>en<< Hund. Hund.', 'Hund.']
+    tagged, plain = translator.translate_lines(lines, find=lambda texts: [[]] * len(texts))
+    assert [s.read for s in tagged.sentences] == ['>>en<< Hund.'] * 2
+    found = [[Hypothesis([], 0., [0.])]] * 3
+    tagged, plain = translator.translate_lines(lines, find=lambda texts: found)
+    assert (tagged.notes, plain.notes) == ([], [note])
+
+def test_normalized_by_default_and_the_folder_says_so(tmp_path):
+    train_translator(tmp_path/'m', small_run(), corpus=few_pairs())
+    translator = Translator(tmp_path/'m')
+    encode = translator.tokenizer.encode
+    assert encode(' „gut“\u00a0…') == encode('"gut" ...')
+    assert 'normalize: plain' in (tmp_path/'m'/'run.yaml').read_text()

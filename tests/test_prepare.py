@@ -106,10 +106,13 @@ def test_validation_is_left_as_it_is():
     (dict(min_letters=1.5), 'min_letters is 1.5; it must be from 0 to 1'),
     (dict(mix=[1., 0.]), 'mix is 0.0; it must be above 0'),
     (dict(mix=[1., 2.], src=['a'] * 3), 'mix has 2 values; there are 3 corpora'),
-    (dict(tag=['x'] * 2, src='a'), 'tag has 2 values; there are 1 corpora'),
+    (dict(tag=['<x>'] * 2, src='a'), 'tag has 2 values; there are 1 corpora'),
     (dict(tag='a b'), "tag is 'a b'; it must be text without spaces"),
     (dict(valid_tag=''), "valid_tag is ''"),
     (dict(tag='</s>'), "tag is '</s>'"),
+    (dict(tag='de'), "tag is 'de'; it must be ASCII between marks"),
+    (dict(tag='<français>'), "it must be ASCII between marks"),
+    (dict(tag="<''>"), "it must be ASCII between marks"),
     (dict(tokenizer_pairs=0), 'tokenizer_pairs is 0')])
 def test_settings_of_no_use_are_refused(options, message):
     with pytest.raises(FieldError, match=message): DataConfig(**options)
@@ -200,16 +203,16 @@ def test_sources_stand_behind_their_tag(data, texts):
     decode = folder.tokenizer.decode
     pairs = folder.pairs('train')
     assert decode(pairs[0][0]) == read_lines(texts/'own.de')[0]
-    assert decode(pairs[150][0]) == '<web> ' + read_lines(texts/'web.de')[50]
+    assert decode(pairs[150][0]) == '<web>' + read_lines(texts/'web.de')[50]
     assert decode(pairs[150][1]) == read_lines(texts/'web.en')[50]
     assert decode(folder.pairs('valid')[0][0]) == read_lines(texts/'valid.de')[0]
 
 def test_validation_has_a_tag_of_its_own(texts, tmp_path):
     assert prepared(tmp_path/'d', *sources(texts), '--valid_tag', '>>en<<').returncode == 0
     folder = open_prepared(tmp_path/'d')
-    for split, start in dict(train='', valid='>>en<< ').items():
+    for split, start in dict(train='', valid='>>en<<').items():
         source = folder.tokenizer.decode(folder.pairs(split)[0][0])
-        assert source.startswith('>>en<< ') == bool(start)
+        assert source.startswith('>>en<<') == bool(start)
 
 def test_compressed_files_and_the_same_again(texts, tmp_path):
     packed = [tmp_path/f'own.{lang}.gz' for lang in ('de', 'en')]
@@ -424,3 +427,10 @@ def test_the_ratio_is_that_of_the_settings(tmp_path):
 def test_tags_of_validation_alone_are_tokens_too():
     config = DataConfig(tag='<b>', valid_tag=['<a>', None], vocab_size=300)
     assert learn_tokenizer([[('a', 'b')]], config).tags == ['<a>', '<b>']
+
+def test_duplicates_are_found_in_any_form():
+    pairs = [("It's Mu\u0308ller.", 'a'), ('It’s\u00a0Müller.', 'a'), ('Other.', 'b')]
+    def kept(**options):
+        [corpus] = clean_corpora(pairs, DataConfig(drop_duplicates=True, **options))
+        return len(list(corpus))
+    assert kept() == 2 and kept(normalize='none') == 3

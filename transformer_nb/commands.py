@@ -194,6 +194,8 @@ class _PlainLoader(yaml.SafeLoader):
             mark = self.peek_event().start_mark
             raise yaml.MarkedYAMLError(problem='an alias (*)', problem_mark=mark)
         node = super().compose_node(parent, index)
+        if node.tag == 'tag:yaml.org,2002:bool' and node.value.lower() not in _TRUTH:
+            node.tag = 'tag:yaml.org,2002:str' # Norwegian is no
         is_number = node.tag in _NUMERIC and isinstance(node, yaml.ScalarNode)
         if is_number and not _NUMBER.fullmatch(node.value):
             problem = f'{shorten(node.value, 40)}: a number has decimal digits only'
@@ -209,6 +211,7 @@ class _PlainLoader(yaml.SafeLoader):
             seen.add(str(name.value))
         return super().construct_mapping(node, deep)
 
+_TRUTH = 'true', 'false' # all else is text, as in YAML 1.2
 _NUMERIC = {f'tag:yaml.org,2002:{name}' for name in ('int', 'float')}
 
 # %% ../nbs/15a_commands.ipynb #9c0d0ed2
@@ -287,11 +290,19 @@ def tnb_train(argv:list[str]|None=None): # by default the arguments of this proc
     resume, init = arguments.pop('resume', False), arguments.get('init')
     tokenizer = arguments.pop('tokenizer', None)
     board = arguments.pop('tensorboard', None)
+    if resume and not _DATA & arguments.keys(): arguments['config'] = _own_run(out)
     with process_group(), memory_advice(_LESS_MEMORY), _tensorboard(board) as note:
         config = _build_run(arguments)
         history = train_translator(out, config, resume, init=init, tokenizer=tokenizer,
                                    on_validate=note)
-        if rank() == 0: print(_format_history(out, history))
+        if rank() == 0: print(_format_history(out, history, as_list(config.data.tag)))
+
+_DATA = {'data', 'corpus', 'src', 'config', 'preset', 'init'} # each says what to train
+
+def _own_run(out:str)->Path: # the settings of a run that goes on
+    path = Path(out)/'run.yaml'
+    if path.is_file(): return path
+    raise InputError(f'--resume: {out} has no run to continue: there is no {path}')
 
 # %% ../nbs/15a_commands.ipynb #15atb001
 @contextmanager
@@ -323,7 +334,9 @@ def _check_tokenizer_options(arguments:dict):
                                  'the tokenizer exists already')
 
 # %% ../nbs/15a_commands.ipynb #7ae54eb2
-def _format_history(out:str|Path, history:list[dict])->str:
+def _format_history(out:str|Path, history:list[dict],
+                    tags:Collection[str|None]=() # of the sources
+                   )->str:
     "What was trained, for how long and how well, and how to use it"
     data = history[0]
     last = history[-1]
@@ -336,8 +349,13 @@ def _format_history(out:str|Path, history:list[dict])->str:
         f"{speed:,.0f} target tokens/s{skipped}",
         _format_perplexities(history),
         f'translate with: tnb_translate {out} < sentences.txt > translations.txt',
+        *_tag_advice(tags),
         _what_is_needed(Path(out))]
     return '\n'.join(rows)
+
+def _tag_advice(tags:Collection[str|None])->list[str]: # a line, where one is needed
+    if not tags or None in tags: return []
+    return [f'each sentence begins with a tag, as in training: {tags[0]} …']
 
 # %% ../nbs/15a_commands.ipynb #15afmtpp
 def _format_perplexities(history:list[dict])->str: # and which weights were taken
@@ -592,7 +610,7 @@ def tnb_evaluate(
     folder:Arg('model folder; not needed with --hyp', str, 'MODEL', nargs='?',
                opt=False)=None,
     src:Arg('sentences to translate, one per line (plain or .gz)', str, 'FILE')=None,
-    ref:Arg('their reference translations', str, 'FILE')=None,
+    ref:Arg('their references, one file or several', str, 'FILE', nargs='+')=None,
     corpus:Arg('a public corpus in place of --src and --ref', str, 'NAME')=None,
     split:Arg('of the corpus: valid or test (default: test)', str, 'NAME')=None,
     lang:Arg('language of the references, such as de: how words are split', str,
@@ -617,14 +635,14 @@ def tnb_evaluate(
     if hyp: _exclude('--hyp', folder=folder, src=src, corpus=corpus, out=out,
                      average=average, **given)
     elif folder is None: raise InputError(f'{_NEEDED}, or --hyp: translations')
-    pairs = _load_scored(folder, src or hyp, ref, corpus, split)
+    pairs, more = _load_scored(folder, src or hyp, ref, corpus, split)
     other = _read_baseline(baseline, pairs) if baseline else None
-    if hyp: return _print_scores(pairs, lang, other, tokenize)
+    if hyp: return _print_scores(pairs, lang, other, tokenize, more)
     options = _search_options(folder, given, search_tokens) | dict(precision=precision)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
     with memory_advice('lower --search_tokens or --beam_size'):
-        scores = evaluate(translator, pairs, lang, other, out, tokenize)
+        scores = evaluate(translator, pairs, lang, other, out, tokenize, more)
     _report_left_out(scores, translator.limit)
     print(json.dumps(scores))
 
@@ -637,16 +655,19 @@ def _exclude(option:str, **others): # options that make no sense with it
         name = 'a model folder' if name == 'folder' else f'--{name}'
         raise InputError(f'{name} and {option} cannot be combined')
 
-def _load_scored(folder:str|None, src:str|None, ref:str|None, corpus:str|None,
-                 split:str|None)->list[tuple[str,str]]: # sentences and their references
+def _load_scored(folder:str|None, src:str|None, ref:list[str]|None, corpus:str|None,
+                 split:str|None
+                )->tuple[list[tuple[str,str]],list[list[str]]]: # further references
     "From two files, or from a corpus in the languages of the model"
     if corpus:
         _exclude('--corpus', src=src, ref=ref)
-        return _load_split(folder, corpus, split or 'test')
+        return _load_split(folder, corpus, split or 'test'), []
     if split: raise InputError('--split is that of a corpus; give --corpus, too')
-    if ref is None: raise InputError('--ref is needed: the reference translations')
+    if not ref: raise InputError('--ref is needed: the reference translations')
     if src is None: raise InputError(f'{_NEEDED}, or --hyp: translations')
-    return read_pairs(src, ref)
+    first, *others = as_list(ref)
+    pairs = read_pairs(src, first)
+    return pairs, [_read_baseline(path, pairs) for path in others]
 
 def _load_split(folder:str, corpus:str, split:str)->list[tuple[str,str]]:
     src_lang, tgt_lang = model_languages(folder)
@@ -664,9 +685,10 @@ def _read_baseline(path:str, pairs:list)->list[str]: # as many lines as pairs
                      'references; they must match line by line')
 
 def _print_scores(pairs:list[tuple[str,str]], lang:str|None, baseline:list[str]|None,
-                  tokenize:str|None): # of translations and their references
+                  tokenize:str|None, more:list[list[str]]): # further references
     translations, references = map(list, zip(*pairs))
-    print(json.dumps(evaluate_lines(translations, references, lang, baseline, tokenize)))
+    scores = evaluate_lines(translations, references, lang, baseline, tokenize, more)
+    print(json.dumps(scores))
 
 # %% ../nbs/15a_commands.ipynb #20e8c7ab
 def _report_left_out(scores:dict, limit:int): # from `evaluate`

@@ -90,28 +90,31 @@ def _interval(result)->list[float]: # of a score by sacreBLEU: its 95 % interval
 
 # %% ../nbs/14_evaluation.ipynb #d76dcd8a
 def score(translations:list[str], # one sentence each, raw
-          references:list[str],   # one for each translation
+          references:list[str]|list[list[str]], # one for each translation, or several lists
           lang:str|None=None,     # target language, such as 'de'; adds `bleu_moses_lc`
           n_bootstrap:int=0,      # resamplings for `ci` and `ci_moses_lc`; 0: neither
           tokenize:str|None=None, # sacreBLEU's rule; by default that of `lang`
          )->dict: # `bleu`, `bleu_lc`, `bleu_moses_lc`, `chrf`; `signatures`; intervals
     "Corpus scores in percent by sacreBLEU; 95% intervals of `bleu` and `bleu_moses_lc`"
-    _check_lines(references, translations=translations)
+    sets = references
+    if not references or isinstance(references[0], str): sets = [references]
+    for wanted in sets: _check_lines(wanted, translations=translations)
     rule = choose_tokenizer(lang, tokenize)
-    if not tokenize: _check_script(references, rule)
+    if not tokenize: _check_script(sets[0], rule)
     metrics = dict(bleu=BLEU(tokenize=rule), bleu_lc=BLEU(True, tokenize=rule),
                    chrf=CHRF())
-    texts = dict.fromkeys(metrics, (translations, references))
+    texts = dict.fromkeys(metrics, (translations, sets))
     has_moses = lang and lang not in _SPLIT_BY
     if has_moses:
         # force: no warning that the text is tokenized already
         metrics['bleu_moses_lc'] = BLEU(tokenize='none', force=True)
-        texts['bleu_moses_lc'] = moses_lc(translations, lang), moses_lc(references, lang)
+        in_words = [moses_lc(wanted, lang) for wanted in sets]
+        texts['bleu_moses_lc'] = moses_lc(translations, lang), in_words
     results, signatures = {}, {}
     for name, metric in metrics.items():
         lines, wanted = texts[name]
         n = n_bootstrap if name in ('bleu', 'bleu_moses_lc') else 0
-        results[name] = metric.corpus_score(lines, [wanted], n_bootstrap=n)
+        results[name] = metric.corpus_score(lines, wanted, n_bootstrap=n)
         signatures[name] = metric.get_signature().format()
     if has_moses:
         by = f'|text:lc,normalised,moses-{lang}|sacremoses:{version("sacremoses")}'

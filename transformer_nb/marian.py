@@ -222,6 +222,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.models, self.pieces = (source, target), pieces
         self.source, self.target = _pieces_of(source), _pieces_of(target)
         self.ids = {piece: i for i, piece in enumerate(pieces)}
+        self.tags = [x for x in pieces if x.startswith('>>') and x.endswith('<<')]
 
     @property
     def vocab_size(self)->int: return len(self.pieces)
@@ -288,7 +289,7 @@ class MarianTranslator(Translator):
         defaults = asdict(SearchConfig(alpha=1.)) | dict(
             penalty=power_penalty, search_tokens=SEARCH_TOKENS, precision='auto')
         self._set_up(model, tokenizer, defaults | options, device)
-        self.tgt_lang = None # the folder does not tell
+        self.tgt_lang, self.needs_tag = None, False # the folder does not tell
 
 # %% ../nbs/15d_marian.ipynb #e15dexp1
 _AS_MARIAN = dict(biases=('all', 'attention'), activation=tuple(ACTIVATIONS))

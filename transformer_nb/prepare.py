@@ -22,7 +22,7 @@ from .corpora import load_corpus
 from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
     read_info)
-from .text import BPETokenizer, Tokenizer, load_any_tokenizer
+from .text import BPETokenizer, Tokenizer, load_any_tokenizer, normalize
 
 # %% ../nbs/10b_prepare.ipynb #p10cfg
 @dataclass(frozen=True)
@@ -76,8 +76,13 @@ def _check_data(c:DataConfig):
 def _check_tag(name:str, tag:str|None):
     if tag is None: return
     has_space = any(c.isspace() for c in tag)
-    if tag and not has_space and tag not in SPECIAL_TOKENS: return
-    raise FieldError(name, f'is {tag!r}; it must be text without spaces, such as >>de<<')
+    if not tag or has_space or tag in SPECIAL_TOKENS:
+        raise FieldError(name, f'is {tag!r}; it must be text without spaces, '
+                         'such as >>de<<')
+    is_marked = not (tag[0].isalnum() or tag[-1].isalnum()) # or a word could contain it
+    if not tag.isascii() or not is_marked or normalize(tag) != tag:
+        raise FieldError(name, f'is {tag!r}; it must be ASCII between marks, as no word '
+                         'is, such as >>de<<')
 
 # %% ../nbs/10b_prepare.ipynb #p10check4
 def for_each(config:DataConfig, name:str, n:int # number of corpora
@@ -102,11 +107,13 @@ def letter_share(text:str)->float: # of all characters but spaces; 1 for an empt
     return len(text.translate(_LETTERS)) / n if n else 1.
 
 # %% ../nbs/10b_prepare.ipynb #p10fault
-def _find_repeats(corpora:list[Iterable[tuple[str,str]]]
+def _find_repeats(corpora:list[Iterable[tuple[str,str]]],
+                  how:str='none' # the rule of `normalize`
                  )->list[np.ndarray]: # for each corpus: stood the pair before? (n,)
     hashes, sizes = [], []
     for pairs in corpora:
-        hashes.append(np.fromiter(map(hash, pairs), dtype=np.int64))
+        plain = (tuple(normalize(text, how) for text in pair) for pair in pairs)
+        hashes.append(np.fromiter(map(hash, plain), dtype=np.int64))
         sizes.append(len(hashes[-1]))
     _, first = np.unique(np.concatenate(hashes), return_index=True)
     is_repeat = np.ones(sum(sizes), dtype=bool)
@@ -154,7 +161,7 @@ def clean_corpora(pairs:Iterable[tuple[str,str]], # a `JoinedPairs`, or one corp
     tags = for_each(config, 'tag' if split == 'train' else 'valid_tag', len(corpora))
     if split != 'train': config = DataConfig()
     repeats = [None] * len(corpora)
-    if config.drop_duplicates: repeats = _find_repeats(corpora)
+    if config.drop_duplicates: repeats = _find_repeats(corpora, config.normalize)
     return [CleanPairs(part, config, tag, repeat)
             for part, tag, repeat in zip(corpora, tags, repeats)]
 

@@ -211,9 +211,20 @@ def read_text(text:str,             # a line, or a paragraph
     plain = tokenizer.normalize(text)
     if not plain.strip(): return []
     if exact: return [Sentence(plain, plain)]
+    tags, plain = _split_tags(plain, tokenizer)
     sentences = split_sentences(plain) if split else [plain]
     encode = tokenizer.encode if isinstance(tokenizer, BPETokenizer) else None
-    return [read_sentence(sentence, encode) for sentence in sentences]
+    found = [read_sentence(sentence, encode) for sentence in sentences]
+    for sentence in found: # each begins with the tags of the line
+        if sentence.read: sentence.read = tags + sentence.read
+    return found
+
+# %% ../nbs/08a_reading.ipynb #08a27b
+def _split_tags(text:str, tokenizer:Tokenizer)->tuple[str,str]: # `>>de<< `, and the rest
+    known, words = getattr(tokenizer, 'tags', ()), text.split(' ')
+    n = 0
+    while n < len(words) and words[n] in known: n += 1
+    return ''.join(f'{tag} ' for tag in words[:n]), ' '.join(words[n:])
 
 # %% ../nbs/08a_reading.ipynb #08a29
 def _numbers(text:str)->Counter: # 3.50 and 3,50 are one number

@@ -9,7 +9,7 @@ __all__ = ['Tokenizer', 'WordTokenizer', 'BPETokenizer', 'normalize', 'ForeignTo
 import json, re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
 import tokenizers
@@ -139,7 +139,7 @@ class BPETokenizer(Tokenizer):
     @property
     def vocab_size(self)->int: return self.tokenizer.get_vocab_size()
 
-    @property
+    @cached_property
     def tags(self)->list[str]: return _tags_of(json.loads(self.to_json()))
 
     def normalize(self, text:str)->str:

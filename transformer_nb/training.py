@@ -356,7 +356,8 @@ class _StepData(Dataset):
         return epoch, position, mine, n_tokens
 
 # %% ../nbs/12_training.ipynb #c602d8d6
-_SIGNALS = (signal.SIGINT, signal.SIGTERM) # Ctrl-C, and a polite request to end
+_SIGNALS = [signal.SIGINT, signal.SIGTERM] # Ctrl-C, and a polite request to end
+if hasattr(signal, 'SIGUSR1'): _SIGNALS.append(signal.SIGUSR1) # a scheduler's warning
 
 def _ignore_signals(worker:int): # Ctrl-C reaches workers, too; the loop decides
     for number in _SIGNALS: signal.signal(number, signal.SIG_IGN)
@@ -510,7 +511,7 @@ def _perplexity(loss:float)->str: # inf where `math.exp` raises
 # %% ../nbs/12_training.ipynb #6da591a9
 @contextmanager
 def deferred_signals()->Iterator[list[int]]: # fills up with the signals that came
-    "Inside it, Ctrl-C and SIGTERM are noted and have no other effect"
+    "Inside it, Ctrl-C, SIGTERM and SIGUSR1 are noted and have no other effect"
     came = []
     def note(number, frame):
         message = '\nfinishing this step, then saving a checkpoint ...'
@@ -617,12 +618,21 @@ def _compile_layers(model:nn.Module, backend:str|Callable='inductor'
                    )->nn.Module: # a copy that shares the parameters
     if ' ' in sys.prefix:
         raise FieldError('compile', f'cannot build in a path with a space: {sys.prefix}')
+    if backend == 'inductor': _try_compiler(next(model.parameters()).device)
     shared = {id(x): x for x in [*model.parameters(), *model.buffers()]}
     network = deepcopy(model, shared).train()
     layers = [layer for stack in network.modules() if isinstance(stack, Stack)
               for layer in stack.layers]
     for layer in layers: layer.compile(backend=backend, dynamic=True)
     return network
+
+# %% ../nbs/12_training.ipynb #12trycomp
+def _try_compiler(device:torch.device): # on the smallest function that it would build
+    try: torch.compile(torch.sin)(torch.zeros(8, device=device))
+    except Exception as e: # of many kinds, and of a hundred lines
+        reason = next(iter(str(e).split('\n')), '')[:120]
+        message = f'cannot build here; it needs a C++ compiler: {reason}'
+        raise FieldError('compile', message) from None
 
 # %% ../nbs/12_training.ipynb #26dcae88
 def _stopwatch(seconds:float # already on it

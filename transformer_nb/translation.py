@@ -36,7 +36,7 @@ from .model import Transformer, TransformerConfig
 from .notebook import heatmap
 from .optimizer import paper_lr
 from .prepare import (
-    DataConfig, PreparedData, format_dropped, open_prepared, prepare_data,
+    DataConfig, PreparedData, as_list, format_dropped, open_prepared, prepare_data,
     remove_prepared, settle)
 from .reading import Sentence, doubts, read_text
 from .text import BPETokenizer, Tokenizer, load_any_tokenizer
@@ -408,6 +408,7 @@ class Translator:
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
         self._set_up(model, tokenizer, defaults | options, device)
         _, self.tgt_lang = model_languages(folder)
+        self.needs_tag = _needs_tag(folder)
 
     def search(self, texts:list[str],     # one sentence each
                **options                  # override this translator's
@@ -463,6 +464,10 @@ def model_languages(folder:str|Path)->tuple[str|None,str|None]: # source and tar
     record, names = load_record(folder), ('src_lang', 'tgt_lang')
     src, tgt = [find_in(record, 'training', 'config', 'data', name) for name in names]
     return src, tgt
+
+def _needs_tag(folder:str|Path)->bool: # had all sources of its training one?
+    tags = find_in(load_record(folder), 'training', 'config', 'data', 'tag')
+    return bool(tags) and None not in as_list(tags)
 
 # %% ../nbs/15_translation.ipynb #b6fab3d1
 _CONTROL = re.compile(r'[\x00-\x08\x0a-\x1f\x7f-\x9f]') # line ends, and terminal codes
@@ -521,6 +526,8 @@ def _notes(self:Translator, sentence:Sentence, found:list[Hypothesis], is_beyond
     if is_beyond:
         notes.append(f'has more than {self.limit} tokens; it is translated up to there')
     if is_cut(found[0]): notes.append('the translation was cut at its limit')
+    if self.needs_tag and not sentence.read.startswith(tuple(self.tokenizer.tags)):
+        notes.append(f'it begins with none of the tags {" ".join(self.tokenizer.tags)}')
     if sentence.left_out: notes.append(f'left out: {sentence.left_out}')
     return notes + doubts(sentence.typed, sentence.write(self.text(found[0])))
 
@@ -591,6 +598,7 @@ def evaluate(translator:Translator,
              baseline:list[str]|None=None, # another system's translations, to compare with
              out:str|Path|None=None,     # file for the translations
              tokenize:str|None=None,     # sacreBLEU's rule; by default that of the language
+             more:Sequence[list[str]]=(), # further references of each sentence
             )->dict:                     # scores, perplexity, speed, and what was left out
     sources, references = map(list, zip(*pairs))
     tokenize = _check_language(lang, tokenize, translator.tgt_lang, references)
@@ -604,7 +612,8 @@ def evaluate(translator:Translator,
         text = ''.join(line + '\n' for line in translations)
         write_atomically(out, text.encode())
     ppl, left_out = _perplexity(translator, pairs)
-    return evaluate_lines(translations, references, lang, baseline, tokenize) | dict(
+    return evaluate_lines(translations, references, lang, baseline, tokenize,
+                          more) | dict(
         search=_search_of(translator), ppl=ppl, left_out=left_out,
         cut=[i + 1 for i in translator.too_long(sources)],
         tokens_per_second=round(n_tokens / seconds), seconds=round(seconds, 1))
@@ -649,12 +658,14 @@ def evaluate_lines(translations:list[str], references:list[str],
                    lang:str|None=None,           # as for `evaluate`
                    baseline:list[str]|None=None, # as for `evaluate`
                    tokenize:str|None=None,       # as for `evaluate`
+                   more:Sequence[list[str]]=(),  # further references of each sentence
                   )->dict:                       # scores; `comparison` with the baseline
     from transformer_nb.evaluation import ( # slow
         choose_tokenizer, paired_bootstrap, paired_test, score)
-    scores = score(translations, references, lang, 1000, tokenize)
+    scores = score(translations, [references, *more], lang, 1000, tokenize)
     scores['sentences'] = len(references)
     if baseline is None: return scores
+    if more: raise InputError('a baseline is compared by one list of references')
     systems = baseline, translations, references
     rule = choose_tokenizer(lang, tokenize)
     scores['comparison'] = dict(

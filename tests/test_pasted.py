@@ -1,0 +1,78 @@
+"""Text as people paste it, through the shipped models: what is typed must not change a
+translation by its form. Rows of reports: where it was reported, what was typed, and the
+clean text that must give the same translation (None: it comes back as it is)."""
+from functools import cache
+from pathlib import Path
+import pytest
+from transformer_nb.reading import read_text
+from transformer_nb.text import normalize
+from transformer_nb.translation import Translator
+
+MODELS = Path(__file__).parents[1]/'nbs/models'
+
+@cache
+def everyday(direction): return Translator(MODELS/f'everyday-{direction}', 'cpu')
+
+SAME = [ # of a review of commit 9b972b3, and their sisters
+    ('He isn’t here.', "He isn't here."), ('I can‘t come.', "I can't come."),
+    ('He isn´t here.', "He isn't here."), ('He isn`t here.', "He isn't here."),
+    ('He isn＇t here.', "He isn't here."), ('He isnʼt here.', "He isn't here."),
+    ('Can  I  pay  by  credit  card?', 'Can I pay by credit card?'),
+    (' Can I pay by credit card?', 'Can I pay by credit card?'),
+    ('Can I\u00a0pay by credit card?\u202f', 'Can I pay by credit card?'),
+    ('Can\tI pay\u2003by credit card?\r', 'Can I pay by credit card?'),
+    ('Can I\u200b pay\u2060 by cred\u00adit card?\ufeff', 'Can I pay by credit card?'),
+    ('\u202aCan I pay by credit card?\u202c', 'Can I pay by credit card?'),
+    ('\x1b[1mCan I pay\x1b[0m by credit card?', 'Can I pay by credit card?'),
+    ('Ｃａｎ　Ｉ　ｐａｙ　ｂｙ　ｃｒｅｄｉｔ　ｃａｒｄ？', 'Can I pay by credit card?'),
+    ('hello', 'Hello.'), ('how are you?', 'How are you?'), ('how are you', 'How are you?'),
+    ('what is your name', 'What is your name?'), ('I love you…', 'I love you...'),
+    ('He said: “I am tired.”', 'He said: "I am tired."'),
+    ('The oﬃce is closed.', 'The office is closed.'),
+    ('It is cold \u2013 very cold.', 'It is cold - very cold.')]
+
+@pytest.mark.parametrize('typed, clean', SAME)
+def test_read_alike(typed, clean):
+    bpe = everyday('en-de').tokenizer
+    [ours], [theirs] = read_text(typed, bpe), read_text(clean, bpe)
+    assert ours.read == theirs.read == normalize(clean)
+
+@pytest.mark.parametrize('typed, clean', [
+    ('Ich mo\u0308chte zahlen.', 'Ich möchte zahlen.'), ('„Hallo!“', '"Hallo!"'),
+    (',,Hallo!\'\'', '"Hallo!"'), ('»Hallo!«', '"Hallo!"'),
+    ('ich habe einen hund', 'Ich habe einen Hund.'), ('WO IST DER BAHNHOF?',
+    'Wo ist der Bahnhof?'), ('DIE STRASSE IST GROSS.', 'Die Straße ist groß.')])
+def test_german_read_alike(typed, clean):
+    [read] = read_text(typed, everyday('de-en').tokenizer)
+    assert read.read == clean
+
+# English -> German by the shipped model
+TRANSLATED = {
+    'He isn’t here.': 'Er ist nicht hier.', 'WHERE IS THE STATION?': 'WO IST DER BAHNHOF?',
+    'Can  I  pay  by  credit  card?': 'Kann ich mit Kreditkarte bezahlen?',
+    'how are you?': 'Wie geht es dir?', 'I LOVE YOU': 'ICH LIEBE DICH', '12': '12',
+    'I love you 😀': 'Ich liebe dich 😀', '\u200b': '', '-': '-', '😀': '😀',
+    'https://example.com/a?b=c': 'https://example.com/a?b=c',
+    'I am tired. She worked all night. Can I pay by credit card? I love you.':
+    'Ich bin müde. Sie hat die ganze Nacht gearbeitet. Kann ich mit Kreditkarte bezahlen? '
+    'Ich liebe dich.'}
+
+def test_translated_as_meant():
+    assert everyday('en-de').translate(list(TRANSLATED)) == list(TRANSLATED.values())
+
+def test_doubt_is_said():
+    translator = everyday('en-de')
+    [price, middle, fine] = translator.translate_lines(
+        ['It costs 3.50.', 'I 😀 love you.', 'I love you.'])
+    assert price.notes == ['the numbers differ: 3.50 is missing and 350 is new']
+    assert middle.notes == ['left out: 😀'] and fine.notes == []
+    short = Translator(MODELS/'everyday-en-de', 'cpu', max_extra=1)
+    [cut] = short.translate_lines(['She is tired because she worked all night.'])
+    assert cut.notes == ['the translation was cut at its limit']
+    [[candidate]] = short.candidates(['She is tired because she worked all night.'])
+    assert candidate.is_cut
+
+def test_no_text_twice():
+    [found] = everyday('en-de').candidates(['They saw Tom.'], n_best=8)
+    texts = [candidate.text for candidate in found]
+    assert len(texts) == len(set(texts)) > 1
