@@ -93,12 +93,23 @@ def _fill_spec(spec, model:Transformer):
 # %% ../nbs/15b_export.ipynb #e15note1
 _NOTE = """# A Transformer for CTranslate2
 
-Written by `tnb_export`. Split sentences with `tokenizer.json` (the tokenizers library), and
-search as the model's author does, where `longest` is the length of the longest source:
+Written by `tnb_export`. Split sentences with `tokenizer.json` (the tokenizers library), in
+which a written `</s>` is text, not the end; cut them at {limit} tokens; and search as the
+model's author does, where `longest` is the length of the longest source:
 
-    translator.translate_batch(batch, beam_size={beam_size}, length_penalty={alpha},
-                               max_decoding_length=longest + {max_extra})
+    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
+    tokenizer.encode_special_tokens = True
+    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]
+    longest = max(map(len, batch))
+    found = translator.translate_batch(batch, beam_size={beam_size},
+                                       length_penalty={alpha},
+                                       max_decoding_length=longest + {max_extra},
+                                       max_input_length=0)
+    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
+    lines = tokenizer.decode_batch(ids, skip_special_tokens=False)
 
+The tokenizer also makes one form of quotation marks, spaces and the like. What this package
+does besides, such as taking several sentences on a line one by one, it leaves to you.
 CTranslate2 divides by |Y|^α, and this package by ((5 + |Y|)/6)^α, so the translations of
 the two can differ. With `beam_size=1` they are the same.
 """
@@ -149,7 +160,8 @@ def _export_ctranslate2(model_folder:str|Path,
     def write(folder):
         spec.save(str(folder))
         tokenizer.save(folder/'tokenizer.json')
-        note = _NOTE.format(**asdict(load_search(model_folder)))
+        how = asdict(load_search(model_folder))
+        note = _NOTE.format(**how, limit=c.max_len - 1)
         write_atomically(folder/'README.md', note.encode())
     write_folder(out, write)
 

@@ -112,7 +112,10 @@ def recase(text:str,               # a sentence in small letters
            encode:Callable|None,   # of the tokenizer; None: the first letter only
            is_loud:bool=False      # was it in capitals?
           )->str:
+    is_english = _has('english', text)
     def best(match):
+        is_pronoun = match[0] == 'i' or match[0].startswith("i'")
+        if is_english and is_pronoun: return 'I' + match[0][1:]
         return min(_spellings(match[0], is_loud), key=lambda x: _rareness(x, encode))
     def recased(token):
         return token if _has('address', token) else _pattern('word').sub(best, token)
@@ -128,8 +131,12 @@ def capitalize(text:str)->str: # its first letter, unless the word has capitals 
     return text[:i] + text[i].upper() + text[i + 1:]
 
 # %% ../nbs/08a_reading.ipynb #08a23
+_ENGLISH = "i'm|i'd|i'll|i've|i am|the|is|are|was|you|my|have|don't|will|would|want|like"
+_ENGLISH += '|know|love|need|think|see|can|could|should|may|what|where|how|when|had|did'
+
 READING |= dict(
-    word=_WORD, symbols=_SYMBOLS,
+    word=_WORD, symbols=_SYMBOLS, # where “i” is a pronoun, and not Italian or Polish
+    english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
     symbolic=f'^(?:{_SYMBOLS}|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
     address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@[^ @]+[.][^ @]+$|^[@#][^ ]+$',
