@@ -174,13 +174,15 @@ def _add_option(group, option:_Option, defaults:dict): # of each preset
     group.add_argument(f'--{option.name}', help=text.replace('%', '%%'), **how)
 
 # %% ../nbs/15a_commands.ipynb #ad6bb03c
-def _format_defaults(defaults:dict)->str: # such as ' (tiny 6000, base 37000, big 37000)'
+def _format_defaults(defaults:dict)->str: # such as ' (default: 6000; base 37000, big 37000)'
+    "The preset tiny's, and those that differ"
     shown = {name: f'{v:.3g}' if type(v) is float else str(v).lower()
              for name, v in defaults.items() if v is not None}
-    if not shown: return ''
-    if len(set(shown.values())) == 1 and len(shown) == len(defaults):
-        return f' (default: {shown["tiny"]})'
-    return ' (' + ', '.join(f'{name} {v}' for name, v in shown.items()) + ')'
+    own = shown.get('tiny')
+    parts = [f'default: {own}'] if own else []
+    others = [f'{name} {v}' for name, v in shown.items() if v != own]
+    if others: parts.append(', '.join(others))
+    return f' ({"; ".join(parts)})' if parts else ''
 
 # %% ../nbs/15a_commands.ipynb #15ayaml1
 _MAX_RUN_FILE = 1_000_000 # bytes, far more than a run needs
