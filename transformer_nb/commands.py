@@ -174,7 +174,7 @@ def _add_option(group, option:_Option, defaults:dict): # of each preset
     group.add_argument(f'--{option.name}', help=text.replace('%', '%%'), **how)
 
 # %% ../nbs/15a_commands.ipynb #ad6bb03c
-def _format_defaults(defaults:dict)->str: # such as ' (default: 6000; base 37000, big 37000)'
+def _format_defaults(defaults:dict)->str: # as ' (default: 6000; base 37000, big 37000)'
     "The preset tiny's, and those that differ"
     shown = {name: f'{v:.3g}' if type(v) is float else str(v).lower()
              for name, v in defaults.items() if v is not None}
