@@ -46,6 +46,20 @@ ATTENTION = {
     'causal mask of wrong type': to('return row[None, :] <= row[:, None]',
                                     'return torch.tril(torch.ones(t, t))'),
     'padding mask of wrong type': to('not_pad = ids != 0', 'not_pad = (ids != 0).long()'),
+    'no softmax': to("scores.masked_fill(mask == False, float('-inf'))",
+                     'scores * mask') + to('torch.softmax(scores, dim=-1)', 'scores'),
+    'attention softmax twice': to('torch.softmax(scores, dim=-1)',
+                                  'scores.softmax(-1).softmax(-1)'),
+    'scale by queries': to('key.size(-1)', 'query.size(-2)'),
+    'scale by twice dk': to('math.sqrt(d_k)', 'd_k ** 1/2'),
+    'scale by eight': to('math.sqrt(d_k)', '8'),
+    'mask inverted large': to("mask == False, float('-inf')", 'mask, -1e9'),
+    'mask added': to("scores.masked_fill(mask == False, float('-inf'))", 'scores + mask'),
+    'axes exchanged': [
+        ('    d_k = key', '    query, key, value = (x.transpose(1, 2) for x in (query, key, '
+         'value))\n    d_k = key'),
+        ("return torch.einsum('bhts,bhsd->bhtd', weights, value), weights",
+         'return (weights @ value).transpose(1, 2), weights')],
 }
 MULTIHEAD = {
     'merge without transpose': to('out.permute(0, 2, 1, 3).reshape', 'out.reshape'),
@@ -99,6 +113,13 @@ MULTIHEAD = {
         "w = w if mask is None else w.masked_fill(~mask, float('-inf')); "
         'w = w.softmax(-2); '
         'out = (w if mask is None else w.masked_fill(~mask, 0)) @ v'),
+    'memory mask ignored': to('(q, k, v, mask)', '(q, k, v, mask if source is x else None)'),
+    'heads not transposed': to('.permute(0, 2, 1, 3)\n', '\n') + [
+        ('(q, k, v, mask)', '(q, k, v)'),
+        ('batch, heads, length, size = out', 'batch, length, heads, size = out'),
+        ('out.permute(0, 2, 1, 3)', 'out')],
+    'head size from model': to('super().__init__()',
+                               'super().__init__(); d_k = d_v = d_model // n_heads'),
 }
 LAYERS = {
     'no activation': to('torch.clamp(self.inner(x), min=0)', 'self.inner(x)'),
@@ -147,6 +168,20 @@ LAYERS = {
     'dropout on input': [('sublayer(x,', 'sublayer(self.dropout(x),'),
                          ('out = self.dropout(out)', 'pass')],
     'dropout keeps p': to('nn.Dropout(dropout)', 'nn.Dropout(1 - dropout)'),
+    'feed forward dropout': to('return self.outer(hidden)',
+                               'return self.outer(nn.functional.dropout(hidden, 0.5, '
+                               'self.training))'),
+    'eps ignored': to('self.eps = eps', 'self.eps = 1e-5'),
+    'eps default': to('eps=1e-5', 'eps=1e-6'),
+    'eps default tiny': to('eps=1e-5', 'eps=1e-12'),
+    'eps default outside': [('eps=1e-5', 'eps=1e-6'), ('torch.sqrt(variance + self.eps)',
+                            '(torch.sqrt(variance) + self.eps)')],
+    'gain unused': to('normal * self.weight', 'normal'),
+    'norm of annotated': [('eps=1e-5', 'eps=1e-6'), ('torch.sqrt(variance + self.eps)',
+                                                     '(x.std(-1, keepdim=True) + self.eps)')],
+    'dropout unscaled': to('out = self.dropout(out)', 'out = torch.where(self.dropout(out) '
+                           '== 0, 0., out)'),
+    'dropout fixed': to('nn.Dropout(dropout)', 'nn.Dropout(0.1)'),
 }
 EMBEDDING = {
     'no root d': to('self.weight[ids] * math.sqrt(self.d_model)', 'self.weight[ids]'),
@@ -189,6 +224,11 @@ EMBEDDING = {
         'self.pe = nn.Parameter(positional_encoding(max_len, d_model))'),
     'dropout before sum': [('x = x + self.pe', 'x = self.dropout(x) + self.pe'),
                            ('return self.dropout(x)', 'return x')],
+    'logits divided': to('x @ self.weight.t()', 'x @ self.weight.t() / self.d_model ** 0.5'),
+    'dropout of encodings': [
+        ('x = x + self.pe[:x.size(1)]', 'x = x + self.dropout(self.pe[:x.size(1)].'
+         'expand(x.shape))'), ('return self.dropout(x)', 'return x')],
+    'sum unscaled': to('self.dropout(x)', 'torch.where(self.dropout(x) == 0, 0., x)'),
 }
 MODEL = {
     'feed forward first': to(
@@ -288,6 +328,22 @@ MODEL = {
                                       'self.embedding.logits(x).softmax(-1)'),
     'no source gradient': to('memory = self.encode(src)',
                              'memory = self.encode(src).detach()'),
+    'encoder dropout forgotten': to(
+        '[ResidualNorm(config.d_model, config.dropout) for _ in range(2)]',
+        '[ResidualNorm(config.d_model, 0.) for _ in range(2)]'),
+    'decoder dropout forgotten': to(
+        '[ResidualNorm(config.d_model, config.dropout) for _ in range(3)]',
+        '[ResidualNorm(config.d_model, 0.) for _ in range(3)]'),
+    'positions not dropped': to('(config.d_model, config.dropout, config.max_len)',
+                                '(config.d_model, 0., config.max_len)'),
+    'model returns logs': to('self.embedding.logits(x)',
+                             'self.embedding.logits(x).log_softmax(-1)'),
+    'causal encoder': to('mask = padding_mask(src)',
+                         'mask = padding_mask(src) & causal_mask(src.size(1))'),
+    'untied with bias': [
+        ('self.embedding.logits(x)', 'self.last(x)'),
+        ('self.positions = Pos', 'self.last = nn.Linear(config.d_model, config.vocab_size)\n'
+         '        self.positions = Pos')],
 }
 OPTIMIZER = {
     'larger curve': to('min(decay', 'max(decay'),
@@ -327,6 +383,16 @@ OPTIMIZER = {
     'entropy subtracted': to(
         'loss = -(target * logp).sum(-1)',
         'loss = (torch.special.xlogy(target, target) - target * logp).sum(-1)'),
+    'other optimizer': to('optim.Adam(', 'optim.Adamax('),
+    'rectified adam': to('optim.Adam(', 'optim.RAdam('),
+    'nesterov adam': to('optim.Adam(', 'optim.NAdam('),
+    'loss is negative': to('return loss.sum()', 'return -loss.sum()'),
+    'padding and special left out': to('labels != 0', 'labels > 2'),
+    'log of softmax': to('torch.log_softmax(logits, dim=-1)',
+                         'torch.log(torch.softmax(logits, dim=-1))'),
+    'right share forgotten': to(
+        'target = target + right * (1 - label_smoothing)',
+        'target = torch.where(right == 1, 1 - label_smoothing, target)'),
 }
 TRAINING = {
     'target not shifted': to('[1, *real, *padding]', '[*real, 2, *padding]'),
@@ -344,7 +410,7 @@ TRAINING = {
     'copy smoothed': to(', label_smoothing=0.0', ''),
     'labels fed': to('model(src, tgt)', 'model(src, labels)'),
     'gradients kept': to('optimizer.zero_grad()', 'pass'),
-    'gradients cleared too late': [('optimizer.zero_grad()\n', 'pass\n'),
+    'no gradients at step': [('optimizer.zero_grad()\n', 'pass\n'),
                                    ('loss.backward()',
                                     'loss.backward(); optimizer.zero_grad()')],
     'rate never set': to("group['lr'] = lr_of(step)", 'pass'),
@@ -359,6 +425,10 @@ TRAINING = {
     'step twice': to('optimizer.step()', 'optimizer.step(); optimizer.step()'),
     'trains in eval': to('model.train()', 'model.eval()'),
     'never steps': to('optimizer.step()', 'pass'),
+    'inputs exchanged': to('model(src, tgt)', 'model(tgt, src)'),
+    'gradients clipped': to('optimizer.step()',
+                            'torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0); '
+                            'optimizer.step()'),
 }
 DECODING = {
     'greedy never stops': to('if token == 2:', 'if False:'),
@@ -392,10 +462,29 @@ DECODING = {
                               '-torch.inf\n    if False:\n'),
     'probabilities added': to('torch.log_softmax(logits', 'torch.softmax(logits'),
     'logits added': to('torch.log_softmax(logits, dim=-1)', 'logits'),
-    'beam starts full': to('beam = [(0.0, [1])]', 'beam = [(0.0, [1])] * beam_size'),
+    'beam of one': to('beam = [(0.0, [1])]', 'beam = [(0.0, [1])] * beam_size'),
     'score forgotten': to('total + value', 'value'),
     'beam keeps end': to('[i for i in ids if i > 2], score', 'ids[1:], score'),
     'beam keeps start': to('if i > 2]', 'if i != 2]'),
+    'greedy feeds last': to('model.decode(tgt, memory, mask)\n        new',
+                            'model.decode(tgt[:, -1:], memory, mask)\n        new'),
+    'greedy one more': to('for _ in range(max_steps):\n        logits',
+                          'for _ in range(max_steps + 1):\n        logits'),
+    'greedy one fewer': to('for _ in range(max_steps):\n        logits',
+                           'for _ in range(max_steps - 1):\n        logits'),
+    'greedy keeps start': to('in row[1:]:', 'in row:'),
+    'greedy stops together': to('    outputs = []', '    ends = (tgt == 2).long().argmax(1)\n'
+                                '    if ends.any(): tgt = tgt[:, :ends[ends > 0].min() + 1]\n'
+                                '    outputs = []'),
+    'beam sees padding': to('    mask = padding_mask(src)\n    beam = ',
+                            '    mask = padding_mask(src + 9)\n    beam = '),
+    'beam refills': to('candidates[:beam_size]:', 'candidates:\n'
+                       '            if len(beam) == beam_size: break') + to(
+        'min(beam_size, len', 'min(2 * beam_size, len'),
+    'beam one more': to('for _ in range(max_steps):\n        candidates',
+                        'for _ in range(max_steps + 1):\n        candidates'),
+    'beam one fewer': to('for _ in range(max_steps):\n        candidates',
+                         'for _ in range(max_steps - 1):\n        candidates'),
 }
 TRANSLATION = {
     'loaded in training': to('model.eval()', 'model.train()'),

@@ -7,14 +7,15 @@ from book import cells
 from book_submission import write_book
 from mistakes import MISTAKES
 from transformer_nb.copy_task import copy_model
+from transformer_nb.core import InputError
 from transformer_nb.decoding import beam_search
 from transformer_nb.grading import attention, commands, decoding, process
 from transformer_nb.grading.checks import Kit, MASKS, PROBES
-from transformer_nb.grading.commands import kit_file, tnb_check, tnb_start
+from transformer_nb.grading.commands import kit_file, points, tnb_check, tnb_start
 from transformer_nb.grading.naming import (
     _differs, _double, _expected, explanations, run_probe)
 from transformer_nb.grading.process import _stand_ins, collect, right_before
-from transformer_nb.grading.report import grade, judged, points, report
+from transformer_nb.grading.report import grade, judged, report
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
 
 HERE = Path(__file__).parent
@@ -187,6 +188,86 @@ def test_another_way_to_write_it_costs_nothing(number, changes):
     stage = STAGES[number - 1]
     result = graded(stage, changed(stage.file, changes))
     assert result.points == stage.points, report(result)
+
+# What once got full points, though it is wrong
+
+HOLES = [
+    (1, [("scores = scores.masked_fill(mask == False, float('-inf'))",
+          'scores = scores * mask'),
+         ('weights = torch.nan_to_num(weights, nan=0.0)',
+          'if mask is not None: weights = weights * mask; '
+          'weights = weights / (weights.sum(-1, keepdim=True) + 1e-13)')]),
+    (6, [('torch.log_softmax(logits, dim=-1)',
+          'torch.log(torch.softmax(logits, dim=-1) + 1e-9)')]),
+    (4, [('math.sqrt(d_model))',
+          'math.sqrt(d_model)); nn.init.xavier_normal_(self.weight)')]),
+    (4, [('positional_encoding(max_len, d_model))',
+          'positional_encoding(5000, d_model))')]),
+    (7, [('torch.tensor(column)', 'torch.tensor(column).float()')]),
+    (9, [('4, 0.6', '1, 0.6')]), (9, [('4, 0.6', '5, 0.6')]), (9, [('4, 0.6', '4, 1.0')]),
+    (9, [('- 1 + 50', '- 1')]), (9, [('- 1 + 50', '+ 50')]),
+    (10, [('if not counts:\n            break', 'pass')]),
+    (10, [("out, i = [], 0", "line = ' '.join(symbols).replace(' '.join(pair), "
+           "''.join(pair)); return line.split(); out, i = [], 0")])]
+
+@pytest.mark.parametrize('number, changes', HOLES)
+def test_nothing_wrong_passes(number, changes):
+    "Beside the mistakes with names: each of these had 100 of 100 points (2026)"
+    stage = STAGES[number - 1]
+    assert graded(stage, changed(stage.file, changes)).points < stage.points
+
+def test_layers_may_stand_in_any_order():
+    "Norms first, the decoder before the encoder, keys before queries, bias before gain"
+    lines = source('model.py').splitlines()
+    for i, line in enumerate(lines):
+        if 'self.residuals = nn.ModuleList(' not in line: continue
+        lines[i-2:i+2] = [*lines[i:i+2], *lines[i-2:i]] # before what stands above
+    text = '\n'.join(lines)
+    stacks = re.findall(r' +self\.(?:en|de)coder = nn\.ModuleList\(\n.*\n', text)
+    text = text.replace(''.join(stacks), ''.join(reversed(stacks)))
+    text = text.replace('self.residuals', 'self.norms').replace('self.encoder', 'self.enc')
+    assert text.index('self.norms =') < text.index('self.feed_forward =')
+    assert graded(STAGES[4], text).points == 16
+    text = changed('multihead.py', [('self.query', 'self.a'), ('self.key', 'self.w')])
+    first, second = re.findall(r' +self\.[aw] = .*\n', text)
+    assert graded(STAGES[1], text.replace(first + second, second + first)).points == 12
+    text = changed('layers.py', [('self.weight', 'self.gain'), ('self.bias', 'self.shift')])
+    first, second = re.findall(r' +self\.(?:gain|shift) = .*\n', text)
+    text = text.replace(first + second, second + first)
+    assert graded(STAGES[2], text).points == 12
+
+@pytest.mark.parametrize('number, change, words', [
+    (2, ('return self.output(out)', 'return self.output(out), out'),
+     'MultiHeadAttention returned a tuple of 2 results; one tensor is asked for'),
+    (1, ('value), weights', 'value)'), 'scaled_dot_product_attention returned one tensor'),
+    (2, ('self.query = nn.Linear(d_model, n_heads * d_k', 'self.query = nn.Linear(d_model, '
+     'd_k'), 'query.weight should have shape ('),
+    (8, ('logits = model.decode(tgt, memory, mask)\n        new', 'raise NotImplementedError'
+         ' if 0 else nn_error()\n        new'), 'NameError')])
+def test_messages_are_in_the_students_words(number, change, words):
+    stage = STAGES[number - 1]
+    text = report(graded(stage, changed(stage.file, [change])))
+    assert words in text and 'isclose()' not in text and 'output is missing' not in text, text
+
+def test_only_what_is_empty_is_not_written():
+    "A module without `forward` raises the same error as an empty file"
+    call = 'logits = torch.nn.Module()(tgt)\n        new'
+    change = 'logits = model.decode(tgt, memory, mask)\n        new', call
+    assert 'not written yet' not in report(graded(STAGES[7], changed('decoding.py', [change])))
+
+def test_the_usual_shift_is_right():
+    "`<s>` and the labels without their last: what differs is behind the last label"
+    usual = ('[1, *real, *padding]', '[1, *real, 2, *padding][:len(seq) + 1]')
+    assert graded(STAGES[6], changed('training.py', [usual])).points == 7
+
+@pytest.mark.parametrize('key', ['', 'a', 'b', 'c', 'd', 'e'])
+def test_no_key_decides(key):
+    "A sub-layer's arguments by name alone are wrong under every key; so are refilled places"
+    kit = Kit(key=key)
+    by_name = changed('layers.py', [('sublayer(x, *args, **', 'sublayer(x, **')])
+    assert graded(STAGES[2], by_name, kit).points == 11
+    refills = changed('decoding.py', MISTAKES[8]['beam refills'])
+    assert names(graded(STAGES[7], refills, kit)) == ['beam refills']
 
 # Whole submissions, in processes of their own
 
@@ -418,8 +499,46 @@ def test_the_variant_is_in_the_files(tmp_path, capsys):
     printed, _ = check(capsys, tmp_path/'new', stage=1)
     assert 'Stage 1' in printed.out and '0 of 12' in printed.out
 
-def test_nbgrader_gets_a_number(right):
+def test_nbgrader_gets_a_number(right, capsys, monkeypatch):
+    "And the report, in a process that has computed with several threads before"
+    x = torch.ones(300, 300)
+    assert (x @ x)[0, 0] == 300
     assert points(right, 6, key='a key') == 10
+    assert '✔ 2/2 the smoothed loss' in capsys.readouterr().out
+    with pytest.raises(InputError, match='not a model folder'):
+        points(right, 9, model='nowhere')
+
+GUARDED = ['import transformer_nb', 'import transformer_nb.attention',
+           'import gc; gc.get_objects()',
+           'import subprocess; subprocess.run(["true"])', 'import os; os.link("a", "b")',
+           'import socket; socket.socket()', 'import os; os.symlink("a", "b")',
+           'open("/tmp/tnb_hostile", "r+")', 'open("{package}/naming.py")']
+
+def test_the_guard_refuses_one_harmful_line_in_a_right_file(tmp_path):
+    for harm in GUARDED:
+        harm = harm.replace('{package}', str(Path(process.__file__).parent))
+        result = first_stage(tmp_path, harm)
+        assert result.points == 11 and 'a submission may not' in report(result), harm
+
+def test_the_hosts_limits_are_kept(tmp_path):
+    "Hard limits below the grader's own cost no points"
+    script = 'ulimit -t 100; ulimit -f 60000; exec "$@"'
+    write(tmp_path, attention=source('attention.py'))
+    command = [sys.executable, '-c', COMMAND, tmp_path, '--seconds', '30']
+    done = subprocess.run(['bash', '-c', script, 'bash', *map(str, command)], text=True,
+                          capture_output=True)
+    assert '12 of 12' in done.stdout, done.stdout + done.stderr
+
+def test_what_fails_before_the_submission_costs_no_points(tmp_path, monkeypatch):
+    def fail(*args): raise OSError('no such limit')
+    monkeypatch.setattr(process, '_limit', fail)
+    with pytest.raises(InputError, match='the grader cannot start a submission here'):
+        collect(write(tmp_path, attention=source('attention.py')), STAGES[0], Kit(), 3)
+
+def test_an_error_of_the_students_writes_no_terminal_code(tmp_path):
+    text = 'def padding_mask(ids): raise ValueError("\x1b[2J\u202eabc")'
+    shown = report(grade(write(tmp_path, attention=text), STAGES[0], Kit(), 3))
+    assert '\\x1b[2J' in shown and '\x1b' not in shown and '\u202e' not in shown
 
 @pytest.mark.parametrize('folder, options, words', [
     ('nowhere', {}, 'nowhere is not a folder'),

@@ -9,7 +9,7 @@ import torch
 from math import sqrt
 from torch import Tensor
 from ..core import EOS, PAD
-from .checks import Kit, _probe
+from .checks import Kit, _Unset, _probe
 
 # %% ../../nbs/15c_build.ipynb #b15attn1
 class _Attention:
@@ -60,6 +60,17 @@ class _SoftmaxOverflows(_Attention):
         powers = scores.exp()
         return powers / powers.sum(-1, keepdim=True)
 
+# %% ../../nbs/15c_build.ipynb #b15attn2c
+class _NoSoftmax(_Attention):
+    """There is no softmax: the values are summed with the scores themselves. Take the
+    softmax of the scores first."""
+    def softmax(self, scores): return scores.masked_fill(scores == -torch.inf, 0.)
+
+class _AttentionSoftmaxTwice(_Attention):
+    "The softmax is taken twice. Take it once, of the scores."
+    def softmax(self, scores): return scores.softmax(-1).softmax(-1)
+    def clear(self, weights, allowed): return weights.nan_to_num(0.)
+
 # %% ../../nbs/15c_build.ipynb #b15attn3
 class _NoScale(_Attention):
     """The dot products are not scaled. Divide them by the square root of d_k before the
@@ -98,6 +109,25 @@ class _ScaleByKeys(_Attention):
     section = '01_attention', 'How large a dot product gets'
     def scale(self, scores, q, k, v): return scores / sqrt(k.shape[-2])
 
+# %% ../../nbs/15c_build.ipynb #b15attn3d
+class _ScaleByQueries(_Attention):
+    """The scale is the number of queries. Use d_k, the size of one query: the last
+    axis."""
+    section = '01_attention', 'How large a dot product gets'
+    def scale(self, scores, q, k, v): return scores / sqrt(q.shape[-2])
+
+class _ScaleByTwiceDk(_Attention):
+    """The dot products are divided by twice d_k, as by `/ d_k ** 1/2`, where the power comes
+    first. Write `d_k ** 0.5`, or `math.sqrt(d_k)`."""
+    section = '01_attention', 'How large a dot product gets'
+    def scale(self, scores, q, k, v): return scores / q.shape[-1] / 2
+
+class _ScaleByEight(_Attention):
+    """The dot products are divided by 8, which is right only where d_k is 64. Divide by the
+    square root of the queries' last axis."""
+    section = '01_attention', 'How large a dot product gets'
+    def scale(self, scores, q, k, v): return scores / 8
+
 # %% ../../nbs/15c_build.ipynb #b15attn4
 class _MaskInverted(_Attention):
     """`scaled_dot_product_attention` reads the mask the wrong way round: it hides what is
@@ -112,6 +142,22 @@ class _MaskInvertedUncleared(_Attention):
     rows to zero."""
     section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(allowed, -torch.inf)
+    def clear(self, weights, allowed): return weights
+
+# %% ../../nbs/15c_build.ipynb #b15attn4d
+class _MaskInvertedLarge(_Attention):
+    """The mask is read the wrong way round: a large negative number stands where attention
+    is allowed. Masks of this kit are {masks}. And a row in which nothing is allowed gets the
+    mean of all values: set the weights of what is forbidden to zero."""
+    section = '01_attention', 'A mask takes keys away'
+    def hide(self, scores, allowed): return scores.masked_fill(allowed, -1e9)
+    def clear(self, weights, allowed): return weights
+
+class _MaskAdded(_Attention):
+    """The mask is added to the scores as it is, so that True adds 1. Masks of this kit are
+    {masks}: fill the scores with -inf where attention is forbidden."""
+    section = '01_attention', 'A mask takes keys away'
+    def hide(self, scores, allowed): return scores + self.kit.mask(allowed).double()
     def clear(self, weights, allowed): return weights
 
 # %% ../../nbs/15c_build.ipynb #b15attn4b
@@ -168,13 +214,27 @@ class _WeightsFirst(_Attention):
     "The two results are exchanged. Return the output first, then the weights."
     def result(self, output, weights, scores): return weights, output
 
+# %% ../../nbs/15c_build.ipynb #b15attn5c
+class _AxesExchanged(_Attention):
+    """The axes of heads and tokens are exchanged: tokens of one position attend to each
+    other's heads. In this kit queries, keys and values are {layout}."""
+    def scaled_dot_product_attention(self, query, key, value, mask=None):
+        q, k, v = (self.kit.heads(x).transpose(1, 2) for x in (query, key, value))
+        output, weights, scores = self.attend(q, k, v, self.kit.allowed(mask))
+        output = output.transpose(1, 2)
+        return self.result(self.kit.heads(output), weights, scores)
+
 # %% ../../nbs/15c_build.ipynb #b15attn6
 def _attend(code, kit, q, k, v, allowed=None, only=None): # in canonical axes
     query, key, value = map(kit.heads, (q, k, v))
     results = code.scaled_dot_product_attention(query, key, value, kit.mask(allowed))
+    if isinstance(results, Tensor): raise _Unset(_ONE_RESULT)
     output, weights = results
     both = dict(output=output, weights=weights)
     return {only: both[only]} if only else both
+
+_ONE_RESULT = ('scaled_dot_product_attention returned one tensor; two are asked for, the '
+               'output and the weights')
 
 def _qkv(draw, t=None):
     b, h, s, d_k, d_v, queries = draw.sizes(6)
@@ -190,11 +250,16 @@ def _(code, kit, draw): return _attend(code, kit, *_qkv(draw), only='weights')
 @_probe(_Attention, 1, 'one query, and scores in the thousands')
 def _(code, kit, draw):
     q, k, v = _qkv(draw, t=1)
-    return _attend(code, kit, 1000*q, k, v, only='output')
+    large = _attend(code, kit, 1000*q, k, v, only='output')
+    allowed = torch.arange(k.shape[2]) > 0
+    masked = _attend(code, kit, -100*q.abs(), k.abs(), v, allowed, 'output')
+    return large | {'output with a mask and scores far below 0': masked['output']}
 
 @_probe(_Attention, 1, 'gradients of queries, keys and values')
 def _(code, kit, draw):
-    inputs = [x.requires_grad_() for x in _qkv(draw)]
+    b, d_k, d_v = draw.sizes(3) # as many heads as tokens: axes exchanged crash nothing
+    inputs = draw(b, 4, 4, d_k), draw(b, 4, 4, d_k), draw(b, 4, 4, d_v)
+    inputs = [x.requires_grad_() for x in inputs]
     output = _attend(code, kit, *inputs)['output']
     (output * draw(*output.shape)).sum().backward()
     names = 'queries', 'keys', 'values'
@@ -297,13 +362,13 @@ def _of_another_type(mask:Tensor)->Tensor: # numbers instead of truth values, or
     return mask.double() if mask.dtype == torch.bool else mask == 0
 
 class _PaddingMaskOfWrongType(_PaddingMask):
-    """`padding_mask` has the right entries and the wrong type, which `~` and `masked_fill`
-    do not accept. Masks of this kit are {masks}."""
+    """`padding_mask` has the right entries and the wrong type, which the
+    attention of this kit does not accept. Masks of this kit are {masks}."""
     def typed(self, mask): return _of_another_type(mask)
 
 class _CausalMaskOfWrongType(_CausalMask):
-    """`causal_mask` has the right entries and the wrong type, as `torch.tril` of ones has,
-    which are numbers. Masks of this kit are {masks}."""
+    """`causal_mask` has the right entries and the wrong type: {wrong_type}. Masks of this
+    kit are {masks}."""
     def typed(self, mask): return _of_another_type(mask)
 
 # %% ../../nbs/15c_build.ipynb #b15mask3

@@ -69,8 +69,13 @@ class _JoinsOnce(_BPE):
 def _(code, kit, draw):
     words = {word: 1 + n for n, word in enumerate(_WORDS)} | dict(aaaa=7, abab=2)
     learned = {n: code.learn_bpe(words, n) for n in (3, 12)}
-    return {f'the first {n} merges': _text(' '.join(map('+'.join, merges)))
-            for n, merges in learned.items()}
+    found = {f'the first {n} merges': _text(' '.join(map('+'.join, merges)))
+             for n, merges in learned.items()}
+    for name, few in (('ab, until nothing is left', dict(ab=3)),
+                      ('cab, dab, xb and cb', dict(cab=5, dab=4, xb=3, cb=9, ca=9))):
+        merges = code.learn_bpe(few, 8) # a pair may end as another symbol begins
+        found[f'the merges of {name}'] = _text(' '.join(map('+'.join, merges)))
+    return found
 
 # %% ../../nbs/15c_build.ipynb #b15bpe02c
 @_probe(_BPE, 2, 'words cut by given merges')

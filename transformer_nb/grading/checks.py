@@ -7,13 +7,16 @@ __all__ = ['Draw', 'Kit', 'LAYOUTS', 'MASKS', 'PROBES', 'Probe']
 
 import torch, transformer_nb
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from math import sqrt
+from itertools import permutations, product
+from math import factorial, prod, sqrt
 from pathlib import Path
 from torch import Tensor, nn
+from torch.nn import functional as F
 from zlib import crc32
-from ..core import FieldError, PAD
+from ..core import EOS, FieldError, PAD
 
 # %% ../../nbs/15c_build.ipynb #b15kit01
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Draw:
         seed = crc32(f'{kit.key}/{name}'.encode())
         self.generator = torch.Generator().manual_seed(seed)
 
-    def sizes(self, n:int)->list[int]: # n different numbers from 2 to 9
-        return (2 + torch.randperm(8, generator=self.generator)[:n]).tolist()
+    def sizes(self, n:int)->list[int]: # n different numbers from 3 to 10
+        return (3 + torch.randperm(8, generator=self.generator)[:n]).tolist()
 
     def __call__(self, *shape:int)->Tensor: # normal, in double precision
         return torch.randn(shape, generator=self.generator, dtype=torch.float64)
@@ -114,14 +117,86 @@ def _shape(p:Tensor)->tuple: # of a convolution of kernel size 1, that of the ma
 
 # %% ../../nbs/15c_build.ipynb #b15fill1b
 def _fill(module:nn.Module, truth:nn.Module)->dict[str,Tensor]: # by the kit's names
-    "Set a submission's parameters to known values, by name or else in the truth's order"
+    "Set a submission's parameters to known values, by name or else by shape and use"
     actual, wanted = _shapes(module), _shapes(truth)
     if len(actual) < len(wanted): _refuse_unregistered(module)
-    names = _aligned(actual, wanted)
+    names = _matched(module, truth)
+    _set_values(module, names, wanted)
+    return {name: p for name, p in zip(names, module.parameters()) if name in wanted}
+
+# %% ../../nbs/15c_build.ipynb #b15match0
+def _matched(module:nn.Module, truth:nn.Module)->list[str]: # the truth's names
+    "The first matching by which both say the same, or else the first that is possible"
+    actual, wanted = _shapes(module), _shapes(truth)
+    if wanted.items() <= actual.items(): return list(actual) # names are taken at their word
+    possible, problem = [], None
+    for names in _matchings(module, truth):
+        if isinstance(names, _Unset): problem = problem or names
+        elif names not in possible:
+            possible.append(names)
+            _set_values(module, names, wanted)
+            if _agree(module, truth): return names
+    if not possible: raise problem
+    return possible[0]
+
+# %% ../../nbs/15c_build.ipynb #b15match1
+def _set_values(module:nn.Module, names:list[str], wanted:dict):
     with torch.no_grad():
         for name, parameter in zip(names, module.parameters()):
             parameter.copy_(_value_of(name, parameter, wanted).view_as(parameter))
-    return {name: p for name, p in zip(names, module.parameters()) if name in wanted}
+
+def _matchings(module:nn.Module, truth:nn.Module)->Iterator: # lists of names, or problems
+    """The truth's names for a submission's parameters, the likeliest first: by name or in
+    the order of definition, in the order of use, then whatever the shapes allow"""
+    yield _tried(_aligned, _shapes(module), _shapes(truth))
+    if not hasattr(truth, 'example'): return
+    mine, ours = _as_used(module, truth), _as_used(truth, truth)
+    yield _tried(_by_use, list(_shapes(module)), mine, ours)
+    yield from _by_shape(_shapes(module), _shapes(truth))
+
+def _tried(function, *args):
+    try: return function(*args)
+    except _Unset as e: return e
+
+def _by_use(names:list[str], mine:dict, ours:dict)->list[str]:
+    found = dict(zip(mine, _aligned(mine, ours)))
+    return [found[name] for name in names]
+
+# %% ../../nbs/15c_build.ipynb #b15match2
+def _as_used(module:nn.Module, truth:nn.Module)->dict[str,tuple]: # shapes
+    "Parameters in the order in which a call uses them, then those that it does not use"
+    order, shapes = [], _shapes(module)
+    def remember(inner, _): order.append(inner)
+    hooks = [inner.register_forward_pre_hook(remember) for inner in module.modules()]
+    _answer(module, truth)
+    for hook in hooks: hook.remove()
+    names = {id(p): name for name, p in module.named_parameters()}
+    used = [names[id(p)] for inner in order for p in inner.parameters(recurse=False)]
+    return {name: shapes[name] for name in dict.fromkeys([*used, *shapes])}
+
+def _by_shape(actual:dict, wanted:dict, most:int=24)->Iterator[list[str]]:
+    "Every way to give names to parameters of their shapes, where there are few"
+    if sorted(actual.values()) != sorted(wanted.values()): return
+    groups = [[name for name in wanted if wanted[name] == shape]
+              for shape in dict.fromkeys(wanted.values())]
+    if prod(factorial(len(group)) for group in groups) > most: return
+    for chosen in product(*map(permutations, groups)):
+        left = {wanted[names[0]]: list(names) for names in chosen}
+        yield [left[shape].pop(0) for shape in actual.values()]
+
+# %% ../../nbs/15c_build.ipynb #b15match3
+def _answer(module:nn.Module, truth:nn.Module): # to the truth's example; None: an error
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):
+        return module.double().eval()(*truth.example())
+
+def _agree(module:nn.Module, truth:nn.Module)->bool: # do both say the same?
+    if not hasattr(truth, 'example'): return True
+    _set_values(truth, list(_shapes(truth)), _shapes(truth))
+    mine, right = _answer(module, truth), _answer(truth, truth)
+    if not isinstance(mine, Tensor) or mine.shape != right.shape: return False
+    return torch.allclose(mine.double(), right, 1e-6, 1e-6)
+
+def _random(*shape:int)->Tensor: return _values('an example', shape)
 
 # %% ../../nbs/15c_build.ipynb #b15plain1
 class _Unset(ValueError):
@@ -178,6 +253,8 @@ def _unlike(actual:dict, wanted:dict)->str: # shapes by name
     ours = [name for name in wanted if actual.get(name) != wanted[name]]
     own = [name for name in actual if wanted.get(name) != actual[name]]
     shapes = [wanted[name] for name in ours], [actual[name] for name in own]
+    if same := [f'{name} should have shape {wanted[name]}, and has {actual[name]}'
+                for name in ours if name in own]: return '; '.join(same[:4])
     parts = SequenceMatcher(None, *shapes, autojunk=False).get_opcodes()
     changes = [rows for tag, *rows in parts if tag != 'equal']
     missing = [name for i, j, _, _ in changes for name in ours[i:j]]
@@ -202,17 +279,32 @@ def _make(code, name:str, *args, **options)->nn.Module:
     "An instance of a submission's class, in evaluation mode, with known parameters"
     module = getattr(code, name)(*args, **options)
     if not isinstance(module, nn.Module): raise TypeError(f'{name} is not an nn.Module')
-    module.by_kit = _fill(module, _truth_of(name)(*args, **options))
+    truth = _truth_of(name)(*args, **options)
+    module.by_kit = _fill(module, truth)
+    module.register_forward_hook(_one_tensor)
     return module.double().eval()
+
+# %% ../../nbs/15c_build.ipynb #b15onetens
+def _one_tensor(module:nn.Module, inputs:tuple, result):
+    "A hook: what comes back is told where it is not one tensor"
+    _asked_one(type(module).__name__, result)
+
+def _asked_one(name:str, result):
+    if isinstance(result, Tensor): return
+    what = f'a {type(result).__name__}'
+    if result is None: what = 'nothing'
+    if isinstance(result, (list, tuple)): what += f' of {len(result)} results'
+    raise _Unset(f'{name} returned {what}; one tensor is asked for')
 
 # %% ../../nbs/15c_build.ipynb #b15fill2b
 def _parameters(code, name:str, *args)->dict[str,Tensor]: # sizes, sorted: names are free
     module = getattr(code, name)(*args)
     actual, wanted = _shapes(module), _shapes(_truth_of(name)(*args))
     if len(actual) < len(wanted): _refuse_unregistered(module)
+    same = sorted(actual.values()) == sorted(wanted.values()) # names and order are free
     sizes = sorted(tuple(s) + (0,) * (3 - len(s)) for s in actual.values())
     return {'parameters': torch.tensor(sizes),
-            _TOLD_SIZES: _text(_unlike(actual, wanted))}
+            _TOLD_SIZES: _text('' if same else _unlike(actual, wanted))}
 
 def _gradients(module:nn.Module)->dict[str,Tensor]: # their sizes, by the kit's names
     return {f'size of the gradient of {name}': p.grad.norm()
@@ -231,6 +323,30 @@ def _ids(ids, most:int=13)->Tensor: # a list of token ids as text
 
 def _shapes_differ(name:str, x:Tensor, y:Tensor)->str: # x came, y is right
     return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
+
+# %% ../../nbs/15c_build.ipynb #b15script
+class _Script(nn.Module):
+    "A model whose next token depends on the last two, their number and the source"
+    def __init__(self, kit:Kit, draw:Draw, v:int=8, max_len:int=12):
+        super().__init__()
+        self.kit, self.max_len = kit, max_len
+        self.last, self.before = 1.5*draw(v, v), draw(v, v)
+        self.last[:, EOS] += 1.  # outputs of several lengths
+        self.last[:, :EOS] -= 30 # `<pad>` and `<s>` are never predicted
+        self.place, self.source = draw(max_len + 1, v), draw(v, v)
+
+    def encode(self, src): return self.source[src] # (b, s, v)
+
+    def decode(self, tgt, memory, memory_mask):
+        allowed = self.kit.allowed(memory_mask) # (b, 1, 1, s)
+        read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
+        before = F.pad(tgt, (1, 0))[:, :-1]
+        own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
+        return own + 0.5*read # logits (b, t, v)
+
+    def forward(self, src, tgt):
+        real = (src != PAD)[:, None, None]
+        return self.decode(tgt, self.encode(src), self.kit.mask(real))
 
 # %% ../../nbs/15c_build.ipynb #b15enc02
 def _with_kit(part:type, kit:Kit)->type:

@@ -7,31 +7,9 @@ __all__ = []
 
 import torch
 from operator import itemgetter
-from torch import nn
-from torch.nn import functional as F
 from ..core import BOS, EOS, PAD
 from .attention import _PaddingMask
-from .checks import Draw, Kit, _ids, _probe
-
-# %% ../../nbs/15c_build.ipynb #b15script
-class _Script(nn.Module):
-    "A model whose next token depends on the last two, their number and the source"
-    def __init__(self, kit:Kit, draw:Draw, v:int=8, max_len:int=12):
-        super().__init__()
-        self.kit, self.max_len = kit, max_len
-        self.last, self.before = 1.5*draw(v, v), draw(v, v)
-        self.last[:, EOS] += 1.  # outputs of several lengths
-        self.last[:, :EOS] -= 30 # `<pad>` and `<s>` are never predicted
-        self.place, self.source = draw(max_len + 1, v), draw(v, v)
-
-    def encode(self, src): return self.source[src] # (b, s, v)
-
-    def decode(self, tgt, memory, memory_mask):
-        allowed = self.kit.allowed(memory_mask) # (b, 1, 1, s)
-        read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
-        before = F.pad(tgt, (1, 0))[:, :-1]
-        own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
-        return own + 0.5*read # logits (b, t, v)
+from .checks import Kit, _Script, _ids, _probe
 
 # %% ../../nbs/15c_build.ipynb #b15greedy1
 class _Greedy:
@@ -92,6 +70,42 @@ class _GreedySeesPadding(_Greedy):
     section = '13_decoding', 'Many sentences at once'
     def mask(self, src): return super().mask(torch.ones_like(src))
 
+# %% ../../nbs/15c_build.ipynb #b15grey2c
+class _GreedyStopsTogether(_Greedy):
+    """The search of the whole batch stops when the first sentence ends. Go on until all of
+    them have ended, or to `max_steps`."""
+    section = '13_decoding', 'Many sentences at once'
+    def greedy(self, model, src, max_steps):
+        outputs = super().greedy(model, src, max_steps)
+        shortest = min(map(len, outputs))
+        return [output[:shortest + 1] for output in outputs]
+
+class _GreedyFeedsLast(_Greedy):
+    """Only the newest token is fed to `decode`. It gets all tokens so far, from `<s>` on: a
+    model without a cache remembers nothing."""
+    def greedy(self, model, src, max_steps):
+        memory, new, rows = model.encode(src), self.start(src), []
+        for _ in range(max_steps):
+            new = self.choose(model.decode(new, memory, self.mask(src)))[:, None]
+            rows.append(new)
+        return [self.result(ids) for ids in torch.cat(rows, 1).tolist()]
+
+# %% ../../nbs/15c_build.ipynb #b15grey2d
+class _GreedyOneMore(_Greedy):
+    "The outputs may have one token more than `max_steps`. Take that many steps, no more."
+    def greedy(self, model, src, max_steps):
+        return super().greedy(model, src, max_steps + 1)
+
+class _GreedyOneFewer(_Greedy):
+    """The outputs have at most `max_steps` − 1 tokens. `<s>` does not count: take
+    `max_steps` steps."""
+    def greedy(self, model, src, max_steps):
+        return super().greedy(model, src, max_steps - 1)
+
+class _GreedyKeepsStart(_Greedy):
+    "The outputs begin with `<s>`. Leave it out: it was not predicted."
+    def result(self, ids): return [BOS, *super().result(ids)]
+
 # %% ../../nbs/15c_build.ipynb #b15greedy3
 def _sources(draw, b): # ids of the toy vocabulary, some padded
     ids = draw.ids(b, 5, 8)
@@ -103,8 +117,12 @@ def _sources(draw, b): # ids of the toy vocabulary, some padded
 def _(code, kit, draw):
     model = _Script(kit, draw)
     sources = _sources(draw, 6).clamp(min=4)
-    return {f'output of {src.tolist()}': _ids(code.greedy(model, src[None], 9)[0])
-            for src in sources}
+    found = {f'output of {src.tolist()}': _ids(code.greedy(model, src[None], 9)[0])
+             for src in sources}
+    for steps in (1, 2):
+        [ids] = code.greedy(model, sources[:1], steps)
+        found[f'output for max_steps = {steps}'] = _ids(ids)
+    return found
 
 @_probe(_Greedy, 2, 'greedy search of a padded batch')
 def _(code, kit, draw):
@@ -301,9 +319,10 @@ class _BestOfEach(_Search):
         return [h for best in each for h in best]
 
 # %% ../../nbs/15c_build.ipynb #b15bea05d
-class _BeamStartsFull(_Search):
-    """The search starts with k copies of `<s>`, which all continue in the same way: the
-    beam holds k equal hypotheses. Start with one."""
+class _BeamOfOne(_Search):
+    """Whatever the beam, the result is that of a beam of one: the search starts with k
+    copies of `<s>`, which all continue in the same way, or it keeps one hypothesis. Start
+    with one, and keep the k best."""
     def start(self, k): return [([BOS], 0.)] * k
 
 class _ScoreForgotten(_Search):
@@ -321,6 +340,41 @@ class _BeamKeepsStart(_Search):
     "The result begins with `<s>`. Leave it out."
     def tokens(self, ids): return [i for i in ids if i != EOS]
 
+# %% ../../nbs/15c_build.ipynb #b15bea05f
+class _BeamSeesPadding(_Search):
+    """The padding of the source is not hidden. Pass `padding_mask(src)` to `decode`."""
+    section = '13_decoding', 'Many sentences at once'
+    def next_log_probs(self, model, src, live):
+        tgt = torch.tensor([ids for ids, _ in live])
+        memory = self.memory(model, src).expand(len(live), -1, -1)
+        mask = self.kit.mask(_PaddingMask().padding_mask(torch.ones_like(src)))
+        return self.log_probs(model.decode(tgt, memory, mask)[:, -1])
+
+class _BeamRefills(_Search):
+    """The places of finished hypotheses are filled again, so that k stay alive. In this kit
+    the k best continuations are kept, and those that end leave fewer alive."""
+    section = '13_decoding', 'When to stop'
+    def extend(self, live, log_probs, k):
+        best = super().extend(live, log_probs, 10**6)
+        n_live = [h[0][-1] != EOS for h in best]
+        total = 0
+        for i, is_live in enumerate(n_live):
+            total += is_live
+            if total == k: return best[:i + 1]
+        return best
+
+# %% ../../nbs/15c_build.ipynb #b15bea05g
+class _BeamOneMore(_Search):
+    "The search takes one step more than `max_steps`. Take that many, no more."
+    def beam_search(self, model, src, beam_size, alpha, max_steps):
+        return super().beam_search(model, src, beam_size, alpha, max_steps + 1)
+
+class _BeamOneFewer(_Search):
+    """The search takes `max_steps` − 1 steps. `<s>` does not count among the tokens of an
+    output."""
+    def beam_search(self, model, src, beam_size, alpha, max_steps):
+        return super().beam_search(model, src, beam_size, alpha, max_steps - 1)
+
 # %% ../../nbs/15c_build.ipynb #b15beam06
 def _searched(code, kit, draw, k, alpha, steps, n=12): # n sentences of a toy model each
     results = {}
@@ -335,12 +389,25 @@ def _searched(code, kit, draw, k, alpha, steps, n=12): # n sentences of a toy mo
 @_probe(_Search, 1, 'a beam of one, which is greedy search')
 def _(code, kit, draw): return _searched(code, kit, draw, 1, 0., 9)
 
+# %% ../../nbs/15c_build.ipynb #b15beam07
+def _two_ways(kit, draw): # ends at once, or goes on by 4, or by 5: 45 %, 30 %, 25 %
+    model = _Script(kit, draw)
+    for table in (model.before, model.place, model.source): table.zero_()
+    model.last = draw(8, 8) - 30  # no two alike
+    model.last[BOS, [EOS, 4, 5]] = torch.tensor([0.45, 0.3, 0.25]).log()
+    model.last[4, 4:] = torch.arange(4) / 10 # the second way is lost among many
+    model.last[5, 6] = model.last[6, EOS] = 0. # the third is sure, and longer
+    return model
+
 # %% ../../nbs/15c_build.ipynb #b15bea06b
 @_probe(_Search, 2, 'a beam of three, without a length penalty')
-def _(code, kit, draw): return _searched(code, kit, draw, 3, 0., 9)
+def _(code, kit, draw): return _searched(code, kit, draw, 3, 0., 9, n=24)
 
 @_probe(_Search, 2, 'a beam of three with a length penalty')
-def _(code, kit, draw): return _searched(code, kit, draw, 3, 2., 9, n=24)
+def _(code, kit, draw):
+    searched = _searched(code, kit, draw, 3, 2., 9, n=24)
+    ids, score = code.beam_search(_two_ways(kit, draw), torch.tensor([[4, EOS]]), 2, 2., 6)
+    return searched | {'output of a beam of two, where one place ends at once': _ids(ids)}
 
 @_probe(_Search, 1, 'a limit that comes before the end')
 def _(code, kit, draw): return _searched(code, kit, draw, 2, 0.6, 2)

@@ -74,6 +74,21 @@ class _TwoMatrices(_Embedding):
         self.out = nn.Linear(d_model, vocab_size, bias=False)
     def scores(self, x): return self.out(x)
 
+# %% ../../nbs/15c_build.ipynb #b15embbias
+class _OutputHasBias(_Embedding):
+    """The scores are made by a second matrix with a bias, the default of `nn.Linear`. Share
+    one matrix, without a bias: `logits` multiplies by the embedding's own weight."""
+    section = '04_embedding', 'Aside: what tying does to learning'
+    def __init__(self, vocab_size, d_model):
+        super().__init__(vocab_size, d_model)
+        self.out = nn.Linear(d_model, vocab_size)
+    def scores(self, x): return self.out(x)
+
+class _LogitsDivided(_Embedding):
+    "The logits are divided by √d_model. Return the products as they are."
+    section = '04_embedding', 'Why multiply by √d?'
+    def scores(self, x): return F.linear(x, self.weight) / sqrt(self.d_model)
+
 # %% ../../nbs/15c_build.ipynb #b15embb2c
 class _EmbeddingsTooLarge(_Embedding):
     """The first weights are too large, as with PyTorch's default deviation of 1. Start with
@@ -97,7 +112,7 @@ _SPREAD = "standard deviation of the embedding's first weights, times √d_model
 
 @_probe(_Embedding, 1, 'one weight matrix, with the right spread')
 def _(code, kit, draw):
-    [first, *_] = code.Embedding(50, 64).parameters()
+    [first, *_] = code.Embedding(400, 16).parameters() # far from square
     return _parameters(code, 'Embedding', 50, 64) | _spread(first)
 
 @_probe(_Embedding, 1, 'vectors of token ids')
@@ -262,6 +277,17 @@ class _DropoutBeforeSum(_Positions):
     sum."""
     def total(self, x, rows): return self.drop(x) + rows
 
+# %% ../../nbs/15c_build.ipynb #b15posdrop
+class _DropoutOfEncodings(_Positions):
+    """Dropout acts on the encodings before they are added. Apply it to the sum."""
+    def total(self, x, rows): return x + self.drop(rows.expand_as(x))
+
+class _SumUnscaled(_Positions):
+    """What dropout keeps stays as it is. Divide it by 1 − p, as `nn.Dropout` does."""
+    section = '03_layers', 'Dropout'
+    def drop(self, x):
+        return F.dropout(x, self.p, self.training) * (1 - self.p * self.training)
+
 # %% ../../nbs/15c_build.ipynb #b15pos6
 def _positions(code, *args):
     return code.PositionalEncoding(*args).double()
@@ -280,10 +306,16 @@ def _(code, kit, draw):
     summed = layer(x)
     whole = _positions(code, 64, 0., 40)(x) # nothing is dropped
     changed = (summed - whole).abs() > 1e-6
+    rows = whole - x # the encodings
+    alone = [((summed - y).abs() < 1e-9) & (rows.abs() > 1e-6) for y in (x, rows)]
     return {'share of zeros': _share(summed.abs() < 1e-9),
-            'dropout changes most numbers': changed.double().mean() > 0.5}
+            'dropout changes most numbers': changed.double().mean() > 0.5,
+            'share of embeddings without their encodings': _share(alone[0]),
+            'share of encodings without their embeddings': _share(alone[1])}
 
 @_probe(_Positions, 1, 'no parameters')
 def _(code, kit, draw):
     parameters = [p for p in _positions(code, 8, 0., 10).parameters() if p.requires_grad]
-    return {'number of parameters': torch.tensor(len(parameters))}
+    long = _positions(code, 2, 0., 6000)(draw(1, 6000, 2))
+    return {'number of parameters': torch.tensor(len(parameters)),
+            'shape of the sum for max_len = 6000': torch.tensor(long.shape)}

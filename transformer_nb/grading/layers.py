@@ -8,7 +8,7 @@ __all__ = []
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from .checks import Kit, _make, _parameters, _probe
+from .checks import Kit, _make, _parameters, _probe, _random
 
 # %% ../../nbs/15c_build.ipynb #b15ffn1
 class _FeedForward(nn.Module):
@@ -21,6 +21,7 @@ class _FeedForward(nn.Module):
         self.inner = nn.Linear(d_model, d_ff, bias=self.bias)
         self.outer = nn.Linear(d_ff, d_model, bias=self.bias)
 
+    def example(self): return [_random(2, 3, self.inner.in_features)]
     def enter(self, x): return self.inner(x)
     def activate(self, hidden): return hidden.relu()
     def leave(self, hidden, x): return self.outer(hidden)
@@ -47,6 +48,13 @@ class _LeakyRelu(_FeedForward):
     "The activation lets a little of negative numbers pass. The paper's is ReLU, max(0, x)."
     def activate(self, hidden): return F.leaky_relu(hidden)
 
+# %% ../../nbs/15c_build.ipynb #b15ffndrop
+class _FeedForwardDropout(_FeedForward):
+    """The feed-forward network drops elements in training. The paper's dropout acts on the
+    outputs of the sub-layers: leave it to `ResidualNorm`."""
+    section = '05_model', 'Aside: where dropout acts'
+    def activate(self, hidden): return F.dropout(hidden.relu(), 0.5, self.training)
+
 # %% ../../nbs/15c_build.ipynb #b15ffnn1c
 class _ReluLast(_FeedForward):
     "A ReLU acts on the output, too. Only the inner layer has one."
@@ -70,7 +78,9 @@ def _(code, kit, draw):
 def _(code, kit, draw):
     d_model, d_ff, b, t = draw.sizes(4)
     network = _make(code, 'FeedForward', d_model, d_ff)
-    return network(draw(b, t, d_model))
+    output, x = network(draw(b, t, d_model)), draw(9, 30, d_model)
+    same = torch.isclose(network(x), network.train()(x)).all()
+    return {'output': output, 'train() gives what eval() gives': same}
 
 # %% ../../nbs/15c_build.ipynb #b15norm1
 class _LayerNorm(nn.Module):
@@ -84,6 +94,7 @@ class _LayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
 
+    def example(self): return [_random(2, 3, len(self.weight))]
     def mean(self, x): return x.mean(self.axes, keepdim=True)
     def variance(self, x): return x.var(self.axes, unbiased=False, keepdim=True)
     def deviation(self, variance): return (variance + self.eps).sqrt()
@@ -154,6 +165,38 @@ class _GainStartsAtZero(_LayerNorm):
         super().__init__(d_model, eps)
         nn.init.zeros_(self.weight)
 
+# %% ../../nbs/15c_build.ipynb #b15epsdef
+class _EpsIgnored(_LayerNorm):
+    "The argument `eps` has no effect. Store it, and add it to the variance."
+    def __init__(self, d_model, eps=1e-5): super().__init__(d_model)
+
+class _EpsDefault(_LayerNorm):
+    """The default of `eps` is 1e-6. In this kit, as in PyTorch, it is 1e-5."""
+    def __init__(self, d_model, eps=1e-6): super().__init__(d_model, eps)
+
+class _EpsDefaultTiny(_LayerNorm):
+    """The default of `eps` is 1e-12. In this kit, as in PyTorch, it is 1e-5."""
+    def __init__(self, d_model, eps=1e-12): super().__init__(d_model, eps)
+
+class _GainUnused(_LayerNorm):
+    "The learned gain is not used. Multiply by the weight before you add the bias."
+    def learned(self, x): return x + self.bias
+
+# %% ../../nbs/15c_build.ipynb #b15normat
+class _NormOfAnnotated(_LayerNorm):
+    """This is the norm of *The Annotated Transformer*, with three differences: `std` divides
+    by d − 1, eps is added outside the root, and its default is 1e-6. Pass
+    `unbiased=False` to `var`, add eps to the variance, and let its default be 1e-5."""
+    def __init__(self, d_model, eps=1e-6): super().__init__(d_model, eps)
+    def variance(self, x): return x.var(self.axes, keepdim=True)
+    def deviation(self, variance): return variance.sqrt() + self.eps
+
+class _EpsDefaultOutside(_LayerNorm):
+    """The small constant is added to the standard deviation, and its default is 1e-6. Add
+    it to the variance, under the root, and let its default be 1e-5."""
+    def __init__(self, d_model, eps=1e-6): super().__init__(d_model, eps)
+    def deviation(self, variance): return variance.sqrt() + self.eps
+
 # %% ../../nbs/15c_build.ipynb #b15rmsnorm
 class _RootMeanSquare(_LayerNorm):
     """The input is divided by the root of its mean square, and its mean stays: that is
@@ -168,7 +211,9 @@ def _(code, kit, draw):
     d, b, t = draw.sizes(3)
     norm, new = _make(code, 'LayerNorm', d + 1), code.LayerNorm(d + 1)
     x = 3*draw(b, t, d + 1) + 2
-    return {'output': norm(x), 'output before any training': new.double()(x)}
+    wide = _make(code, 'LayerNorm', d + 1, eps=0.5)
+    return {'output': norm(x), 'output before any training': new.double()(x),
+            'output with eps = 0.5': wide(x)}
 
 @_probe(_LayerNorm, 1, 'LayerNorm of tiny and of equal numbers')
 def _(code, kit, draw):
@@ -188,6 +233,7 @@ class _ResidualNorm(nn.Module):
         self.norm = _LayerNorm(d_model)
         self.p = dropout
 
+    def example(self): return _random(2, 3, len(self.norm.weight)), torch.tanh
     def drop(self, x): return F.dropout(x, self.p, self.training)
     def before(self, x): return x                 # what the sub-layer reads
     def added(self, new): return self.drop(new)   # what is added
@@ -277,8 +323,22 @@ class _DropoutKeepsP(_ResidualNorm):
     section = '03_layers', 'Dropout'
     def drop(self, x): return F.dropout(x, 1 - self.p, self.training)
 
+# %% ../../nbs/15c_build.ipynb #b15resd3d
+class _DropoutUnscaled(_ResidualNorm):
+    """What dropout keeps stays as it is. Divide it by 1 − p, as `nn.Dropout` does, so that
+    the mean of training is that of evaluation."""
+    section = '03_layers', 'Dropout'
+    def drop(self, x):
+        return F.dropout(x, self.p, self.training) * (1 - self.p * self.training)
+
+class _DropoutFixed(_ResidualNorm):
+    """The share that is dropped does not follow the argument `dropout`. Pass it to
+    `nn.Dropout`."""
+    section = '03_layers', 'Dropout'
+    def drop(self, x): return F.dropout(x, 0.1, self.training)
+
 # %% ../../nbs/15c_build.ipynb #b15resid4
-def _twice(x, scale=2): return scale * x + 1
+def _bent(x, scale=2): return (scale * x).tanh() + x.square()
 
 @_probe(_ResidualNorm, 2, 'ResidualNorm in evaluation mode')
 def _(code, kit, draw):
@@ -291,8 +351,8 @@ def _(code, kit, draw):
     d, b, t = draw.sizes(3)
     layer = _make(code, 'ResidualNorm', d, 0.)
     x = draw(b, t, d)
-    return {'output with an argument by position': layer(x, _twice, 3),
-            'output with an argument by name': layer(x, _twice, scale=x)}
+    return {'output with an argument by position': layer(x, _bent, 3),
+            'output with an argument by name': layer(x, _bent, scale=x)}
 
 # %% ../../nbs/15c_build.ipynb #b15resd4b
 @_probe(_ResidualNorm, 1, 'gradients through ResidualNorm')
@@ -315,6 +375,19 @@ def _values_per_row(x:Tensor)->Tensor: # how many different ones a row has, in t
     steps = (ordered.diff() > 1e-6).sum(-1)
     return (1. + steps).median()
 
+# %% ../../nbs/15c_build.ipynb #b15resd5a
+def _kept_times(layer:nn.Module)->Tensor: # 1 / (1 - p), which no norm after it hides
+    "x is 0 or 0.3, and 1 is added or dropped: four values in a row, whose steps are compared"
+    x = torch.zeros(1, 50, 64)
+    x[..., ::2] = 0.3
+    ordered = layer(x, torch.ones_like).flatten(0, 1).sort(-1).values
+    factors = []
+    for row in ordered:
+        values = row[F.pad(row.diff() > 1e-6, (1, 0), value=True)]
+        if len(values) == 4: factors.append(0.3 * (values[2] - values[0])
+                                            / (values[1] - values[0]))
+    return torch.stack(factors).median() if factors else torch.tensor(torch.nan)
+
 # %% ../../nbs/15c_build.ipynb #b15resd5b
 @_probe(_ResidualNorm, 2, 'ResidualNorm in training mode: what is dropped, and how often')
 def _(code, kit, draw):
@@ -332,11 +405,18 @@ def _(code, kit, draw):
     counts = [_values_per_row(y) for y in (constant, passed, linear)]
     is_random = (differs.abs() > 1e-9).any()
     shares = [_share(smaller), _share(nothing.abs() < 1e-9)]
-    return dict(zip(_DROPOUT, [*shares, *counts, is_random]))
+    more = _make(code, 'ResidualNorm', 64, 0.75).train()
+    _plain_norm(more)
+    constant = more(zeros, lambda x: ones)
+    smaller = constant < constant.mean(-1, keepdim=True) - 1e-6
+    last = [is_random, _share(smaller), _kept_times(layer)]
+    return dict(zip(_DROPOUT, [*shares, *counts, *last]))
 
 # %% ../../nbs/15c_build.ipynb #b15dropnm
 _DROPOUT = ['share that is dropped of a sub-layer of ones', 'share of zeros in the output',
             'different values in a row, with a sub-layer of ones',
             'different values in a row, with a sub-layer of zeros',
             'different values in a row, with a sub-layer that multiplies by 5',
-            'two calls give different numbers']
+            'two calls give different numbers',
+            'share that is dropped with dropout = 0.75',
+            'factor of what is kept']

@@ -6,14 +6,16 @@
 __all__ = []
 
 import torch
+from dataclasses import replace
 from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..core import BOS, PAD
+from ..core import BOS, EOS, PAD
 from ..model import TransformerConfig
 from .attention import _CausalMask, _PaddingMask
 from .checks import (
-    Kit, _Unset, _gradients, _make, _parameters, _probe, _shape, _shapes_differ, _with_kit)
+    Kit, _Unset, _gradients, _make, _parameters, _probe, _random, _shape, _shapes_differ,
+    _with_kit)
 from .embedding import _Embedding, _Positions, _spread
 from .layers import _FeedForward, _LayerNorm, _ResidualNorm
 from .multihead import _MultiHead
@@ -33,6 +35,9 @@ class _EncoderLayer(nn.Module):
         norms = [_ResidualNorm(c.d_model, c.dropout) for _ in range(self.n_residuals)]
         self.residuals = nn.ModuleList(norms)
 
+    def example(self):
+        mask = self.kit.mask(torch.ones(2, 1, 1, 3) == 1)
+        return _random(2, 3, self.self_attention.d_model), mask
     def mask(self, mask, x): return mask
     def attend(self, x, mask):
         return self.residuals[0](x, self.self_attention, mask=self.mask(mask, x))
@@ -75,6 +80,13 @@ class _FirstNormTwiceInEncoder(_EncoderLayer):
     feed-forward network has the second."""
     def transform(self, x): return self.residuals[0](x, self.feed_forward)
 
+# %% ../../nbs/15c_build.ipynb #b15encdrop
+class _EncoderDropoutForgotten(_EncoderLayer):
+    """The encoder layer drops nothing in training. Pass `config.dropout` to each
+    `ResidualNorm`."""
+    section = '05_model', 'Aside: where dropout acts'
+    def __init__(self, config): super().__init__(replace(config, dropout=0.))
+
 # %% ../../nbs/15c_build.ipynb #b15enc04
 def _config(draw, **more):
     "A small model, sizes of which no two are alike"
@@ -96,8 +108,12 @@ def _(code, kit, draw):
     shapes = _parameters(code, 'EncoderLayer', config)
     layer = _make(code, 'EncoderLayer', config)
     everything = torch.ones(2, 1, 1, 5) == 1
-    output = layer(draw(2, 5, config.d_model), kit.mask(everything))
-    return shapes | dict(output=output)
+    x, mask = draw(2, 5, config.d_model), kit.mask(everything)
+    dropping = _make(code, 'EncoderLayer', replace(config, dropout=_NEARLY_ONE)).train()
+    return shapes | {'output': layer(x, mask), _ALL_DROPPED: dropping(x, mask)}
+
+_ALL_DROPPED = 'output in training mode with a dropout of nearly 1'
+_NEARLY_ONE = 1 - 2**-53 # all is dropped, and a config accepts it
 
 # %% ../../nbs/15c_build.ipynb #b15enc04c
 @_probe(_EncoderLayer, 1, 'an encoder layer with padding')
@@ -124,6 +140,9 @@ class _DecoderLayer(nn.Module):
         norms = [_ResidualNorm(c.d_model, c.dropout) for _ in range(self.n_residuals)]
         self.residuals = nn.ModuleList(norms)
 
+    def example(self):
+        d, masks = self.self_attention.d_model, (torch.ones(3, 3).tril(), torch.ones(2, 1, 1, 4))
+        return _random(2, 3, d), _random(2, 4, d), *(self.kit.mask(m == 1) for m in masks)
     def self_mask(self, mask): return mask
     def cross_mask(self, mask): return mask
     def read(self, x, memory): return memory
@@ -204,12 +223,19 @@ class _FirstNormTwice(_DecoderLayer):
         read, mask = self.read(x, memory), self.cross_mask(mask)
         return self.residuals[0](x, self.cross_attention, memory=read, mask=mask)
 
-def _decoder_layer(code, kit, draw, t, s, real):
-    config = _config(draw)
-    layer = _make(code, 'DecoderLayer', config)
+def _decoder_layer(code, kit, draw, t, s, real, dropout=0.):
+    config = _config(draw, dropout=dropout)
+    layer = _make(code, 'DecoderLayer', config).train(dropout > 0)
     x, memory = draw(len(real), t, config.d_model), draw(len(real), s, config.d_model)
     causal = torch.ones(t, t).tril() == 1
     return layer(x, memory, kit.mask(causal), kit.mask(real[:, None, None]))
+
+# %% ../../nbs/15c_build.ipynb #b15decdrop
+class _DecoderDropoutForgotten(_DecoderLayer):
+    """The decoder layer drops nothing in training. Pass `config.dropout` to each
+    `ResidualNorm`."""
+    section = '05_model', 'Aside: where dropout acts'
+    def __init__(self, config): super().__init__(replace(config, dropout=0.))
 
 # %% ../../nbs/15c_build.ipynb #b15dec03c
 @_probe(_DecoderLayer, 2, "a decoder layer's output, and the shapes of its parameters")
@@ -217,7 +243,9 @@ def _(code, kit, draw):
     t, s = draw.sizes(2)
     shapes = _parameters(code, 'DecoderLayer', _config(draw))
     output = _decoder_layer(code, kit, draw, t, s, torch.ones(2, s) == 1)
-    return shapes | dict(output=output)
+    real = torch.ones(2, s) == 1
+    dropping = _decoder_layer(code, kit, draw, t, s, real, dropout=_NEARLY_ONE)
+    return shapes | {'output': output, _ALL_DROPPED: dropping}
 
 @_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source')
 def _(code, kit, draw): return _decoder_layer(code, kit, draw, 5, 6, draw.ids(4, 6) != PAD)
@@ -239,6 +267,7 @@ class _Transformer(nn.Module):
 
     def stack(self, part, n, config):
         return nn.ModuleList(_with_kit(part, self.kit)(config) for _ in range(n))
+    def example(self): return torch.tensor([[4, 5, 6, EOS]]), torch.tensor([[BOS, 5, 4]])
     def start(self): pass # the first weights are those that the parts gave themselves
     def padding(self, ids): return self.kit.mask(_PaddingMask().padding_mask(ids))
     def causal(self, tgt): return self.kit.mask(_CausalMask().causal_mask(tgt.shape[1]))
@@ -344,6 +373,32 @@ class _NoCausalMask(_Transformer):
         t = tgt.shape[1]
         return self.kit.mask(torch.ones(t, t) == 1)
 
+# %% ../../nbs/15c_build.ipynb #b15modl3g
+class _CausalEncoder(_Transformer):
+    """The encoder gets a causal mask, too. Only the decoder does: the source is all there
+    from the start."""
+    section = '02_multihead', 'Three uses, two masks'
+    def encoder_mask(self, src):
+        causal = _CausalMask().causal_mask(src.shape[1])
+        return self.kit.mask(_PaddingMask().padding_mask(src) & causal)
+
+class _ReadsLayerBeside(_Transformer):
+    """Each layer of the decoder reads the output of the encoder layer beside it. All of
+    them read the memory, the output of the last."""
+    section = '05_model', 'The Transformer'
+    def encode(self, src):
+        x, mask, self.beside = self.enter(src), self.encoder_mask(src), []
+        for layer in self.encoder:
+            x = layer(x, mask)
+            self.beside.append(x)
+        return x
+    def forward(self, src, tgt):
+        self.encode(src)
+        x, masks = self.enter_target(tgt), (self.causal(tgt), self.padding(src))
+        for i, layer in enumerate(self.decoder):
+            x = layer(x, self.beside[min(i, len(self.beside) - 1)], *masks)
+        return self.leave(x)
+
 # %% ../../nbs/15c_build.ipynb #b15modl3e
 class _PaddingForCausal(_Transformer):
     """The decoder's mask hides padding alone, as `causal | padding` does, too: it allows
@@ -419,6 +474,28 @@ class _TwoEmbeddings(_Transformer):
     def enter_target(self, tgt): return self.positions(self.tgt_embedding(tgt))
     def leave(self, x): return self.tgt_embedding.logits(x)
 
+# %% ../../nbs/15c_build.ipynb #b15modl4e
+class _UntiedWithBias(_Transformer):
+    """The scores are made by a matrix of their own, with a bias. Use the embedding's
+    weights, which the paper shares between both embeddings and the output."""
+    section = '05_model', 'Aside: one matrix in three places'
+    def __init__(self, config):
+        super().__init__(config)
+        self.output = nn.Linear(config.d_model, config.vocab_size)
+    def leave(self, x): return self.output(x)
+
+class _ThreeMatrices(_Transformer):
+    """Source, target and output have matrices of their own. The paper shares one: there is
+    one vocabulary."""
+    section = '05_model', 'Aside: one matrix in three places'
+    bias = False
+    def __init__(self, config):
+        super().__init__(config)
+        self.tgt_embedding = _Embedding(config.vocab_size, config.d_model)
+        self.output = nn.Linear(config.d_model, config.vocab_size, bias=self.bias)
+    def enter_target(self, tgt): return self.positions(self.tgt_embedding(tgt))
+    def leave(self, x): return self.output(x)
+
 # %% ../../nbs/15c_build.ipynb #b15modl4c
 class _ModelReturnsProbabilities(_Transformer):
     """The model returns probabilities. Return logits: the loss and the search take the
@@ -431,6 +508,27 @@ class _NoSourceGradient(_Transformer):
     or `no_grad`."""
     section = '05_model', 'Aside: one graph'
     def encode(self, src): return super().encode(src).detach()
+
+# %% ../../nbs/15c_build.ipynb #b15modl4d
+class _PositionsNotDropped(_Transformer):
+    """Nothing is dropped from the sum of embeddings and positions. Pass `config.dropout` to
+    `PositionalEncoding`."""
+    section = '05_model', 'Aside: where dropout acts'
+    def __init__(self, config):
+        super().__init__(config)
+        self.positions.p = 0.
+
+class _NothingIsDropped(_Transformer):
+    """The model drops nothing in training. Pass the config to every layer, and
+    `config.dropout` to `PositionalEncoding`."""
+    section = '05_model', 'Aside: where dropout acts'
+    def __init__(self, config): super().__init__(replace(config, dropout=0.))
+
+class _ModelReturnsLogs(_Transformer):
+    """The model returns log-probabilities. Return logits: the loss and the search take the
+    softmax."""
+    section = '05_model', 'Aside: scores become probabilities'
+    def leave(self, x): return super().leave(x).log_softmax(-1)
 
 # %% ../../nbs/15c_build.ipynb #b15xavier
 class _EmbeddingStartsAnew(_Transformer):
@@ -507,4 +605,6 @@ def _(code, kit, draw):
     for mode in ('eval', 'train'):
         calls = [getattr(model, mode)()(src, tgt) for _ in range(2)]
         differs[f'two calls differ after {mode}()'] = torch.tensor(not torch.equal(*calls))
-    return differs
+    dropping, _ = _model(code, draw, dropout=_NEARLY_ONE)
+    logits = _real(dropping.train()(src, tgt), tgt)
+    return differs | {'logits in training mode with a dropout of nearly 1': logits}

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from ..core import PAD
 from .attention import _Attention, _SoftmaxOverQueries
-from .checks import Kit, _gradients, _make, _parameters, _probe
+from .checks import Kit, _gradients, _make, _parameters, _probe, _random
 
 # %% ../../nbs/15c_build.ipynb #b15heads1
 class _MultiHead(nn.Module):
@@ -27,6 +27,7 @@ class _MultiHead(nn.Module):
         self.value = nn.Linear(d_model, n_heads*d_v, bias=self.bias)
         self.output = nn.Linear(n_heads*d_v, d_model, bias=self.bias)
 
+    def example(self): return _random(2, 3, self.d_model), _random(2, 4, self.d_model)
     def sources(self, x, memory): return x, memory, memory # of queries, keys and values
     def project(self, q, k, v): return self.query(q), self.key(k), self.value(v)
     def split(self, x): return x.unflatten(-1, (self.h, -1)).transpose(1, 2)
@@ -158,6 +159,28 @@ class _QueriesFromMemory(_MultiHead):
     section = '02_multihead', 'Three uses, two masks'
     def sources(self, x, memory): return memory, x, x
 
+# %% ../../nbs/15c_build.ipynb #b15heas4c
+class _MemoryMaskIgnored(_MultiHead):
+    """The mask does not reach attention to a memory, though it reaches self-attention. Pass
+    it on in both."""
+    section = '02_multihead', 'Three uses, two masks'
+    def forward(self, x, memory=None, mask=None):
+        return super().forward(x, memory, mask if memory is None else None)
+
+class _HeadsNotTransposed(_MultiHead):
+    """The heads stay on the third axis, so that attention runs over the heads of one token.
+    Transpose to (b, h, t, d_k) before you attend, and back after it."""
+    def split(self, x): return x.unflatten(-1, (self.h, -1))
+    def allowed(self, mask): return None
+    def merge(self, heads): return heads.flatten(2)
+
+class _HeadSizeFromModel(_MultiHead):
+    """The heads have d_model / h features, whatever d_k and d_v are. The matrices have
+    h·d_k and h·d_v rows: use the sizes that `__init__` is given."""
+    crashes = True
+    def __init__(self, d_model, n_heads, d_k, d_v):
+        super().__init__(d_model, n_heads, d_model // n_heads, d_model // n_heads)
+
 # %% ../../nbs/15c_build.ipynb #b15heads5
 class _KeysByQueryMatrix(_MultiHead):
     """Keys are made by W^Q, the projection of the queries. Give the keys a projection of
@@ -240,7 +263,9 @@ def _(code, kit, draw):
     real = draw.ids(3, 5) != PAD
     padding = real[:, None, None]
     masks = {'a causal mask': causal, 'padding': padding, 'both': causal & padding}
-    return {f'output with {m}': layer(x, mask=kit.mask(masks[m])) for m in masks}
+    found = {f'output with {m}': layer(x, mask=kit.mask(masks[m])) for m in masks}
+    memory = layer(x, draw(3, 5, 12), kit.mask(padding))
+    return found | {'output with padding in the memory': memory}
 
 # %% ../../nbs/15c_build.ipynb #b15heas7c
 @_probe(_MultiHead, 1, 'masks that differ by head')

@@ -7,7 +7,8 @@ __all__ = []
 
 import torch
 from torch import nn
-from ..core import PAD
+from torch.nn import functional as F
+from ..core import BOS, EOS, PAD, UNK
 from .checks import Kit, _probe
 
 # %% ../../nbs/15c_build.ipynb #b15sched1
@@ -49,7 +50,9 @@ class _WarmupLinear(_Schedule):
     def rising(self, step, warmup): return step / warmup
 
 class _NoWarmup(_Schedule):
-    "There is no warm-up: the rate only falls. Take the smaller of two curves."
+    """The rate only falls, from the first step: either there is no rising curve, or it is so
+    steep (`warmup_steps ** 1.5` without the minus, for example) that the smaller of the two
+    is never the rising one."""
     section = '06_optimizer', 'Why a warm-up?'
     def choose(self, falling, rising): return falling
 
@@ -87,6 +90,37 @@ class _DecaysWeights(_Adam):
     section = '06_optimizer', 'Aside: weight decay'
     weight_decay, optimizer = 0.01, torch.optim.AdamW
 
+# %% ../../nbs/15c_build.ipynb #b15adamrun
+def _trained(model:nn.Linear, optimizer, draw, n_steps:int=300)->dict: # after many steps
+    "By gradients some of which are as small as ε, so that ε matters, too"
+    scale = torch.tensor([1., 1e-3, 1e-8])
+    for step in range(n_steps):
+        for group in optimizer.param_groups: group['lr'] = 0.1 / (1 + step)
+        optimizer.zero_grad()
+        (model(draw(4, 3) * scale).sin() * draw(4, 2)).sum().backward()
+        optimizer.step()
+    return {f'{name} after {n_steps} steps': p for name, p in model.named_parameters()}
+
+class _OtherOptimizer(_Adam):
+    """The steps are not Adam's, though the constants are: AdaMax and others have the same
+    ones. Use `torch.optim.Adam` without further options."""
+    optimizer = torch.optim.Adamax
+
+class _AMSGrad(_Adam):
+    "The optimizer is AMSGrad, an option of Adam that came later. Leave it out."
+    def make_adam(self, model):
+        options = dict(betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
+        return torch.optim.Adam(model.parameters(), lr=0., amsgrad=True, **options)
+
+# %% ../../nbs/15c_build.ipynb #b15adamrun2
+class _RectifiedAdam(_Adam):
+    "The optimizer is RAdam, which came later. Use `torch.optim.Adam`."
+    optimizer = torch.optim.RAdam
+
+class _NesterovAdam(_Adam):
+    "The optimizer is NAdam, which came later. Use `torch.optim.Adam`."
+    optimizer = torch.optim.NAdam
+
 # %% ../../nbs/15c_build.ipynb #b15schd2c
 @_probe(_Schedule, 3, 'the learning rate of step 1, 10, 4,000 and 100,000', tolerance=1e-9)
 def _(code, kit, draw):
@@ -95,14 +129,18 @@ def _(code, kit, draw):
     asked += [(7, 64, 5), (2, 64, 5)]
     return {f'paper_lr{a}': torch.tensor(float(code.paper_lr(*a))) for a in asked}
 
-@_probe(_Adam, 2, "the optimizer's constants and parameters", tolerance=1e-12)
+@_probe(_Adam, 2, "the optimizer's constants and parameters", tolerance=1e-10)
 def _(code, kit, draw):
-    optimizer = code.make_adam(nn.Linear(3, 2))
-    [group] = optimizer.param_groups
-    (beta_1, beta_2), n = group['betas'], len(group['params'])
-    constants = {'β₁': beta_1, 'β₂': beta_2, 'ε': group['eps'],
-             'weight decay': group['weight_decay'], 'number of parameters': n}
-    return {name: torch.tensor(float(x)) for name, x in constants.items()}
+    model = nn.Linear(3, 2)
+    for p in model.parameters(): p.data.copy_(draw(*p.shape))
+    optimizer = code.make_adam(model)
+    groups = optimizer.param_groups
+    group, n = groups[0], sum(len(each['params']) for each in groups)
+    beta_1, beta_2 = group.get('betas', (torch.nan, torch.nan))
+    constants = {'β₁': beta_1, 'β₂': beta_2, 'ε': group.get('eps', torch.nan),
+                 'weight decay': group.get('weight_decay', 0.), 'number of parameters': n}
+    constants = {name: torch.tensor(float(x)) for name, x in constants.items()}
+    return constants | _trained(model, optimizer, draw)
 
 # %% ../../nbs/15c_build.ipynb #b15smooth
 class _Smoothing:
@@ -151,6 +189,13 @@ class _SharesExchanged(_Smoothing):
     round."""
     def combine(self, right, even, eps): return eps*right + (1 - eps)*even
 
+# %% ../../nbs/15c_build.ipynb #b15smoteps
+class _PaddingAndSpecialLeftOut(_Smoothing):
+    """The labels `<s>`, `</s>` or `<unk>` are left out of the loss, as padding is. Only the
+    id 0 is padding: without `</s>` a model never learns to stop."""
+    section = '06_optimizer', 'The loss, and why it never reaches zero'
+    def real(self, labels): return labels > EOS
+
 # %% ../../nbs/15c_build.ipynb #b15smot2c
 class _SharesExceedOne(_Smoothing):
     """The share of the right token stays 1, so that the labels sum to 1 + ε. Multiply it by
@@ -194,6 +239,31 @@ class _SpreadWithoutPadding(_Smoothing):
         losses = self.combine(-right, -others / (v - 2), label_smoothing)
         return self.total(losses, self.real(labels))
 
+# %% ../../nbs/15c_build.ipynb #b15smot3d
+class _SmoothingOfAnnotated(_Smoothing):
+    """This is the loss of *The Annotated Transformer*: a Kullback-Leibler divergence, with
+    the share ε over v − 2 tokens, without `<pad>` and the right one. Return the
+    cross-entropy, with ε spread over the whole vocabulary."""
+    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    def smoothed_loss(self, logits, labels, label_smoothing=0.1):
+        v, eps = logits.shape[-1], label_smoothing
+        shares = torch.full_like(logits, eps / (v - 2))
+        shares.scatter_(-1, labels[..., None], 1 - eps)
+        shares[..., PAD] = 0
+        shares = shares * self.real(labels)[..., None]
+        return F.kl_div(self.log_probs(logits), shares, reduction='sum')
+
+class _RightShareForgotten(_Smoothing):
+    """The right token gets 1 − ε and the others ε/v each, so that the labels sum to less
+    than 1, as by `scatter_` into ε/v. The right token has its part of ε, too: 1 − ε + ε/v."""
+    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    def smoothed_loss(self, logits, labels, label_smoothing=0.1):
+        log_probs = self.log_probs(logits)
+        right = log_probs.gather(-1, labels[..., None])[..., 0]
+        even = self.others(log_probs) - right / logits.shape[-1]
+        losses = self.combine(-right, -even, label_smoothing)
+        return self.total(losses, self.real(labels))
+
 # %% ../../nbs/15c_build.ipynb #b15smoot4
 class _LogitsTakenAsLogs(_Smoothing):
     """The logits are used as log-probabilities. Take `log_softmax` over the vocabulary
@@ -205,6 +275,25 @@ class _SoftmaxTwice(_Smoothing):
     """The softmax is taken twice. Take `log_softmax` of the logits themselves."""
     section = '06_optimizer', 'The loss, and why it never reaches zero'
     def log_probs(self, logits): return logits.softmax(-1).log_softmax(-1)
+
+# %% ../../nbs/15c_build.ipynb #b15smoot4d
+class _LossIsNegative(_Smoothing):
+    "The minus is missing: the loss is the sum of log-probabilities. Change its sign."
+    def combine(self, right, even, eps): return -super().combine(right, even, eps)
+
+class _LossReshaped(_Smoothing):
+    """The logits are reshaped to (b, v, t), which mixes tokens and positions. Exchange the
+    axes instead: `logits.transpose(1, 2)`."""
+    section = '06_optimizer', 'The loss, and why it never reaches zero'
+    def log_probs(self, logits):
+        b, t, v = logits.shape
+        return logits.reshape(b, v, t).transpose(1, 2).log_softmax(-1)
+
+class _LogOfSoftmax(_Smoothing):
+    """The logarithm is taken of a softmax, which is 0 for small logits. Use `log_softmax`,
+    which never takes the logarithm of 0."""
+    section = '06_optimizer', 'The loss, and why it never reaches zero'
+    def log_probs(self, logits): return logits.softmax(-1).log()
 
 # %% ../../nbs/15c_build.ipynb #b15smot4b
 class _SoftmaxOverPositions(_Smoothing):
@@ -230,19 +319,22 @@ class _EntropySubtracted(_Smoothing):
         return loss - entropy * self.real(labels).sum()
 
 # %% ../../nbs/15c_build.ipynb #b15smoot5
-def _loss(code, draw, eps, padded):
+def _loss(code, draw, eps, padded, scale=1.):
     b, t, v = draw.sizes(3)
     logits = 2*draw(b, t + 1, v + 4)
     labels = draw.ids(b, t + 1, v + 4)
     if not padded: labels = labels.clamp(min=4)
-    return code.smoothed_loss(logits, labels, eps)
+    for i, token in enumerate((EOS, BOS, UNK)): labels[i, 0] = token # labels like others
+    return code.smoothed_loss(scale * logits, labels, eps)
 
 @_probe(_Smoothing, 1, 'cross-entropy, without smoothing and padding')
 def _(code, kit, draw): return dict(loss=_loss(code, draw, 0., False))
 
 @_probe(_Smoothing, 2, 'the smoothed loss')
 def _(code, kit, draw):
-    return {f'loss with ε = {eps}': _loss(code, draw, eps, False) for eps in (0.1, 0.3)}
+    losses = {f'loss with ε = {eps}': _loss(code, draw, eps, False) for eps in (0.1, 0.3)}
+    large = _loss(code, draw, 0.1, False, 1000.)
+    return losses | {'loss of logits in the thousands': large}
 
 @_probe(_Smoothing, 1, 'the smoothed loss with padding')
 def _(code, kit, draw): return dict(loss=_loss(code, draw, 0.1, True))

@@ -8,10 +8,12 @@ __all__ = ['collect', 'right_before']
 import faulthandler, os, shutil, signal, sys, tempfile, time, types
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from ctypes import CDLL
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from safetensors.torch import load, save
+from ..core import InputError
 from .checks import Kit, Probe, _files
 from .naming import NOT_WRITTEN, Outcome, _code, _double, _told, run_probe
 from .stages import STAGES, Stage
@@ -49,11 +51,18 @@ def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in
     except ImportError: return # on Windows
     with suppress(OSError, ValueError):
         pages = int(Path('/proc/self/statm').read_text(encoding='utf8').split()[0])
-        most = pages * resource.getpagesize() + memory
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        _at_most(resource, 'AS', pages * resource.getpagesize() + memory)
     limits = dict(CPU=int(seconds) + 1, FSIZE=2**26, CORE=0)
-    for name, most in limits.items():
-        resource.setrlimit(getattr(resource, f'RLIMIT_{name}'), (most, most))
+    for name, most in limits.items(): _at_most(resource, name, most)
+
+def _at_most(resource, name:str, most:int): # or less, where the host allows less
+    kind = getattr(resource, f'RLIMIT_{name}')
+    hard = resource.getrlimit(kind)[1]
+    most = min(most, 2**62 if hard == resource.RLIM_INFINITY else hard)
+    resource.setrlimit(kind, (most, most))
+
+def _end_with_parent(): # so that a submission that sleeps outlives no grader; on Linux
+    with suppress(Exception): CDLL(None).prctl(1, signal.SIGKILL)
 
 # %% ../../nbs/15c_build.ipynb #b15guad2b
 def _silence():
@@ -108,11 +117,13 @@ def right_before(part:type,   # that is to be checked
 def _child(number:int, kit:Kit, folder:str, checks:list[int], seconds:float, own:bool):
     "What the process of a submission does: run the checks, and write down what came"
     [stage] = [stage for stage in STAGES if stage.number == number]
+    _end_with_parent()
     _silence()
     _limit(4 * seconds, 2**31)
     stand_ins = {} if own else _stand_ins(stage, kit)
     if stage.number == 9: _book_tokenizer(kit.model)
     os.chdir(folder)
+    Path(_BEGUN).touch() # what fails before this is the grader's own
     _guard(folder)
     code, problem = None, ''
     with _double(): # also what is made when the module is imported
@@ -150,7 +161,8 @@ def _read(path:Path)->Outcome|None: # of what a child wrote; None: nothing, or n
     error, values = path.with_suffix('.err'), path.with_suffix('.out')
     with suppress(Exception): # whatever lies there may be a submission's
         if _is_small(error):
-            return Outcome({}, error.read_text(encoding='utf8')[:400])
+            text = error.read_text(encoding='utf8')[:400]
+            return Outcome({}, ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
         if _is_small(values): return Outcome(load(values.read_bytes()))
 
 def _is_small(path:Path)->bool:
@@ -161,6 +173,7 @@ def _is_small(path:Path)->bool:
 def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
     "Run a function in a process of its own, and end it and its children"
     if not hasattr(os, 'fork'): return _in_new_process(run, seconds) # on Windows
+    with suppress(ValueError): signal.signal(signal.SIGCHLD, signal.SIG_DFL) # if ignored
     pid = os.fork()
     if pid == 0: # the child
         try:
@@ -168,15 +181,18 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
             run()
         finally: _leave(0)
     ended, deadline = 0, time.monotonic() + seconds
-    while not ended and time.monotonic() < deadline:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if not ended: time.sleep(0.005)
-    with suppress(OSError): os.killpg(pid, signal.SIGKILL)
+    try:
+        while not ended and time.monotonic() < deadline:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended: time.sleep(0.005)
+    finally: # also where the grader is interrupted
+        with suppress(OSError): os.killpg(pid, signal.SIGKILL)
     if ended: return f'the process ended ({_ending(status)})'
     with suppress(ChildProcessError): os.waitpid(pid, 0)
     return f'not done after {seconds:g} seconds'
 
 # %% ../../nbs/15c_build.ipynb #b15parntb
+_BEGUN = 'begun' # a file: the submission is imported from now on
 _leave = os._exit # as it is before a submission can exchange it
 
 def _ending(status:int)->str: return _named_exit(os.waitstatus_to_exitcode(status))
@@ -212,6 +228,8 @@ def collect(folder:Path, # of a submission
         for _ in range(3): # a process that ends too early gets two more chances
             run = partial(_child, stage.number, kit, place, [*todo], seconds, own)
             how = _in_child(run, 2*seconds + 10)
+            if not Path(place, _BEGUN).exists():
+                raise InputError(f'the grader cannot start a submission here: {how}')
             for i in list(todo):
                 result = _read(Path(place, f'result-{i}'))
                 if result is None: break
@@ -224,6 +242,8 @@ def collect(folder:Path, # of a submission
 
 # %% ../../nbs/15c_build.ipynb #b15colecb
 def _copy(folder:Path, place:Path): # only what can be a module, and no links out of it
-    for path in sorted(folder.glob('*.py'))[:50]:
+    ours = {stage.file for stage in STAGES} # first, whatever else lies there
+    paths = sorted(folder.glob('*.py'), key=lambda path: (path.name not in ours, path.name))
+    for path in paths[:50]:
         if _is_small(path): shutil.copyfile(path, place/path.name)
     shutil.copyfile(_files()/'config.py', place/'config.py') # given, whatever became of it

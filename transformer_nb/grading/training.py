@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from ..core import BOS, EOS, PAD
 from ..model import TransformerConfig
 from .attention import _PaddingMask
-from .checks import Kit, _TOLD, _fill, _probe, _text, _with_kit
+from .checks import Kit, _Script, _TOLD, _fill, _probe, _text, _with_kit
 from .model import _Transformer
 from .optimizer import _Adam, _PaddingInLoss, _Smoothing
 
@@ -73,7 +73,11 @@ class _LabelsBegin(_Shift):
 @_probe(_Shift, 2, 'source, target and labels')
 def _(code, kit, draw):
     b, t = draw.sizes(2)
-    src, tgt, labels = code.shifted(draw.ids(b, t + 1))
+    seqs = draw.ids(b, t + 1)
+    src, tgt, labels = code.shifted(seqs)
+    n_tokens = (seqs != PAD).sum(1, keepdim=True)
+    counts = torch.arange(t + 2) <= n_tokens # what follows a label `</s>` does not
+    tgt = tgt.where(counts, 0) if tgt.shape == counts.shape else tgt
     return dict(source=src, target=tgt, labels=labels)
 
 # %% ../../nbs/15c_build.ipynb #b15loss01
@@ -114,6 +118,12 @@ class _CopySmoothed(_CopyLoss):
     "The labels are smoothed. The copy task has one right answer: use ε = 0."
     eps = 0.1
 
+class _InputsExchanged(_CopyLoss):
+    """The model gets the target first and the source second. It is called with source and
+    target: `model(src, tgt)`."""
+    section = '05_model', 'The shift by one'
+    def inputs(self, src, tgt, labels): return tgt, src
+
 class _LabelsFed(_CopyLoss):
     """The model is fed the labels instead of the target: it sees what it is to predict.
     Pass the target, which begins with `<s>`."""
@@ -152,9 +162,9 @@ class _GradientsKept(_Loop):
     `zero_grad` in every step."""
     def clear(self, optimizer): pass
 
-class _GradientsClearedTooLate(_Loop):
-    """The gradients are cleared between `backward` and `step`, so that nothing is learned.
-    Clear them before `backward`."""
+class _NoGradientsAtStep(_Loop):
+    """When the optimizer steps, there are no gradients: `backward` is not called before it,
+    or `zero_grad` comes between. Clear, then call `backward`, then `step`."""
     def step(self, optimizer, lr):
         optimizer.zero_grad()
         super().step(optimizer, lr)
@@ -194,17 +204,27 @@ class _NeverSteps(_Loop):
     "The weights never change: `step` is not called. Call it after `backward`."
     def step(self, optimizer, lr): self.set_rate(optimizer, lr)
 
+# %% ../../nbs/15c_build.ipynb #b15loo02e
+class _GradientsClipped(_Loop):
+    """The gradients are made smaller before the step, to a norm of 1. That came after the
+    paper: leave `clip_grad_norm_` out."""
+    def step(self, optimizer, lr):
+        parameters = [p for group in optimizer.param_groups for p in group['params']]
+        nn.utils.clip_grad_norm_(parameters, 1.)
+        super().step(optimizer, lr)
+
 # %% ../../nbs/15c_build.ipynb #b15loop03
 def _toy(kit, draw, **more): # the right model, small, and an optimizer without a rate
     sizes = dict(d_model=8, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
     config = TransformerConfig(20, **sizes | dict(dropout=0., max_len=30) | more)
     model = _with_kit(_Transformer, kit)(config)
     _fill(model, model)
+    with torch.no_grad(): model.embedding.weight.mul_(3.) # gradients with norms above 1
     return model.double(), _Adam().make_adam(model)
 
 @_probe(_CopyLoss, 2, 'the mean loss of a batch')
 def _(code, kit, draw):
-    model, _ = _toy(kit, draw)
+    model = _Script(kit, draw, 20) # which reads its source
     return dict(loss=code.copy_loss(model.eval(), draw.ids(4, 6)))
 
 # %% ../../nbs/15c_build.ipynb #b15loo03b

@@ -12,7 +12,7 @@ from ..checkpoint import load_model
 from ..core import EOS
 from ..decoding import SearchConfig
 from ..model import TransformerConfig
-from .checks import Kit, _probe, _text, _with_kit
+from .checks import Kit, _Script, _probe, _text, _with_kit
 from .decoding import _Search
 from .model import _Transformer, _batch, _real
 
@@ -60,6 +60,22 @@ class _SourceWithoutEnd(_Loader):
     training. Append it."""
     def source(self, ids): return torch.tensor([ids])
 
+# %% ../../nbs/15c_build.ipynb #b15load02c
+class _LoaderGreedy(_Loader):
+    """The translations are those of greedy search, or of a beam of one. Search with a beam
+    of 4."""
+    beam_size = 1
+
+class _LoaderOtherAlpha(_Loader):
+    """The searches are right but for the length penalty: α is 1, or not passed on. It is
+    0.6."""
+    alpha = 1.
+
+class _LoaderFewSteps(_Loader):
+    """The translation has at most as many tokens as the source. `max_steps` is that number
+    plus 50."""
+    max_extra = 0
+
 # %% ../../nbs/15c_build.ipynb #b15loa02b
 class _AttentionsExchanged(_Loader):
     """The decoder's self-attention has the weights of its cross-attention, and the other
@@ -84,6 +100,22 @@ def _(code, kit, draw):
     src, tgt = _batch(draw, 2, 6, 5)
     return dict(logits=_real(model(src, tgt), tgt))
 
+# %% ../../nbs/15c_build.ipynb #b15loadfake
+class _Numbers:
+    "A tokenizer that reads and writes numbers"
+    def encode(self, text): return [int(word) for word in text.split()]
+    def decode(self, ids): return ' '.join(str(int(i)) for i in ids)
+
+def _told_by_numbers(code, kit, draw)->dict: # by toy models that tell searches apart
+    found = {}
+    for i in range(12):
+        model = _Script(kit, draw, max_len=70)
+        if i % 4 == 0: model.last[:, EOS] -= 30 # never ends: the limit counts
+        words = ' '.join(map(str, draw.ids(1, 4, 8)[0].tolist()))
+        found[f'search {i}, "{words}", by a toy model'] = _text(
+            code.translate(model, _Numbers(), words))
+    return found
+
 # %% ../../nbs/15c_build.ipynb #b15loa03b
 @_probe(_Loader, 1, 'the model is in evaluation mode')
 def _(code, kit, draw):
@@ -94,8 +126,9 @@ def _(code, kit, draw):
     torch.set_default_dtype(torch.float32) # as fast as it is
     tokenizer = _book_tokenizer(kit.model)
     model = code.load_model(Path(kit.model)).eval()
-    return {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))
-            for text in _TEXTS}
+    translated = {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))
+                  for text in _TEXTS}
+    return translated | _told_by_numbers(code, kit, draw)
 
 # %% ../../nbs/15c_build.ipynb #b15loa03c
 @_probe(_Loader, 0, "the book's translations, by all of your own files")

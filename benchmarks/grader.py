@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""What the grader of chapter 15c does with submissions that its catalogue was not made from.
+
+    python benchmarks/grader.py FOLDER ...           # right submissions, mutated
+    python benchmarks/grader.py --stage 3 FOLDER     # one stage
+    python benchmarks/grader.py --show full,unnamed FOLDER
+
+Each file is changed in one place: an operator, a constant, an option, an argument, a call left
+out, two lines exchanged. A mutant is graded in a copy of this process. Counted are full
+points, named (a mistake of the catalogue), partly (a crash with its line, or parameters), and
+unnamed. Mutants with full points are printed: each is another way to write the same, or a
+check that is missing, and a person decides which.
+"""
+import argparse, ast, copy, os, pickle, re, signal, sys
+from collections import Counter
+from pathlib import Path
+import torch
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT/folder) for folder in ('', 'tests', 'tools')]
+os.environ['IN_TEST'] = '1'
+
+from test_build import KIT, loaded
+from transformer_nb.grading.naming import Outcome, run_probe
+from transformer_nb.grading.process import right_before
+from transformer_nb.grading.report import judged
+from transformer_nb.grading.stages import STAGES
+
+OPERATORS = {ast.Add: [ast.Sub], ast.Sub: [ast.Add],
+             ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.Pow: [ast.Mult], ast.Lt: [ast.LtE, ast.Gt], ast.LtE: [ast.Lt, ast.GtE],
+             ast.Gt: [ast.GtE, ast.Lt], ast.GtE: [ast.Gt], ast.Eq: [ast.NotEq],
+             ast.NotEq: [ast.Eq], ast.BitAnd: [ast.BitOr], ast.BitOr: [ast.BitAnd]}
+
+KEPT = ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef
+
+def constants(value): # others in the place of one
+    if isinstance(value, bool): return [not value]
+    if isinstance(value, int): return [value + 1, value - 1, -value] if value else [1]
+    if isinstance(value, float): return [2*value, -value] if value else [1.]
+    return []
+
+def changes(node): # functions that change a copy of a node, or a node to stand in its place
+    kind = type(getattr(node, 'op', None))
+    for other in OPERATORS.get(kind, ()):
+        yield ast.BinOp(node.left, other(), node.right) if hasattr(node, 'left') else None
+    if isinstance(node, ast.BinOp): yield from (node.left, node.right)
+    if isinstance(node, ast.BinOp) and kind in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
+        yield ast.BinOp(node.right, node.op, node.left)
+    if isinstance(node, ast.UnaryOp): yield node.operand
+    if isinstance(node, ast.Compare):
+        for other in OPERATORS.get(type(node.ops[0]), ()):
+            yield ast.Compare(node.left, [other()], node.comparators)
+    if isinstance(node, ast.Constant):
+        yield from (ast.Constant(value) for value in constants(node.value))
+    if isinstance(node, ast.IfExp): yield from (node.body, node.orelse)
+    if isinstance(node, ast.Call): yield from calls(node)
+
+def calls(node):
+    for i in range(len(node.keywords)):
+        yield ast.Call(node.func, node.args, node.keywords[:i] + node.keywords[i+1:])
+    for i in range(len(node.args) - 1): # two neighbours exchanged
+        a = node.args
+        yield ast.Call(node.func, [*a[:i], a[i+1], a[i], *a[i+2:]], node.keywords)
+    if isinstance(node.func, ast.Attribute): yield node.func.value # x.relu() becomes x
+    if node.args: yield node.args[0]                               # drop(x) becomes x
+
+def mutants(text): # line, text
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    for n, node in enumerate(nodes):
+        for i, _ in enumerate(changes(node)):
+            new = copy.deepcopy(tree)
+            twin = list(ast.walk(new))[n]
+            put(new, twin, list(changes(twin))[i])
+            yield node.lineno, new
+        body = getattr(node, 'body', None)
+        if not isinstance(body, list): continue
+        for i, line in enumerate(body):
+            if isinstance(line, KEPT): continue
+            new = copy.deepcopy(tree)
+            list(ast.walk(new))[n].body[i] = ast.Pass()
+            yield line.lineno, new
+            if i + 1 == len(body) or isinstance(body[i+1], ast.Return): continue
+            new = copy.deepcopy(tree)
+            rows = list(ast.walk(new))[n].body
+            rows[i], rows[i+1] = rows[i+1], rows[i]
+            yield line.lineno, new
+
+def put(tree, old, new):
+    for node in ast.walk(tree):
+        for name, value in ast.iter_fields(node):
+            if value is old: setattr(node, name, new)
+            if isinstance(value, list) and old in value: value[value.index(old)] = new
+
+def in_copy(run, seconds=60): # what a function returns, in a copy of this process
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(seconds)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+        os.dup2(1, 2)
+        with os.fdopen(write, 'wb') as out: pickle.dump(run(), out)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, 'rb') as found: data = found.read()
+    os.waitpid(pid, 0)
+    return pickle.loads(data) if data else None
+
+def outcomes(stage, text, probes):
+    code, found = loaded(stage, text, KIT), {}
+    for probe in probes:
+        with right_before(probe.part, code, KIT):
+            found[probe.title] = run_probe(probe, code, KIT)
+    return found
+
+def graded(stage, text, must): # with the checks that train, or without
+    probes = [p for p in stage.probes if p.points and (must or not p.must)]
+    def run():
+        try: return outcomes(stage, text, probes)
+        except BaseException as e: return {p.title: Outcome({}, f'{type(e).__name__}: {e}')
+                                           for p in probes}
+    found = in_copy(run) or {}
+    lost = Outcome({}, 'the process ended, or not done')
+    return judged(stage, {p: found.get(p.title, lost) for p in probes}, KIT)
+
+VAGUE = re.compile('none of the|we found no mistake|begin with the line|not registered')
+
+def fate(result):
+    if not any(check.message for check in result.checks): return 'full'
+    vague = [bool(VAGUE.search(remark)) for remark in result.remarks]
+    if result.remarks and not all(vague): return 'named'
+    crashed = [c for c in result.checks if 'line ' in c.message or 'missing ' in c.message]
+    return 'partly' if crashed else 'unnamed'
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('folders', nargs='+', type=Path)
+    parser.add_argument('--stage', type=int)
+    parser.add_argument('--show', default='full')
+    parser.add_argument('--every', type=int, default=1, help='take each nth mutant')
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    total = Counter()
+    for stage in STAGES:
+        if options.stage not in (None, stage.number): continue
+        for folder in options.folders:
+            if not (folder/stage.file).exists(): continue
+            counts, seen = Counter(), set()
+            text = (folder/stage.file).read_text(encoding='utf8')
+            for line, tree in list(mutants(text))[::options.every]:
+                mutant = ast.unparse(ast.fix_missing_locations(tree))
+                if mutant in seen or mutant == ast.unparse(ast.parse(text)): continue
+                seen.add(mutant)
+                result = graded(stage, mutant, False)
+                kind = fate(result)
+                if kind == 'full' and any(p.must for p in stage.probes):
+                    kind = fate(graded(stage, mutant, True))
+                counts[kind] += 1
+                if kind in options.show.split(','):
+                    show(stage, folder, line, text, mutant, kind)
+            print(f'{folder.name}/{stage.file}: {dict(counts)}', flush=True)
+            total += counts
+    print('all:', dict(total), {k: f'{n/total.total():.1%}' for k, n in total.items()})
+
+def show(stage, folder, line, text, mutant, kind):
+    before = ast.unparse(ast.parse(text)).splitlines()
+    new = [row.strip() for row in mutant.splitlines() if row not in before]
+    gone = [row.strip() for row in before if row not in mutant.splitlines()]
+    print(f'  {kind} {folder.name}/{stage.file}:{line}: {gone} -> {new}', flush=True)
+
+if __name__ == '__main__': main()
