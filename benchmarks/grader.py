@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What the grader of chapter 15c does with submissions that its catalogue was not made from.
+"""What the grader of chapter 15c does with submissions that nobody wrote for it.
 
     python benchmarks/grader.py FOLDER ...           # right submissions, mutated
     python benchmarks/grader.py --stage 3 FOLDER     # one stage
     python benchmarks/grader.py --show full,unnamed FOLDER
 
-Each file is changed in one place: an operator, a constant, an option, an argument, a call left
-out, two lines exchanged. A mutant is graded in a copy of this process. Counted are full
-points, named (a mistake of the catalogue), partly (a crash with its line, or parameters), and
-unnamed. Mutants with full points are printed: each is another way to write the same, or a
+Each file is changed in one place: an operator, a constant, an option, an argument, a call
+left out, two lines exchanged. A mutant is graded in a copy of this process. Counted are full
+points, named (a mistake of the catalogue), partly (a crash with its line, or parameters),
+and unnamed. Mutants with full points are printed: each is another way to write the same, or a
 check that is missing, and a person decides which.
 """
 import argparse, ast, copy, os, pickle, re, signal, sys
@@ -27,7 +27,8 @@ from transformer_nb.grading.report import judged
 from transformer_nb.grading.stages import STAGES
 
 OPERATORS = {ast.Add: [ast.Sub], ast.Sub: [ast.Add],
-             ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.Pow: [ast.Mult], ast.Lt: [ast.LtE, ast.Gt], ast.LtE: [ast.Lt, ast.GtE],
+             ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.Pow: [ast.Mult],
+             ast.Lt: [ast.LtE, ast.Gt], ast.LtE: [ast.Lt, ast.GtE],
              ast.Gt: [ast.GtE, ast.Lt], ast.GtE: [ast.Gt], ast.Eq: [ast.NotEq],
              ast.NotEq: [ast.Eq], ast.BitAnd: [ast.BitOr], ast.BitOr: [ast.BitAnd]}
 
