@@ -5,11 +5,11 @@
     python benchmarks/grader.py --stage 3 FOLDER     # one stage
     python benchmarks/grader.py --show full,unnamed FOLDER
 
-Each file is changed in one place: an operator, a constant, an option, an argument, a call
-left out, two lines exchanged. A mutant is graded in a copy of this process. Counted are full
-points, named (a mistake of the catalogue), partly (a crash with its line, or parameters),
-and unnamed. Mutants with full points are printed: each is another way to write the same, or a
-check that is missing, and a person decides which.
+Each file is changed in one place: an operator, a constant, an option, an argument, a
+call left out, two lines exchanged. A mutant is graded in a copy of this process.
+Counted are full points, named (a mistake of the catalogue), partly (a crash with its
+line, or parameters), and unnamed. Mutants with full points are printed: each is another
+way to write the same, or a check that is missing, and a person decides which.
 """
 import argparse, ast, copy, os, pickle, re, signal, sys
 from collections import Counter

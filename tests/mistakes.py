@@ -224,7 +224,8 @@ EMBEDDING = {
         'self.pe = nn.Parameter(positional_encoding(max_len, d_model))'),
     'dropout before sum': [('x = x + self.pe', 'x = self.dropout(x) + self.pe'),
                            ('return self.dropout(x)', 'return x')],
-    'logits divided': to('x @ self.weight.t()', 'x @ self.weight.t() / self.d_model ** 0.5'),
+    'logits divided': to('x @ self.weight.t()',
+                         'x @ self.weight.t() / self.d_model ** 0.5'),
     'dropout of encodings': [
         ('x = x + self.pe[:x.size(1)]', 'x = x + self.dropout(self.pe[:x.size(1)].'
          'expand(x.shape))'), ('return self.dropout(x)', 'return x')],
@@ -473,9 +474,9 @@ DECODING = {
     'greedy one fewer': to('for _ in range(max_steps):\n        logits',
                            'for _ in range(max_steps - 1):\n        logits'),
     'greedy keeps start': to('in row[1:]:', 'in row:'),
-    'greedy stops together': to('    outputs = []', '    ends = (tgt == 2).long().argmax(1)\n'
-                                '    if ends.any(): tgt = tgt[:, :ends[ends > 0].min() + 1]\n'
-                                '    outputs = []'),
+    'greedy stops together': to(
+        '    outputs = []', '    ends = (tgt == 2).long().argmax(1)\n'
+        '    if ends.any(): tgt = tgt[:, :ends[ends > 0].min() + 1]\n    outputs = []'),
     'beam sees padding': to('    mask = padding_mask(src)\n    beam = ',
                             '    mask = padding_mask(src + 9)\n    beam = '),
     'beam refills': to('candidates[:beam_size]:', 'candidates:\n'
