@@ -56,8 +56,8 @@ ATTENTION = {
     'mask inverted large': to("mask == False, float('-inf')", 'mask, -1e9'),
     'mask added': to("scores.masked_fill(mask == False, float('-inf'))", 'scores + mask'),
     'axes exchanged': [
-        ('    d_k = key', '    query, key, value = (x.transpose(1, 2) for x in (query, key, '
-         'value))\n    d_k = key'),
+        ('    d_k = key', '    query, key, value = (x.transpose(1, 2) for x in '
+         '(query, key, value))\n    d_k = key'),
         ("return torch.einsum('bhts,bhsd->bhtd', weights, value), weights",
          'return (weights @ value).transpose(1, 2), weights')],
 }
@@ -113,7 +113,8 @@ MULTIHEAD = {
         "w = w if mask is None else w.masked_fill(~mask, float('-inf')); "
         'w = w.softmax(-2); '
         'out = (w if mask is None else w.masked_fill(~mask, 0)) @ v'),
-    'memory mask ignored': to('(q, k, v, mask)', '(q, k, v, mask if source is x else None)'),
+    'memory mask ignored': to('(q, k, v, mask)',
+                              '(q, k, v, mask if source is x else None)'),
     'heads not transposed': to('.permute(0, 2, 1, 3)\n', '\n') + [
         ('(q, k, v, mask)', '(q, k, v)'),
         ('batch, heads, length, size = out', 'batch, length, heads, size = out'),
@@ -177,8 +178,9 @@ LAYERS = {
     'eps default outside': [('eps=1e-5', 'eps=1e-6'), ('torch.sqrt(variance + self.eps)',
                             '(torch.sqrt(variance) + self.eps)')],
     'gain unused': to('normal * self.weight', 'normal'),
-    'norm of annotated': [('eps=1e-5', 'eps=1e-6'), ('torch.sqrt(variance + self.eps)',
-                                                     '(x.std(-1, keepdim=True) + self.eps)')],
+    'norm of annotated': [('eps=1e-5', 'eps=1e-6'),
+                          ('torch.sqrt(variance + self.eps)',
+                           '(x.std(-1, keepdim=True) + self.eps)')],
     'dropout unscaled': to('out = self.dropout(out)', 'out = torch.where(self.dropout(out) '
                            '== 0, 0., out)'),
     'dropout fixed': to('nn.Dropout(dropout)', 'nn.Dropout(0.1)'),
@@ -343,7 +345,8 @@ MODEL = {
                          'mask = padding_mask(src) & causal_mask(src.size(1))'),
     'untied with bias': [
         ('self.embedding.logits(x)', 'self.last(x)'),
-        ('self.positions = Pos', 'self.last = nn.Linear(config.d_model, config.vocab_size)\n'
+        ('self.positions = Pos',
+         'self.last = nn.Linear(config.d_model, config.vocab_size)\n'
          '        self.positions = Pos')],
 }
 OPTIMIZER = {
