@@ -117,8 +117,8 @@ class _ScaleByQueries(_Attention):
     def scale(self, scores, q, k, v): return scores / sqrt(q.shape[-2])
 
 class _ScaleByTwiceDk(_Attention):
-    """The dot products are divided by twice d_k, as by `/ d_k ** 1/2`, where the power comes
-    first. Write `d_k ** 0.5`, or `math.sqrt(d_k)`."""
+    """The dot products are divided by twice d_k, as by `/ d_k ** 1/2`, where the power
+    comes first. Write `d_k ** 0.5`, or `math.sqrt(d_k)`."""
     section = '01_attention', 'How large a dot product gets'
     def scale(self, scores, q, k, v): return scores / q.shape[-1] / 2
 
@@ -147,8 +147,8 @@ class _MaskInvertedUncleared(_Attention):
 # %% ../../nbs/15c_build.ipynb #b15attn4d
 class _MaskInvertedLarge(_Attention):
     """The mask is read the wrong way round: a large negative number stands where attention
-    is allowed. Masks of this kit are {masks}. And a row in which nothing is allowed gets the
-    mean of all values: set the weights of what is forbidden to zero."""
+    is allowed. Masks of this kit are {masks}. And a row in which nothing is allowed gets
+    the mean of all values: set the weights of what is forbidden to zero."""
     section = '01_attention', 'A mask takes keys away'
     def hide(self, scores, allowed): return scores.masked_fill(allowed, -1e9)
     def clear(self, weights, allowed): return weights

@@ -184,8 +184,8 @@ class _GainUnused(_LayerNorm):
 
 # %% ../../nbs/15c_build.ipynb #b15normat
 class _NormOfAnnotated(_LayerNorm):
-    """This is the norm of *The Annotated Transformer*, with three differences: `std` divides
-    by d − 1, eps is added outside the root, and its default is 1e-6. Pass
+    """This is the norm of *The Annotated Transformer*, with three differences: `std`
+    divides by d − 1, eps is added outside the root, and its default is 1e-6. Pass
     `unbiased=False` to `var`, add eps to the variance, and let its default be 1e-5."""
     def __init__(self, d_model, eps=1e-6): super().__init__(d_model, eps)
     def variance(self, x): return x.var(self.axes, keepdim=True)
@@ -377,7 +377,7 @@ def _values_per_row(x:Tensor)->Tensor: # how many different ones a row has, in t
 
 # %% ../../nbs/15c_build.ipynb #b15resd5a
 def _kept_times(layer:nn.Module)->Tensor: # 1 / (1 - p), which no norm after it hides
-    "x is 0 or 0.3, and 1 is added or dropped: four values in a row, whose steps are compared"
+    "x is 0 or 0.3, and 1 is added or dropped: four values in a row are compared"
     x = torch.zeros(1, 50, 64)
     x[..., ::2] = 0.3
     ordered = layer(x, torch.ones_like).flatten(0, 1).sort(-1).values

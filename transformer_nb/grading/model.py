@@ -141,7 +141,8 @@ class _DecoderLayer(nn.Module):
         self.residuals = nn.ModuleList(norms)
 
     def example(self):
-        d, masks = self.self_attention.d_model, (torch.ones(3, 3).tril(), torch.ones(2, 1, 1, 4))
+        d = self.self_attention.d_model
+        masks = torch.ones(3, 3).tril(), torch.ones(2, 1, 1, 4)
         return _random(2, 3, d), _random(2, 4, d), *(self.kit.mask(m == 1) for m in masks)
     def self_mask(self, mask): return mask
     def cross_mask(self, mask): return mask

@@ -50,8 +50,8 @@ class _WarmupLinear(_Schedule):
     def rising(self, step, warmup): return step / warmup
 
 class _NoWarmup(_Schedule):
-    """The rate only falls, from the first step: either there is no rising curve, or it is so
-    steep (`warmup_steps ** 1.5` without the minus, for example) that the smaller of the two
+    """The rate only falls, from the first step: either there is no rising curve, or it is
+    so steep (`warmup_steps ** 1.5` without the minus, for example) that the smaller of the two
     is never the rising one."""
     section = '06_optimizer', 'Why a warm-up?'
     def choose(self, falling, rising): return falling
@@ -97,7 +97,8 @@ def _trained(model:nn.Linear, optimizer, draw, n_steps:int=300)->dict: # after m
     for step in range(n_steps):
         for group in optimizer.param_groups: group['lr'] = 0.1 / (1 + step)
         optimizer.zero_grad()
-        (model(draw(4, 3) * scale).sin() * draw(4, 2)).sum().backward()
+        output = model(draw(4, 3) * scale).sin()
+        (output * draw(4, 2)).sum().backward()
         optimizer.step()
     return {f'{name} after {n_steps} steps': p for name, p in model.named_parameters()}
 
@@ -255,7 +256,7 @@ class _SmoothingOfAnnotated(_Smoothing):
 
 class _RightShareForgotten(_Smoothing):
     """The right token gets 1 − ε and the others ε/v each, so that the labels sum to less
-    than 1, as by `scatter_` into ε/v. The right token has its part of ε, too: 1 − ε + ε/v."""
+    than 1, as by `scatter_` into ε/v. The right token has its part, too: 1 − ε + ε/v."""
     section = '06_optimizer', 'Aside: the smoothed loss, written out'
     def smoothed_loss(self, logits, labels, label_smoothing=0.1):
         log_probs = self.log_probs(logits)

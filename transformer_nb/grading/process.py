@@ -162,7 +162,8 @@ def _read(path:Path)->Outcome|None: # of what a child wrote; None: nothing, or n
     with suppress(Exception): # whatever lies there may be a submission's
         if _is_small(error):
             text = error.read_text(encoding='utf8')[:400]
-            return Outcome({}, ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+            shown = (c if c.isprintable() else ascii(c)[1:-1] for c in text)
+            return Outcome({}, ''.join(shown))
         if _is_small(values): return Outcome(load(values.read_bytes()))
 
 def _is_small(path:Path)->bool:
