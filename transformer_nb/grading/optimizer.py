@@ -51,8 +51,8 @@ class _WarmupLinear(_Schedule):
 
 class _NoWarmup(_Schedule):
     """The rate only falls, from the first step: either there is no rising curve, or it is
-    so steep (`warmup_steps ** 1.5` without the minus, for example) that the smaller of the two
-    is never the rising one."""
+    so steep (`warmup_steps ** 1.5` without the minus, for example) that the smaller of
+    the two is never the rising one."""
     section = '06_optimizer', 'Why a warm-up?'
     def choose(self, falling, rising): return falling
 
