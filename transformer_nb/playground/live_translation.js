@@ -93,6 +93,7 @@ async function drawBack(state, node) { // for those who cannot read German
   const {found, back} = state, isOn = back && Boolean(found?.tgt.length)
   node.hidden = !isOn
   if (!isOn) return
+  write(node, 'Reading it back …') // and not what stood there
   try {
     const {text} = await readBack(found.text)
     if (found === state.found) write(node, `Read back: “${text}”`)
