@@ -1,15 +1,12 @@
 "Several processes: what launchers leave out, processes that die, one GPU for several."
 import os, signal, subprocess, sys, time
-from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 import pytest
 import torch
 from torch import distributed as dist
 from transformer_nb import distributed
 from transformer_nb.core import FieldError, InputError
 from transformer_nb.distributed import (
-    broadcast_from_rank0, check_shared_device, in_any_process, process_group,
-    read_results, run_missing)
+    broadcast_from_rank0, check_shared_device, in_any_process, process_group)
 from running import BIN
 
 LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='29511')
@@ -154,62 +151,6 @@ def test_processes_resume_from_one_state(tmp_path):
     assert said[0] == said[1] and said[0].split()[0] == '4'
 
 # Two commands, one file of results
-
-def number(n): return dict(n=n)
-
-def test_a_second_process_does_not_lose_results(tmp_path):
-    out, jobs = tmp_path/'out.jsonl', {('a', 0): (1,)}
-    settings = dict(a='as it is', b='as it is')
-    fork = get_context('fork')
-    held, done = fork.Event(), fork.Event()
-    def hold():
-        with distributed._for_itself(out):
-            held.set()
-            done.wait(60)
-    other = fork.Process(target=hold)
-    other.start()
-    assert held.wait(60)
-    with pytest.raises(InputError, match='another process is adding to it'):
-        run_missing(out, number, jobs, settings, 0)
-    done.set()
-    other.join()
-    run_missing(out, number, jobs, settings, 0)
-    run_missing(out, number, {('b', 0): (2,)}, settings, 0)
-    assert [(r['row'], r['n']) for r in read_results(out)] == [('a', 1), ('b', 2)]
-    assert [path.name for path in tmp_path.iterdir()] == ['out.jsonl']
-
-def test_settings_stand_in_a_field_of_another_name(tmp_path):
-    out, jobs = tmp_path/'out.jsonl', {('a', 0): (1,)}
-    for _ in range(2): # the second time nothing is missing
-        [line] = run_missing(out, number, jobs, dict(a='x'), 0, field='task')
-    assert line == dict(row='a', seed=0, n=1, task='x')
-    with pytest.raises(InputError, match='other settings'):
-        run_missing(out, number, jobs, dict(a='y'), 0, field='task')
-
-def noted(folder, name): # a job: the first fails while the second runs
-    if name == 'first': raise ValueError(name)
-    time.sleep(0.3)
-    (folder/name).touch()
-
-def test_after_an_error_no_other_job_begins(tmp_path, monkeypatch):
-    def pool(n, *rest, **more): return ThreadPoolExecutor(n) # begins at once
-    monkeypatch.setattr(distributed, 'ProcessPoolExecutor', pool)
-    jobs = {name: (tmp_path, name) for name in ('first', 'second', 'third', 'fourth')}
-    with pytest.raises(ValueError, match='first'):
-        dict(distributed.run_in_processes(noted, jobs, 1))
-    begun = {path.name for path in tmp_path.iterdir()}
-    assert begun <= {'second'}
-
-def test_lines_that_came_meanwhile_are_kept(tmp_path, monkeypatch):
-    out, settings = tmp_path/'out.jsonl', dict(a='s', b='s')
-    lock = distributed._for_itself
-    def late(path): # another command ends just before this one begins
-        line = dict(row='b', seed=0, n=2, settings='s')
-        distributed.write_results(out, [line])
-        return lock(path)
-    monkeypatch.setattr(distributed, '_for_itself', late)
-    results = run_missing(out, number, {('a', 0): (1,)}, settings, 0)
-    assert [r['row'] for r in results] == ['b', 'a'] and read_results(out) == results
 
 @pytest.mark.parametrize('change, words', [
     (dict(RANK='x'), "RANK is 'x'; it must be a number"),

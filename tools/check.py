@@ -36,7 +36,7 @@ TESTS_OF = {
     'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* nbs/15b_*',
     'test_decoding': 'nbs/05_* tests/searching.py',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
-    'test_families': 'benchmarks/train_families.py benchmarks/runs.py',
+    'test_families': 'benchmarks/train_families.py',
     'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
     'test_house': 'tools/* ruff.toml conftest.py',
     'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py tools/sentences.py',

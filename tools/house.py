@@ -21,6 +21,7 @@ import figures, grading, scripts
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
            ast.Compare, ast.comprehension, ast.Lambda, ast.IfExp)
+UNUSED = 40 # exported names that only a reader calls
 FIRST_STUDY = '16' # the chapters before it export the library
 CODE_FOLDERS = ('tests', 'tests/robustness', 'tools', 'docs', 'benchmarks', 'nbs/solutions')
 
@@ -191,6 +192,49 @@ def defined_names(source):
             decorators = ' '.join(map(ast.unparse, node.decorator_list))
             if 'patch' not in decorators: found.append(node.name)
     return [name for name in found if not name.startswith('_')]
+
+@rule
+def exports_are_used(root):
+    "Few exported names are used by no other module, chapter, tool or benchmark"
+    users = defaultdict(set) # of a name, the rooms that mention it
+    for room, source in rooms(root):
+        for name in mentioned(source): users[name].add(room)
+    unused = []
+    for path in exported_modules(root):
+        own = {module_name(path, root), module_name(path, root).partition('.')[0]}
+        unused += [f'{path.stem}.{name}' for name in listed(read(path))
+                   if not users[name] - own]
+    if len(unused) <= UNUSED: return []
+    return [f'{len(unused)} exported names are used nowhere else, {UNUSED} is the limit; '
+            f'let their cells begin with `exporti`: {", ".join(unused)}']
+
+def rooms(root): # names of modules, chapters without one, and files; with their sources
+    for path in chapters(root):
+        for cell in cells(path, 'code'): yield module(path) or path.stem, cell.source
+    for path in exported_modules(root): yield module_name(path, root), read(path)
+    for folder in ('tools', 'docs', 'benchmarks'):
+        for path in Path(root, folder).glob('*.py'): yield path.name, read(path)
+    scripts = re.findall(r':(\w+)', read(Path(root, 'settings.ini')))
+    yield 'settings.ini', '\n'.join(scripts)
+
+def module_name(path, root): # `studies.parsing`
+    return '.'.join(path.relative_to(Path(root, 'transformer_nb')).with_suffix('').parts)
+
+def listed(source): # the names in `__all__`
+    lists = [n.value for n in ast.parse(source).body
+             if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == '__all__']
+    return [name for node in lists for name in ast.literal_eval(node)]
+
+@cache
+def mentioned(source):
+    "Names in code: of things, attributes, and what is imported"
+    lines = ['pass' if re.match(r'\s*[%!]', l) else l for l in source.splitlines()]
+    found = set()
+    for node in ast.walk(ast.parse('\n'.join(lines))):
+        if isinstance(node, ast.Name): found.add(node.id)
+        if isinstance(node, ast.Attribute): found.add(node.attr)
+        if isinstance(node, ast.alias): found |= set(node.name.split('.'))
+    return found
 
 @rule
 def imports_point_back(root):
