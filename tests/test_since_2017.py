@@ -27,14 +27,16 @@ from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.optimizer import adamw, set_lr
 from transformer_nb.parts import (
     GroupedQueryAttention, ModernAttention, QKNormAttention, RMSNorm, SwiGLU)
-from transformer_nb.distributed import read_results
 from transformer_nb.training import batch_groups, token_loss
-from transformer_nb.studies import since_2017, variations
+from transformer_nb.studies import variations
 from transformer_nb.studies.since_2017 import (
     MUON_ROW, PARTS, RATES_SINCE, ROWS_SINCE, LatentAttention, MixtureOfExperts,
     attend_latents, best_rate, build_modern, modernize, muon, next_rates, orthogonalize,
-    rates_tried, train_best, train_modern, train_rates, train_since)
+    rates_tried)
 from transformer_nb.studies.variations import N_STEPS
+import train_since_2017 as protocol
+from runs import read_results
+from train_since_2017 import train_best, train_modern, train_rates, train_since
 
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
 few = settings(max_examples=25, deadline=None)
@@ -495,7 +497,7 @@ def trained():
     def note(row, seed, corpus, n_steps):
         calls.append((row, seed))
         return quick(row, seed, corpus, n_steps)
-    with mock.patch.object(since_2017, 'train_modern', note): yield calls
+    with mock.patch.object(protocol, 'train_modern', note): yield calls
 
 def test_seed_by_seed(trained, mini, tmp_path):
     out = tmp_path/'r.jsonl'
@@ -521,7 +523,7 @@ def test_what_was_trained_is_kept_when_a_training_fails(mini, tmp_path):
         n += 1
         if n == 4: raise RuntimeError('no memory')
         return quick(*args)
-    with (mock.patch.object(since_2017, 'train_modern', fail_at_the_fourth),
+    with (mock.patch.object(protocol, 'train_modern', fail_at_the_fourth),
           pytest.raises(RuntimeError, match='no memory')):
         train_since(out, range(1), mini, 5, processes=0)
     assert [r['row'] for r in read_results(out)] == list(ROWS_SINCE)[:3]
@@ -544,7 +546,7 @@ def test_other_settings_are_refused(trained, mini, tmp_path, change):
     rows = dict(ROWS_SINCE)
     if change == 'row': rows['adamw'] = dict(weight_decay=0.2)
     lr = 1e-3 if change == 'learning rate' else variations.PEAK_LR
-    with (mock.patch.object(since_2017, 'ROWS_SINCE', rows),
+    with (mock.patch.object(protocol, 'ROWS_SINCE', rows),
           mock.patch.object(variations, 'PEAK_LR', lr),
           pytest.raises(InputError, match='run with other settings')):
         train_since(out, range(1), corpus, 6 if change == 'steps' else 5, processes=0)
@@ -572,7 +574,7 @@ def rated(mini, tmp_path):
         calls.append((row, seed))
         assert set(corpus) == {'train', 'valid', 'test'} or '@' not in row
         return quick(row, seed, corpus, n_steps) | dict(valid_loss=loss_at(row))
-    with mock.patch.object(since_2017, 'train_modern', note):
+    with mock.patch.object(protocol, 'train_modern', note):
         train_since(tmp_path/'since_2017.jsonl', range(3), mini, 5, processes=0)
         calls.clear()
         yield calls

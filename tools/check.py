@@ -58,7 +58,7 @@ TESTS_OF = {
     'test_pdf': 'docs/static/*',
     'test_search_settings': 'nbs/13_* nbs/15_*',
     'test_seeds': 'conftest.py pytest.ini tests/browser.py',
-    'test_since_2017': 'nbs/0[4-6]_*',
+    'test_since_2017': 'nbs/0[4-6]_* benchmarks/train_since_2017.py',
     'test_site': 'docs/*',
     'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
     'test_teaching': 'docs/teaching.md docs/questions.yaml',

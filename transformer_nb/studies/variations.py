@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['BASE', 'N_STEPS', 'BATCH_TOKENS', 'VOCAB_SIZE', 'PEAK_LR', 'WARMUP_STEPS', 'DEPTH', 'RATES', 'GROUPS', 'ROWS',
-           'confirmation', 'ablate', 'row_lr', 'row_config', 'build_row', 'row_optimizer', 'seeded', 'prepare_task',
-           'train_row', 'row_settings', 'short_corpus', 'task_corpus']
+           'confirmation', 'row_lr', 'row_config', 'build_row', 'row_optimizer', 'seeded', 'prepare_task', 'train_row',
+           'row_settings', 'short_corpus', 'task_corpus']
 
 # %% ../../nbs/18_variations.ipynb #0350ee95
 import time
