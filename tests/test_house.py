@@ -117,6 +117,7 @@ LONG = '#| exports\n' + '\n'.join(f'x{i} = {i}' for i in range(41))
 ERROR = dict(output_type='error', ename='E', evalue='', traceback=[])
 PRINTED = dict(output_type='stream', name='stdout', text='1')
 SKIPPED = PRINTED | dict(text='skipped: a slow cell; set TNB_SLOW=1')
+UNUSED = '__all__ = [' + ' '.join(f"'new{i}'," for i in range(50))
 ATTENTION, IMPORT = '01_attention.ipynb', 'from transformer_nb.{} import x'
 VIOLATIONS = [
     ('package_in_sync', plant('#| exports\ndef new(): pass', at=4)),
@@ -137,8 +138,7 @@ VIOLATIONS = [
      plant('#| export\n@patch\ndef x(self:Checkpoints): 1', '11_checkpoint.ipynb', at=-1)),
     ('patches_are_declared',
      replace('nbs/11_checkpoint.ipynb', 'intact:Callable', 'other:Callable')),
-    ('exports_are_used', replace('transformer_nb/core.py', '__all__ = [',
-                                 '__all__ = [' + ' '.join(f"'new{i}'," for i in range(50)))),
+    ('exports_are_used', replace('transformer_nb/core.py', '__all__ = [', UNUSED)),
     ('imports_point_back', plant(IMPORT.format('model'), ATTENTION)),
     ('imports_point_back', plant(IMPORT.format('corpora'), '10_data.ipynb')),
     ('one_module_each', export_to_the_library),

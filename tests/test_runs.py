@@ -1,4 +1,4 @@
-"Many runs, one file of results: interrupted, damaged, of other settings, or of two at once."
+"Many runs, one file of results: interrupted, damaged, of other settings, two at once."
 import time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
