@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'read_pairs', 'corpus_folder', 'multi30k', 'tatoeba',
-           'everyday_sentences', 'without_everyday_sentences', 'everyday', 'JoinedPairs', 'load_corpus']
+           'everyday_sentences', 'everyday', 'JoinedPairs', 'load_corpus']
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
 import gzip, hashlib, json, os, random, re, stat, urllib.request, zipfile, zlib
@@ -222,6 +222,7 @@ def everyday_sentences()->list[dict]: # direction, number, kind, source and refe
 def _words_alone(text:str)->str: # without case, punctuation and apostrophes
     return ' '.join(re.findall(r'\w+', re.sub("['’]", '', text.casefold())))
 
+# %% ../nbs/10a_corpora.ipynb #10aevd2
 def without_everyday_sentences(pairs:Iterable[tuple[str,str]] # in either direction
                               )->list[tuple[str,str]]:
     texts = [text for row in everyday_sentences()

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SEARCH_TOKENS', 'Hypothesis', 'length_penalty', 'power_penalty', 'SearchConfig', 'output_limits', 'to_hypotheses',
-           'Cache', 'next_logits', 'LiveBeams', 'best_continuations', 'BestBeams', 'Beams', 'row_compactor',
-           'check_n_best', 'beam_search', 'greedy', 'search_cost', 'check_fits', 'autocast_search', 'search',
-           'draw_tokens', 'sample', 'alignment']
+           'Cache', 'next_logits', 'LiveBeams', 'best_continuations', 'BestBeams', 'Beams', 'check_n_best',
+           'beam_search', 'greedy', 'search_cost', 'check_fits', 'autocast_search', 'search', 'draw_tokens', 'sample',
+           'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable, Iterator
