@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from transformer_nb.checkpoint import fingerprint
 from transformer_nb.studies.layer_types import (
-    BATCH, CAP, CHECK, CYCLE, DOSE_DEPTH, DOSE_RATES, DOSE_SIZES, dose_rates, dose_rows,
+    BATCH, CAP, CHECK, CYCLE, DOSE_DEPTH, DOSE_LRS, DOSE_SIZES, dose_rates, dose_rows,
     train_path)
 from runs import run_missing
 
@@ -25,7 +25,7 @@ def train_paths(out:str|Path,     # file of results; what it has is not trained 
                )->list[dict]:     # all results in the file
     "Seed by seed. Raises `InputError` where a line of the file has other settings"
     arms = [(row, distance) for distance in distances for row in dose_rows(distance)]
-    same = fingerprint([cap, CHECK, BATCH, DOSE_DEPTH, CYCLE, DOSE_SIZES, DOSE_RATES])
+    same = fingerprint([cap, CHECK, BATCH, DOSE_DEPTH, CYCLE, DOSE_SIZES, DOSE_LRS])
     settings = {row: same for distance in (8, 32, 128) for row in dose_rows(distance)}
     def train(keys): # row, distance, rate, seed of each
         jobs = {key: (*key, cap) for key in keys}
@@ -33,7 +33,7 @@ def train_paths(out:str|Path,     # file of results; what it has is not trained 
         names = 'row', 'distance', 'rate', 'seed'
         return run_missing(out, train_path, jobs, settings, processes, show, names)
     results = train((*arm, rate, seed)
-                    for seed, arm, rate in product(choosing, arms, DOSE_RATES))
+                    for seed, arm, rate in product(choosing, arms, DOSE_LRS))
     rates = dose_rates([r for r in results if r['seed'] in choosing])
     return train((*arm, rates[arm], seed) for seed, arm in product(judged, arms))
 

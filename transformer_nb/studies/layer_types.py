@@ -345,7 +345,7 @@ def train_path(row:str,      # of `dose_rows`
     return result | provenance()
 
 # %% ../../nbs/17_layer_types.ipynb #p17runs1
-DOSE_RATES = 1e-3, 3e-3, 1e-2
+DOSE_LRS = 1e-3, 3e-3, 1e-2
 
 def dose_rates(results:list[dict], # of the choosing seeds
               )->dict:             # learning rate by row and distance
