@@ -248,14 +248,14 @@ class _ResidualNorm(nn.Module):
 class _PreNorm(_ResidualNorm):
     """The sub-layer's input is normalized, and the sum is not: pre-norm. The paper's order
     is post-norm, LayerNorm(x + Sublayer(x))."""
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def before(self, x): return self.norm(x)
     def after(self, total): return total
 
 class _NormInside(_ResidualNorm):
     """The norm acts on the sub-layer's output before it is added. Normalize the sum,
     x + Sublayer(x)."""
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def added(self, new): return self.norm(self.drop(new))
     def after(self, total): return total
 
@@ -263,7 +263,7 @@ class _NormInside(_ResidualNorm):
 class _NormInsideThenDropout(_ResidualNorm):
     """The norm acts on the sub-layer's output, then dropout, and the sum is not normalized.
     Drop first, add, and normalize the sum."""
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def added(self, new): return self.drop(self.norm(new))
     def after(self, total): return total
 
@@ -278,7 +278,7 @@ class _NoNorm(_ResidualNorm):
 
 class _NormTwice(_ResidualNorm):
     "Both the sub-layer's input and the sum are normalized. Normalize the sum alone."
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def before(self, x): return self.norm(x)
 
 # %% ../../nbs/15c_build.ipynb #b15resid3

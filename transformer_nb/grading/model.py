@@ -323,7 +323,7 @@ class _OneLayerRepeated(_Transformer):
 class _FinalNorms(_Transformer):
     """Each stack ends with one more norm, which post-norm layers do not need: they end
     with one. Remove it."""
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def __init__(self, config):
         super().__init__(config)
         self.norms = nn.ModuleList(_LayerNorm(config.d_model) for _ in range(2))
@@ -334,7 +334,7 @@ class _FinalNorms(_Transformer):
 class _FinalNormInEncoder(_Transformer):
     """The encoder's stack ends with one more norm. Remove it: each of the paper's layers
     ends with one already."""
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def __init__(self, config):
         super().__init__(config)
         self.norm = _LayerNorm(config.d_model)
@@ -343,7 +343,7 @@ class _FinalNormInEncoder(_Transformer):
 class _FinalNormInDecoder(_Transformer):
     """The decoder's stack ends with one more norm. Remove it: each of the paper's layers
     ends with one already."""
-    section = '03_layers', 'Where should the norm stand?'
+    section = '03_layers', 'Aside: where should the norm stand?'
     def __init__(self, config):
         super().__init__(config)
         self.norm = _LayerNorm(config.d_model)

@@ -106,9 +106,12 @@ def _compared(outcome:Outcome)->dict[str,Tensor]: # without what is only told
     return {n: x for n, x in outcome.values.items() if not n.startswith(_TOLD)}
 
 def _close(probe:Probe, x:Tensor, y:Tensor)->bool:
-    if x.shape != y.shape or _kind(x) != _kind(y): return False
+    if x.shape != y.shape or not _fits(x, y): return False
     t = probe.tolerance
     return torch.allclose(x.double(), y.double(), t, t, equal_nan=True)
+
+def _fits(x:Tensor, y:Tensor)->bool: # may x stand where y is asked for?
+    return _kind(x) == _kind(y) or (_kind(x), _kind(y)) == ('whole numbers', 'numbers')
 
 def _kind(x:Tensor)->str:
     if x.dtype == torch.bool: return 'True and False'

@@ -50,9 +50,9 @@ class _WarmupLinear(_Schedule):
     def rising(self, step, warmup): return step / warmup
 
 class _NoWarmup(_Schedule):
-    """The rate only falls, from the first step: either there is no rising curve, or it is
-    so steep (`warmup_steps ** 1.5` without the minus, for example) that the smaller of
-    the two is never the rising one."""
+    """The rate only falls, from the first step. Either there is no rising curve, or it is
+    so steep (`warmup_steps ** 1.5` without the minus, for example) that it is never the
+    smaller of the two."""
     section = '06_optimizer', 'Why a warm-up?'
     def choose(self, falling, rising): return falling
 

@@ -14,7 +14,8 @@ from .checks import (
     Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _TOLD, _TOLD_SIZES,
     _shapes_differ)
 from .naming import (
-    NOT_WRITTEN, Outcome, _close, _compared, _differs, _expected, _kind, explanations)
+    NOT_WRITTEN, Outcome, _close, _compared, _differs, _expected, _fits, _kind,
+    explanations)
 from .process import collect
 from .stages import Stage, mistake_name, mistakes
 
@@ -42,7 +43,10 @@ def _message(probe:Probe, outcome:Outcome, kit:Kit)->str:
     "What was expected and what came, in one line"
     if outcome.error: return outcome.error
     expected = _expected(probe.part, probe, kit)
-    for name, y in _compared(expected).items():
+    wanted = _compared(expected)
+    names = sorted(wanted, key=outcome.values.__contains__) # what is missing comes first
+    for name in names:
+        y = wanted[name]
         x = outcome.values.get(name, _NOTHING)
         if _close(probe, x, y): continue
         told = outcome.values.get(_TOLD + name, _NOTHING)
@@ -63,7 +67,7 @@ def _other(probe:Probe, name:str, x:Tensor, y:Tensor, kit:Kit)->str: # x came, y
         return f'{name} should be {_read_text(y)}, and is {_read_text(x)}'
     if x.shape != y.shape:
         return _shapes_differ(name, x, y)
-    if _kind(x) != _kind(y):
+    if not _fits(x, y):
         return f'{name} should be of {_kind(y)}, and is of {_kind(x)}'
     place = _worst(probe, x.double(), y.double())
     if y.dtype == torch.int64 and y.dim() == 2: # ids: the whole row says more
