@@ -74,11 +74,11 @@ def seeded(request): seed_by_name(request.node.nodeid)
 def copies(monkeypatch):
     """New processes as copies of one that has imported PyTorch, which takes seconds, and
     nothing else; chapter 11a and test_checkpoint.py start them as users do"""
-    from transformer_nb import distributed
+    import runs
     context = get_context('forkserver')
     context.set_forkserver_preload(['torch._dynamo', 'transformer_nb.translation'])
     contexts = dict(spawn=context).__getitem__
-    monkeypatch.setattr(distributed, 'get_context', contexts)
+    monkeypatch.setattr(runs, 'get_context', contexts)
     return contexts
 
 @pytest.fixture(scope='session')

@@ -75,9 +75,11 @@ def test_a_copy_runs_alone_and_leaves_torch_as_it_was(archive, python, tmp_path)
 def test_what_a_chapter_reads_is_fetched():
     read = {path.stem: doors.files_read(json.loads(path.read_text('utf8')), path.parent)
             for path in chapters(ROOT)}
-    assert read['01_attention'] == [] and read['11a_distributed'] == []
-    assert read['05_model'] == ['models/multi30k-en-de']
-    assert read['21_families'] == ['models/families', 'results/families.jsonl',
+    assert read['06_optimizer'] == [] and read['11a_distributed'] == []
+    assert read['05_model'] == ['models/multi30k-en-de', 'results/ladder.jsonl']
+    assert read['21_families'] == ['models/families/decoder',
+                                   'models/families/encoder-long',
+                                   'results/families.jsonl',
                                    'results/families_test.jsonl']
     assert 'results/translations' in read['15_translation']
 

@@ -76,7 +76,7 @@ SAID = {'no scale': ['gradient of the queries at sentence ', 'weights at sentenc
         'mask inverted': ['`scaled_dot_product_attention` reads the mask the wrong way'],
         'forward shifts': ['logits should have shape (2, 4, 20), and has (2, 3, 20)'],
         'last position only': ['gradients of all parameters: logits should have shape '],
-        'embeddings too small': ['should be 1, and is 0.16'],
+        'embeddings too small': ['should be 1, and is 0.08'],
         'positions dropout in eval': ['✔ 1/1 the sum, in training mode', '`__init__`'],
         'dropout in eval': ['created in `forward` always drops'],
         'one layer repeated': ['for _ in range(N)', '] * N'],
