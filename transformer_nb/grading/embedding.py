@@ -33,24 +33,24 @@ class _Embedding(nn.Module):
 # %% ../../nbs/15c_build.ipynb #b15embb1b
 class _NoRootD(_Embedding):
     "The embeddings are not multiplied by √d_model. Multiply them."
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def scale(self, vectors): return vectors
 
 class _DividedByRootD(_Embedding):
     "The embeddings are divided by √d_model. Multiply them."
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def scale(self, vectors): return vectors / sqrt(self.d_model)
 
 class _TimesD(_Embedding):
     "The embeddings are multiplied by d_model. Multiply them by its square root."
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def scale(self, vectors): return vectors * self.d_model
 
 # %% ../../nbs/15c_build.ipynb #b15embb1c
 class _LogitsScaled(_Embedding):
     """The logits are multiplied by √d_model, too. Only the vectors that enter the model
     are."""
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def scores(self, x): return F.linear(x, self.weight) * sqrt(self.d_model)
 
 # %% ../../nbs/15c_build.ipynb #b15emb2
@@ -86,20 +86,20 @@ class _OutputHasBias(_Embedding):
 
 class _LogitsDivided(_Embedding):
     "The logits are divided by √d_model. Return the products as they are."
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def scores(self, x): return F.linear(x, self.weight) / sqrt(self.d_model)
 
 # %% ../../nbs/15c_build.ipynb #b15embb2c
 class _EmbeddingsTooLarge(_Embedding):
     """The first weights are too large, as with PyTorch's default deviation of 1. Start with
     d_model^-0.5, or the scaled vectors and the logits are too large, too."""
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def std(self): return 1.
 
 class _EmbeddingsTooSmall(_Embedding):
     """The first weights are too small, as with a standard deviation of 0.02. Start with
     d_model^-0.5, so that the scaled vectors have a standard deviation of 1."""
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def std(self): return 0.3 * self.d_model**-0.5
 
 # %% ../../nbs/15c_build.ipynb #b15emb3

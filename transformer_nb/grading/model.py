@@ -536,7 +536,7 @@ class _EmbeddingStartsAnew(_Transformer):
     """The model sets the first weights of all its matrices, as by a loop of
     `xavier_uniform_` or `normal_`, and the embedding's with them. Leave those as they are:
     `Embedding` has given them a standard deviation of d_model^-0.5."""
-    section = '04_embedding', 'Why multiply by √d?'
+    section = '04_embedding', 'Aside: why multiply by √d?'
     def start(self):
         for p in self.parameters():
             if p.dim() > 1: nn.init.xavier_uniform_(p)

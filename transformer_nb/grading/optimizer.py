@@ -53,7 +53,7 @@ class _NoWarmup(_Schedule):
     """The rate only falls, from the first step. Either there is no rising curve, or it is
     so steep (`warmup_steps ** 1.5` without the minus, for example) that it is never the
     smaller of the two."""
-    section = '06_optimizer', 'Why a warm-up?'
+    section = '06_optimizer', 'Aside: why a warm-up?'
     def choose(self, falling, rising): return falling
 
 # %% ../../nbs/15c_build.ipynb #b15schd1d
