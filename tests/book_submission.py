@@ -9,8 +9,8 @@ from pathlib import Path
 import transformer_nb
 
 PACKAGE = Path(transformer_nb.__file__).parent
-MODULES = ['core', 'attention', 'multihead', 'layers', 'embedding', 'model', 'optimizer',
-           'copy_task', 'text', 'data', 'decoding', 'checkpoint']
+MODULES = ['core', 'attention', 'multihead', 'layers', 'embedding', 'parts', 'model',
+           'optimizer', 'copy_task', 'text', 'data', 'decoding', 'checkpoint']
 
 FILES = dict(
     book_notebook='INK = heatmap = new_axes = None # figures are no part of a submission\n',

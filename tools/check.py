@@ -47,6 +47,7 @@ TESTS_OF = {
     'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
+    'test_pasted': 'nbs/08a_* nbs/models/*',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
     'test_parsing': 'benchmarks/train_parsing.py',

@@ -333,7 +333,8 @@ class _Script(nn.Module):
         self.last, self.before = 1.5*draw(v, v), draw(v, v)
         self.last[:, EOS] += 1.  # outputs of several lengths
         self.last[:, :EOS] -= 30 # `<pad>` and `<s>` are never predicted
-        self.place, self.source = draw(max_len + 1, v), draw(v, v)
+        self.place, source = draw(max_len + 1, v), draw(v, v)
+        self.source = nn.Parameter(source, requires_grad=False) # a model has parameters
 
     def encode(self, src): return self.source[src] # (b, s, v)
 
