@@ -74,7 +74,7 @@ def test_the_head_of_a_page(tmp_path):
     [policy] = [tag['content'] for tag in tags if tag.get('http-equiv')]
     assert re.sub(r"'sha256-[\w+/=]{44}'", 'HASH', policy) == (
         "default-src 'none'; script-src HASH HASH; style-src HASH; worker-src blob:; "
-        "img-src data: blob:; base-uri 'none'")
+        "img-src data: blob:; base-uri 'none'; frame-src 'self'") # the page beside it
 
 def test_keys_that_meet_are_told_apart():
     headers = [dict(key=key, title=key) for key in ('a', 'a-2', 'a', 'a', 'ü', 'ä', '7')]
