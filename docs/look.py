@@ -11,10 +11,11 @@ PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 MATH = re.compile(r'(<span class="math">(?:(?!</math>).)*</math></span>[,.;:?!)]+)')
 IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
 GATHERED = {
-    'Teaching': ['teaching', 'questions', 'slides', 'slides_2'],
-    'At a glance': ['translate', 'claims', 'article', 'deviations', 'results',
-                    'results/RULES', 'results/README', 'bibliography', 'api', 'genindex',
-                    'CONTRIBUTING', 'RELEASING']}
+    'Records': ['claims', 'article', 'deviations', 'results', 'results/RULES',
+                'bibliography', 'api'],
+    'Try and teach': ['translate', 'teaching', 'questions', 'slides', 'slides_2']}
+# Pages that other pages link to, and the table of contents does not list
+UNLISTED = ['results/README', 'genindex', 'CONTRIBUTING', 'RELEASING']
 
 @dataclass(frozen=True)
 class Entry:
@@ -25,25 +26,30 @@ class Entry:
     is_workshop: bool = False
 
 def parts(root): # -> [(name of the part, entries)]
-    "The map of index.ipynb, then what is gathered from all chapters"
+    """The line: the map of index.ipynb, part by part. Then the workshop, which the map
+    lists in a table of its own, and what is gathered from all chapters."""
     text = '\n'.join(cell.source for cell in cells(Path(root, 'nbs/index.ipynb')))
     row = r'^\| (?:\*\*(.+?)\*\*|\[(.+?)\]\((\w+)\.ipynb\)( ⚒)?.*\| (\d+)) \|'
-    found = [('', [])]
+    found, workshop = [('', [])], []
     for part, title, page, hammers, minutes in re.findall(row, text, re.M):
         if part: found.append((part, []))
-        else: found[-1][1].append(Entry(page, title, int(minutes), bool(hammers)))
-    return found + [(part, list(map(Entry, names))) for part, names in GATHERED.items()]
+        else:
+            rows = workshop if hammers else found[-1][1]
+            rows.append(Entry(page, title, int(minutes), bool(hammers)))
+    gathered = [(part, list(map(Entry, names))) for part, names in GATHERED.items()]
+    return [*found, ('Workshop', workshop), *gathered]
 
 def neighbors(book, page):
-    "Pages before and after; the way through the book goes around the workshop"
+    "Pages before and after; the line goes on around the workshop"
     entries = [entry for _, rows in book for entry in rows]
-    place = next((i for i, entry in enumerate(entries) if entry.page == page), None)
     if page == 'index': return None, entries[0]
-    if place is None: return None, None
-    here, before, after = entries[place], entries[:place], entries[place + 1:]
-    if not here.is_workshop: after = [entry for entry in after if not entry.is_workshop]
-    before = [entry for entry in before if not entry.is_workshop]
-    return before[-1] if before else Entry('index'), after[0] if after else None
+    here = next((entry for entry in entries if entry.page == page), None)
+    if here is None: return None, None
+    way = entries
+    if not here.is_workshop: way = [entry for entry in entries if not entry.is_workshop]
+    place = way.index(here)
+    before = way[place - 1] if place else Entry('index')
+    return before, way[place + 1] if place + 1 < len(way) else None
 
 def described(body):
     "The promise of a page, or its first sentence, for search engines and shared links"

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
 import doors, figures, live, teaching
-from look import parts as parts_of_the_book
+from look import UNLISTED, parts as parts_of_the_book
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -321,7 +321,7 @@ def prompt_of(cell):
 def contents(root):
     "For Sphinx, which wants every page in a table of contents; templates/ shows ours"
     names = [entry.page for _, rows in parts_of_the_book(root) for entry in rows]
-    return '\n'.join(['```{toctree}', ':hidden:', '', *names, '```'])
+    return '\n'.join(['```{toctree}', ':hidden:', '', *names, *UNLISTED, '```'])
 
 # The gathered pages
 

@@ -4,7 +4,7 @@ import nbformat, pytest
 from running import ROOT
 sys.path.insert(0, str(ROOT/'tools'))
 from book import cells, chapters
-from minutes import minutes, sections, study
+from minutes import is_line, minutes, sections, study
 
 CHAPTERS = [path for path in chapters(ROOT) if path.stem != 'index']
 
@@ -54,6 +54,12 @@ def test_the_time_to_study_is_stated(path):
 
 def test_part_one_can_be_read_in_two_hours_and_a_quarter():
     assert sum(minutes(path)['core'] for path in PART_I) < 135.5
+
+def test_the_line_takes_the_hours_that_are_stated():
+    line = sum(minutes(path)['core'] for path in CHAPTERS if is_line(path))
+    index = '\n'.join(cell.source for cell in cells(ROOT/'nbs/index.ipynb', 'markdown'))
+    [hours] = re.findall(r'so the line takes about (\w+) hours', index)
+    assert dict(eight=8, ten=10)[hours] - .5 < line/60 < dict(eight=8, ten=10)[hours] + .5
 
 def test_studying_takes_a_pencil(tmp_path):
     new_markdown, new_code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell

@@ -260,7 +260,22 @@ def test_the_way_goes_around_the_workshop():
     assert way('index') == [None, '00_introduction']
     assert way('00_introduction') == ['index', '01_attention']
     assert way('10_data') == ['08_text', '12_training']
-    assert way('10a_corpora') == ['10_data', '10b_prepare']
+    assert way('22_parsing') == ['21_families', 'claims']
+    assert way('10a_corpora') == ['09_grammar', '10b_prepare']
+    assert way('21a_pretrained') == ['15d_marian', 'claims']
+
+def test_the_line_comes_first_then_workshop_and_records():
+    book = look.parts(ROOT)
+    names = [part for part, _ in book]
+    line = [entry for part, rows in book[:5] for entry in rows]
+    assert names[0] == '' and [name.split(' ')[1] for name in names[1:5]] == [
+        'I', 'II', 'III', 'IV']
+    assert names[5:7] == ['Workshop', 'Records']
+    assert not any(entry.is_workshop for entry in line)
+    assert all(entry.is_workshop for entry in book[5][1])
+    assert len(line) + len(book[5][1]) == len(chapters(ROOT)) - 1
+    listed = {entry.page for _, rows in book for entry in rows}
+    assert not listed & set(look.UNLISTED) # internal pages
 
 # In a browser
 

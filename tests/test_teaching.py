@@ -15,14 +15,12 @@ ASKED = read_questions(ROOT)
 
 ROW = re.compile(r'^\| \[[^]]+\]\((\w+)\.ipynb\).*\| (\d+) \|$', re.M)
 
-def rows_of_the_map(): # chapter, minutes and part (0: before the parts) of each
+def rows_of_the_map(): # chapter and minutes of each
     text = '\n'.join(c.source for c in cells(ROOT/'nbs/index.ipynb', 'markdown'))
-    parts = re.split(r'^\| \*\*Part [IV]+ .*\n', text, flags=re.M)
-    for part, rows in enumerate(parts):
-        for chapter, n in ROW.findall(rows): yield chapter, int(n), part
+    for chapter, n in ROW.findall(text): yield chapter, int(n)
 
-ASKED_ABOUT = ['00_introduction'] + [chapter for chapter, _, part in rows_of_the_map()
-                                     if part in (1, 2)]
+ASKED_ABOUT = sorted(chapter for chapter, _ in rows_of_the_map()
+                     if chapter < '16' and chapter[:3] not in ('00a', '00b'))
 
 @cache
 def known():
@@ -153,7 +151,7 @@ def routes(): # by name, their rows: what is read, and its minutes; and the tota
         rows = [(text, int(n.replace(',', ''))) for text, n in rows]
         if total: yield name, rows, int(total[1].replace(',', ''))
 
-MINUTES = {chapter: n for chapter, n, _ in rows_of_the_map()}
+MINUTES = dict(rows_of_the_map())
 
 def wrong_hours(found): # of `routes`; each with what docs/teaching.md should say
     for name, rows, total in found:

@@ -92,6 +92,11 @@ def exported(path)->list[Cell]: return [c for c in cells(path, 'code') if c.is_e
 
 def number(stem:str)->str: return stem.partition('_')[0] # of a chapter: 07, 15a
 
+def is_workshop(stem:str)->bool:
+    "Plumbing: what is lettered, but for two chapters of the line, and two without a letter"
+    is_lettered = number(stem)[2:] != ''
+    return is_lettered != (number(stem) in ('07a', '09', '11', '16a'))
+
 def module(path)->str|None:
     "What `#| default_exp` names"
     for cell in cells(path, 'code'):

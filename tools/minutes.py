@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long each chapter takes to read: 200 words and 15 lines of code per minute.
 
-    python tools/minutes.py          # a line for each chapter, and Part I together
+    python tools/minutes.py          # each chapter, Part I, and the line
     python tools/minutes.py 05       # where the minutes of chapter 05 go, by section
 
 Counted is what a first reader sees: prose, tables, and shown code. Asides, what the site
@@ -13,7 +13,7 @@ and ten minutes for each exercise.
 """
 import re, sys
 from collections import defaultdict
-from book import ROOT, cells, chapters
+from book import ROOT, cells, chapters, is_workshop
 sys.path.insert(0, str(ROOT/'docs'))
 import live
 from pages import Asides, look
@@ -62,6 +62,8 @@ def minutes(path):
     for kind, _, words, lines in sections(path): total[kind] += words/WORDS + lines/LINES
     return total
 
+def is_line(path): return path.stem != 'index' and not is_workshop(path.stem)
+
 def printed_lines(cell):
     texts = [''.join(output.get('text', '')) for output in cell.outputs]
     return sum(map(line_count, texts))
@@ -95,5 +97,7 @@ def main(wanted):
     part = [p for p in rows if re.match(r'0[0-7]_|07a_', p.stem)]
     core, whole = sum(minutes(p)['core'] for p in part), sum(map(study, part))
     print(f'Part I: {core:.0f} minutes of core, {whole:.0f} to study')
+    line = sum(minutes(p)['core'] for p in rows if is_line(p))
+    print(f'The line: {line:.0f} minutes of core')
 
 if __name__ == '__main__': main(sys.argv[1:])
