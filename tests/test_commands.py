@@ -687,12 +687,25 @@ def test_translate_refuses_weights_that_are_not_numbers(model, tmp_path):
     save_model(tmp_path/'m', network, bpe)
     refuses(call(tnb_translate, tmp_path/'m', stdin=b'Ja.\n'), 'NaN')
 
-def test_translate_refuses_other_bytes(model):
-    bad_first = call(tnb_translate, model, stdin=b'\xff\ngut\n')
+@pytest.mark.parametrize('from_file', [False, True], ids=['stream', 'file'])
+def test_a_bad_byte_does_not_end_a_stream(from_file, model, tmp_path):
+    lines = [b'Der Hund.\n'] * 12
+    lines[5] = b'Der H\xfcnd.\n'
+    (tmp_path/'x').write_bytes(b''.join(lines))
+    source = dict(file=str(tmp_path/'x')) if from_file else dict(stdin=b''.join(lines))
+    done = call(tnb_translate, model, beam_size=1, **source)
+    assert done.returncode == 0 and done.stdout.count(b'\n') == 12
+    told = [x for x in done.stderr.decode().splitlines() if 'UTF-8' in x]
+    name = tmp_path/'x' if from_file else 'standard input'
+    assert told == [f'tnb_translate: {name}:6: byte 0xfc is not UTF-8; it is replaced']
+    strict = call(tnb_translate, model, beam_size=1, strict=True, **source)
+    assert strict.returncode == 2 and b':6: byte 0xfc' in strict.stderr
+    before = done.stdout.splitlines(keepends=True)[:5] # in the same or in other batches
+    assert strict.stdout.splitlines(keepends=True) == before
+
+def test_a_bad_byte_in_line_one_is_refused_where_asked(model):
+    bad_first = call(tnb_translate, model, stdin=b'\xff\ngut\n', strict=True)
     refuses(bad_first, 'standard input:1', 'UTF-8')
-    done = call(tnb_translate, model, stdin=b'gut\n\xff\n')
-    assert done.returncode == 2 and b'standard input:2' in done.stderr
-    assert done.stdout.count(b'\n') == 1 # line 1 was translated before line 2 was read
 
 def test_translate_draws(model):
     lines = 'Der Hund.\n\nDas Kind.\n'.encode() * 3

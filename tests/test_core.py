@@ -1,5 +1,5 @@
 "Files that outlast a power cut, and commands that end in one line whatever they are given."
-import argparse, os, signal, stat, subprocess, sys
+import argparse, fcntl, io, os, resource, signal, stat, subprocess, sys, threading, time
 from pathlib import Path
 import pytest, torch
 from transformer_nb import core
@@ -214,6 +214,56 @@ def test_help_that_cannot_be_written_is_an_error(monkeypatch, capsys):
         sys.exit(0) # as argparse does
     with pytest.raises(SystemExit) as e: work()
     assert e.value.code == 2 and 'No space left' in capsys.readouterr().err
+
+# Streams in any state
+
+@pytest.mark.parametrize('way', ['print', 'buffer'])
+@pytest.mark.parametrize('room, status', [(10**6, 0), (1000, 2)])
+def test_all_is_written_or_an_error(room, status, way, tmp_path, monkeypatch, capsys):
+    "To a file as PYTHONUNBUFFERED leaves it, on a disk that takes a part of a write"
+    lines = ''.join(f'line {i}\n' for i in range(1000))
+    @command
+    def work():
+        if way == 'print': print(lines, end='')
+        else: sys.stdout.buffer.write(lines.encode())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with open(tmp_path/'out', 'wb', buffering=0) as raw:
+        stdout = io.TextIOWrapper(raw, write_through=True)
+        monkeypatch.setattr(sys, 'stdout', stdout)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try: work()
+        except SystemExit as end: assert end.code == status
+        else: assert status == 0
+        finally: resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert sys.stdout is stdout
+    assert (tmp_path/'out').read_bytes() == lines.encode()[:room]
+    assert ('File too large' in capsys.readouterr().err) == bool(status)
+
+def test_a_pipe_that_does_not_wait_is_waited_for(monkeypatch):
+    "In both directions: a late writer is not the end, and a slow reader loses nothing"
+    their_end, our_out = os.pipe()
+    our_in, their_in = os.pipe()
+    for end in (our_in, our_out): os.set_blocking(end, False)
+    fcntl.fcntl(our_out, fcntl.F_SETPIPE_SZ, 4096)
+    lines = b''.join(b'line %d\n' % i for i in range(2000))
+    def write_late():
+        time.sleep(0.3)
+        with open(their_in, 'wb') as stream: stream.write(lines)
+    def read_late():
+        time.sleep(0.6)
+        with open(their_end, 'rb') as stream: seen.append(stream.read())
+    seen = []
+    threads = [threading.Thread(target=work) for work in (write_late, read_late)]
+    for thread in threads: thread.start()
+    @command
+    def work():
+        while data := sys.stdin.buffer.read1(500): sys.stdout.buffer.write(data)
+    with open(our_in) as stdin, open(our_out, 'wb', buffering=0) as raw:
+        monkeypatch.setattr(sys, 'stdin', stdin)
+        monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(raw, write_through=True))
+        work()
+    for thread in threads: thread.join()
+    assert seen == [lines]
 
 def test_only_plain_files_are_replaced_and_keep_their_mode(tmp_path):
     os.mkfifo(tmp_path/'pipe')

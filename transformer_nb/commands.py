@@ -444,7 +444,12 @@ def _in_chunks(lines:Iterable[str], largest:int,
     for line in lines:
         more = size - 1
         if waiting is not None: more = min(more, len(waiting))
-        yield [line, *islice(lines, more)]
+        chunk = [line]
+        try: chunk.extend(islice(lines, more))
+        except InputError: # what stood before the fault is translated first
+            yield chunk
+            raise
+        yield chunk
         size = min(2*size, largest)
 
 # %% ../nbs/15a_commands.ipynb #375ff796
@@ -470,13 +475,14 @@ class _Arriving:
 
 # %% ../nbs/15a_commands.ipynb #94b266cd
 def _input_chunks(path:str|None, # None: standard input
-                  folder:str='MODEL')->Iterator[list[str]]: # the model's, for a message
+                  folder:str='MODEL', # the model's, for a message
+                  tell:Callable|None=None)->Iterator[list[str]]: # of bytes replaced
     if path == '-': path = None # as other commands call it
     if path and not os.path.exists(path): raise InputError(_no_such_file(path, folder))
-    if path and Path(path).is_file(): return _in_chunks(stream_lines(path), 2048)
+    if path and Path(path).is_file(): return _in_chunks(stream_lines(path, tell), 2048)
     if not path and sys.stdin is None: raise InputError('standard input is closed')
     file = _Arriving(open(path, 'rb') if path else sys.stdin.buffer)
-    lines = decode_lines(file, path or 'standard input')
+    lines = decode_lines(file, path or 'standard input', tell)
     chunks = _in_chunks(lines, 2048, file.waiting)
     return chunks if path or not sys.stdin.isatty() else _prompted(chunks)
 
@@ -526,6 +532,7 @@ def tnb_translate(
     seed:Arg('with --sample: seed of the random numbers', int)=None,
     no_split:Arg('take each line for one sentence', bool)=False,
     exact:Arg('read each line as it is typed: capitals, marks, symbols', bool)=False,
+    strict:Arg('stop at a byte that is not UTF-8, in place of replacing it', bool)=False,
     search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
@@ -543,9 +550,12 @@ def tnb_translate(
     translate = partial(translator.translate_lines, find=find, exact=exact,
                         split=not no_split and n_best == 1)
     with memory_advice('lower --search_tokens or --beam_size'):
-        _translate_lines(translator, translate, _input_chunks(file, folder), n_best)
+        chunks = _input_chunks(file, folder, None if strict else _tell)
+        _translate_lines(translator, translate, chunks, n_best)
 
 # %% ../nbs/15a_commands.ipynb #a49a6eb8
+def _tell(message:str): print(f'tnb_translate: {message}', file=sys.stderr)
+
 def _translate_lines(translator:Translator,
                      translate:Callable, # a `Line` for each line of a chunk
                      chunks:Iterable[list[str]], n_best:int):
@@ -557,7 +567,7 @@ def _translate_lines(translator:Translator,
             lines = translate(chunk)
             for i, line in enumerate(lines, n + 1):
                 for note in line.notes:
-                    print(f'tnb_translate: line {i}: {note}', file=sys.stderr)
+                    _tell(f'line {i}: {note}')
             text = ''.join(_output_lines(translator, lines, n, n_best))
             sys.stdout.buffer.write(text.encode())
             sys.stdout.buffer.flush()

@@ -9,7 +9,7 @@ __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 
            'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
-import argparse, errno, math, os, platform, random, re, shutil, signal, stat, subprocess
+import argparse, errno, io, math, os, platform, random, re, shutil, signal, stat, subprocess
 import sys, warnings
 from collections.abc import Callable
 from contextlib import contextmanager, redirect_stderr, suppress
@@ -286,6 +286,21 @@ def _prepare():
         except UnicodeEncodeError: # it would fail at the end, when a report names the file
             raise InputError(f'{argument!r} is not UTF-8') from None
 
+# %% ../nbs/00a_core.ipynb #00streams
+@contextmanager
+def _complete_streams():
+    "Standard streams that wait, and that write all they are given"
+    old = {name: getattr(sys, name) for name in ('stdin', 'stdout', 'stderr')}
+    for name, stream in old.items():
+        with suppress(AttributeError, OSError, ValueError): # closed, or not a file
+            os.set_blocking(stream.fileno(), True)
+        if isinstance(getattr(stream, 'buffer', None), io.RawIOBase): # it writes a part
+            number, errors = stream.fileno(), stream.errors
+            complete = open(number, 'w', 1, 'utf8', errors, closefd=False)
+            setattr(sys, name, complete)
+    try: yield
+    finally: vars(sys).update(old)
+
 # %% ../nbs/00a_core.ipynb #fielderr
 def _explain(e:InputError, func:Callable, args:tuple)->str: # `args`: of the call
     "The message, with a field named as the option that it is on the command line"
@@ -317,7 +332,7 @@ def command(func:Callable # of a console script; it may take an `argv`
     @wraps(func)
     def run(*args, **kwargs):
         is_script = not (args or kwargs or reads_own) and _is_script(sys._getframe(1))
-        with _standard_error():
+        with _complete_streams(), _standard_error():
             try:
                 with _flushed_output():
                     _prepare()

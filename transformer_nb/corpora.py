@@ -9,7 +9,7 @@ __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'read_pairs', 'corpus_f
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
 import gzip, hashlib, json, os, random, re, stat, urllib.request, zipfile, zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPException
 from importlib import resources
 from itertools import chain, zip_longest
@@ -22,7 +22,8 @@ from .core import FieldError, InputError, write_atomically
 _MAX_LINE_BYTES = 2**20
 
 def decode_lines(file:BinaryIO,  # lines end at `\n` or `\r\n`; a BOM is dropped
-                 where:str|Path, # name for error messages
+                 where:str|Path, # name for messages
+                 tell:Callable|None=None, # of bytes replaced; by default an error
                 )->Iterator[str]: # without line ends
     "Raises `InputError` with the line for invalid UTF-8, or one of more than a megabyte"
     n = 0
@@ -34,17 +35,20 @@ def decode_lines(file:BinaryIO,  # lines end at `\n` or `\r\n`; a BOM is dropped
         if n == 1: line = line.removeprefix(BOM_UTF8)
         try: text = line.decode('utf8')
         except UnicodeDecodeError as e:
-            raise InputError(f'{where}:{n}: byte 0x{line[e.start]:02x} is not UTF-8; '
-                             'convert the file to UTF-8') from None
+            fault = f'{where}:{n}: byte 0x{line[e.start]:02x} is not UTF-8'
+            if not tell: raise InputError(f'{fault}; convert the file to UTF-8') from None
+            tell(f'{fault}; it is replaced')
+            text = line.decode('utf8', 'replace')
         yield text.removesuffix('\n').removesuffix('\r')
 
 # %% ../nbs/10a_corpora.ipynb #c966085d
-def stream_lines(path:str|Path   # a text file in UTF-8, or a gzip of one (.gz)
+def stream_lines(path:str|Path,  # a text file in UTF-8, or a gzip of one (.gz)
+                 tell:Callable|None=None, # as for `decode_lines`
                 )->Iterator[str]:
     path = Path(path)
     open_file = gzip.open if path.suffix == '.gz' else open
     with open_file(path, 'rb') as file:
-        try: yield from decode_lines(file, path)
+        try: yield from decode_lines(file, path, tell)
         except (gzip.BadGzipFile, zlib.error, EOFError) as e:
             raise InputError(f'{path}: not a whole gzip file ({e})') from None
 
