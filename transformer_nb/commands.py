@@ -446,10 +446,7 @@ def _in_chunks(lines:Iterable[str], largest:int,
         if waiting is not None: more = min(more, len(waiting))
         chunk = [line]
         try: chunk.extend(islice(lines, more))
-        except InputError: # what stood before the fault is translated first
-            yield chunk
-            raise
-        yield chunk
+        finally: yield chunk # also what stood before a fault
         size = min(2*size, largest)
 
 # %% ../nbs/15a_commands.ipynb #375ff796
@@ -492,6 +489,9 @@ def _no_such_file(path:str, folder:str)->str: # a sentence, perhaps
     said = shlex.quote(path if len(path) <= 100 else '…')
     return (f'there is no file {shown}; if that is a sentence to translate: '
             f'echo {said} | tnb_translate {shlex.quote(str(folder))}')
+
+# %% ../nbs/15a_commands.ipynb #15atell
+def _tell(message:str): print(f'tnb_translate: {message}', file=sys.stderr)
 
 # %% ../nbs/15a_commands.ipynb #15aprmpt
 def _prompted(chunks:Iterator[list[str]])->Iterator[list[str]]: # of a person who types
@@ -554,8 +554,6 @@ def tnb_translate(
         _translate_lines(translator, translate, chunks, n_best)
 
 # %% ../nbs/15a_commands.ipynb #a49a6eb8
-def _tell(message:str): print(f'tnb_translate: {message}', file=sys.stderr)
-
 def _translate_lines(translator:Translator,
                      translate:Callable, # a `Line` for each line of a chunk
                      chunks:Iterable[list[str]], n_best:int):

@@ -295,9 +295,8 @@ def _complete_streams():
         with suppress(AttributeError, OSError, ValueError): # closed, or not a file
             os.set_blocking(stream.fileno(), True)
         if isinstance(getattr(stream, 'buffer', None), io.RawIOBase): # it writes a part
-            number, errors = stream.fileno(), stream.errors
-            complete = open(number, 'w', 1, 'utf8', errors, closefd=False)
-            setattr(sys, name, complete)
+            out = open(stream.fileno(), 'w', 1, 'utf8', stream.errors, closefd=False)
+            setattr(sys, name, out)
     try: yield
     finally: vars(sys).update(old)
 
