@@ -59,7 +59,7 @@ def test_the_line_takes_the_hours_that_are_stated():
     line = sum(minutes(path)['core'] for path in CHAPTERS if is_line(path))
     index = '\n'.join(cell.source for cell in cells(ROOT/'nbs/index.ipynb', 'markdown'))
     [hours] = re.findall(r'so the line takes about (\w+) hours', index)
-    assert dict(eight=8, ten=10)[hours] - .5 < line/60 < dict(eight=8, ten=10)[hours] + .5
+    assert dict(eight=8, nine=9)[hours] - .5 < line/60 < dict(eight=8, nine=9)[hours] + .5
 
 def test_studying_takes_a_pencil(tmp_path):
     new_markdown, new_code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell

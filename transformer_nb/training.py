@@ -829,6 +829,7 @@ def _told_if_lost()->Iterator[None]:
         raise FieldError('workers', 'are processes, and one of them was killed; go on with '
                          '`resume`, and with fewer if memory is short') from None
 
+# %% ../nbs/12_training.ipynb #4d229151
 @patch
 def _take_steps(self:Trainer)->bool: # did a signal end it?
     "To the end, or to a signal; validations and checkpoints when they are due"
