@@ -95,3 +95,18 @@ def test_what_the_chapters_say_of_the_runs():
     assert every_run_is_better('positions', 'normalization')
     assert every_run_is_better('second layer', 'positions')
     assert abs(sum(nats['normalization']) - sum(nats['residual connection'])) / 10 < 0.03
+
+def test_only_what_is_missing_is_run(tmp_path, monkeypatch):
+    def train(rung, seed):
+        about = dict(rung=rung, nats=1.5)
+        return about if seed is None else about | dict(seed=seed)
+    monkeypatch.setattr(ladder, 'train', train)
+    out = tmp_path/'out.jsonl'
+    ladder.main(1, 2, out)
+    [*first] = out.read_text().splitlines()
+    assert len(first) == 1 + len(ladder.RUNGS)
+    ladder.main(0, 2, out)
+    again = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [run.get('seed') for run in again] == [None] + [0, 1] * len(ladder.RUNGS)
+    assert set(first) <= set(out.read_text().splitlines())
+    assert not ladder.missing(again, range(2))
