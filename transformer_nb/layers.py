@@ -66,9 +66,9 @@ class ResidualBlock(PlainBlock):
 # %% ../nbs/03_layers.ipynb #w03rung5
 class Block(PlainBlock):
     "A layer of the paper, without cross-attention"
-    def __init__(self, d_model:int=64, n_heads:int=4):
+    def __init__(self, d_model:int=64, n_heads:int=4, dropout:float=0.):
         super().__init__(d_model, n_heads)
-        self.around = nn.ModuleList(ResidualNorm(d_model, dropout=0.) for _ in range(2))
+        self.around = nn.ModuleList(ResidualNorm(d_model, dropout) for _ in range(2))
 
     def forward(self, x:Tensor)->Tensor: # (b, t, d) to (b, t, d)
         x = self.around[0](x, self.attention)
