@@ -3,6 +3,7 @@
 
     python benchmarks/small_tasks.py               # an hour of one core
     python benchmarks/small_tasks.py 02 03         # those of two chapters
+    python benchmarks/small_tasks.py fetch         # rows with this in their name
     python benchmarks/small_tasks.py 02 --end 3    # seeds 0 to 2 alone
 
 The code is that of the chapters: the cells named below are run, and what they define is
@@ -131,14 +132,14 @@ def measure(row, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('chapters', nargs='*', default=sorted({row[:2] for row in TASKS}))
+    parser.add_argument('parts', nargs='*', default=[''], help='of the names of rows')
     parser.add_argument('--first', type=int, default=0)
     parser.add_argument('--end', type=int, default=10)
     parser.add_argument('--out', default=str(FILE))
     a = parser.parse_args()
     torch.set_num_threads(1)
     os.environ['IN_TEST'] = '1' # no progress bars
-    rows = [row for row in TASKS if row[:2] in a.chapters]
+    rows = [row for row in TASKS if any(part in row for part in a.parts)]
     jobs = {(row, seed): (row, seed) for seed in range(a.first, a.end) for row in rows}
     settings = {row: 'as in the chapter' for row in TASKS}
     run_missing(Path(a.out).resolve(), measure, jobs, settings, 0, lambda r: r['measured'])
