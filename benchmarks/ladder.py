@@ -4,8 +4,8 @@
     python benchmarks/ladder.py          # some twelve minutes of one core
     python benchmarks/ladder.py 0 3      # seeds 0 to 2 alone
 
-Adds to nbs/results/ladder.jsonl, or to a file named after the seeds, the runs that it lacks.
-The chapters say what each rung adds.
+Adds to nbs/results/ladder.jsonl, or to a file named after the seeds, what it lacks. The
+chapters say what each rung adds.
 """
 import json, sys
 from itertools import product
