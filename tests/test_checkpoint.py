@@ -15,8 +15,7 @@ from transformer_nb.checkpoint import (
     save_verified, set_random_state, set_training_state, training_lock, training_state)
 from transformer_nb.core import InputError, remove_half_written
 from transformer_nb.data import TokenBatches
-from transformer_nb.distributed import (
-    broadcast_from_rank0, process_group, run_in_processes)
+from transformer_nb.distributed import broadcast_from_rank0, process_group
 from transformer_nb.embedding import RotaryAttention
 from transformer_nb.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
@@ -521,21 +520,6 @@ def test_a_step_may_take_half_an_hour_and_the_data_a_day(two_gpus, monkeypatch):
     assert two_gpus['gpu'] == 1 and two_gpus['backend'] == 'cpu:gloo,cuda:nccl'
     assert two_gpus['timeout'].total_seconds() == 30 * 60
     assert patient['timeout'].total_seconds() == 24 * 60 * 60
-
-@pytest.mark.slow
-def test_processes_side_by_side_have_one_thread():
-    found = dict(run_in_processes(torch.get_num_threads, dict(a=(), b=()), 2))
-    assert found == dict(a=1, b=1)
-
-@pytest.mark.slow
-def test_a_killed_training_says_how_to_go_on():
-    with pytest.raises(InputError, match='makes only what is missing'):
-        list(run_in_processes(os._exit, dict(a=(1,)), 1))
-
-@pytest.mark.parametrize('processes', [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_error_of_a_training_is_its_own(processes):
-    with pytest.raises(ZeroDivisionError):
-        list(run_in_processes(divmod, dict(a=(1, 0)), processes))
 
 # Forged states, and locks that are none
 

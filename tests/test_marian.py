@@ -6,7 +6,7 @@ import pytest, torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
-from transformer_nb.checkpoint import save_model
+from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
 from transformer_nb.decoding import beam_search, greedy, power_penalty, search
 from transformer_nb.fast import accelerate
@@ -333,8 +333,12 @@ def test_biases_start_at_zero():
     assert logits(biases='all').equal(logits())
     assert not logits(biases='all', activation='gelu').allclose(logits())
 
-def test_a_model_of_two_sentencepieces_is_refused_when_it_is_saved(opus, tmp_path):
-    "`load_model` would call the folder damaged"
-    with pytest.raises(InputError, match='is a SentencePieceTokenizer, which `load_model`'):
-        save_model(tmp_path/'m', *load_marian(opus[0]))
-    assert not (tmp_path/'m').exists()
+def test_a_model_of_two_sentencepieces_is_saved_and_loaded(opus, tmp_path):
+    model, tokenizer = load_marian(opus[0])
+    save_model(tmp_path/'m', model, tokenizer)
+    with pytest.raises(InputError, match='argument tokenizer=SentencePieceTokenizer'):
+        load_model(tmp_path/'m')
+    again, its_own = load_model(tmp_path/'m', tokenizer=SentencePieceTokenizer)
+    assert its_own.encode_batch(NASTY) == tokenizer.encode_batch(NASTY)
+    src, tgt = batch(tokenizer.vocab_size)
+    assert again(src, tgt).equal(model(src, tgt))

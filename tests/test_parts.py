@@ -8,8 +8,10 @@ import pytest, torch
 from torch import nn
 from torch.testing import assert_close
 from searching import check, check_samples, plain_beam, random_model, random_sentences
-from transformer_nb.checkpoint import check_model_size, load_model, save_model
+from transformer_nb.checkpoint import (
+    check_model_size, load_model, load_verified, save_model)
 from transformer_nb.core import BOS, EOS, InputError
+from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import length_penalty, sample, search
 from transformer_nb.embedding import Embedding, RotaryAttention
 from transformer_nb.export import _export_ctranslate2, export_page
@@ -24,6 +26,7 @@ from transformer_nb.parts import (
     GroupedRotaryAttention, ModernAttention, QKNormAttention, QKNormRotaryAttention,
     RMSNorm, SwiGLU, UnscaledBiasedEmbedding, UnscaledEmbedding)
 from transformer_nb.text import BPETokenizer
+from transformer_nb.training import Trainer, TrainingConfig
 from transformer_nb.translation import PRESETS, RunConfig, preset
 
 SIZES = '''vocab_size d_model d_ff n_heads d_k d_v n_encoder_layers n_decoder_layers dropout
@@ -227,6 +230,25 @@ def test_marian(name, tmp_path):
         assert_close(found, model(src, tgt), rtol=1e-4, atol=1e-4)
 
 # Runs
+
+PAIRS = [tuple(BPE.encode(text)[:30] for text in TEXTS[i:i + 2]) for i in range(0, 80, 2)]
+
+@pytest.mark.parametrize('name', ['modern', 'biases, unscaled', 'learned', 'swiglu'])
+def test_averaged(name, tmp_path):
+    "The model that a run hands over is the mean of its last weights, and can be kept"
+    batches = TokenBatches(PAIRS, 100)
+    config = TrainingConfig(max_steps=6, save_every=2, average=2, weights='mean',
+                            valid_every=3, lr=0.1, warmup_steps=2)
+    model = accelerate(made(**fields_of(name)))
+    t = Trainer(model, batches, [batches.batch(batches.plan(0)[0])], config, tmp_path/'run')
+    t.run()
+    [a, b] = [load_verified(path)[0] for path in t.files.checkpoints.paths()]
+    save_model(tmp_path/'m', t.model, BPE)
+    weights = load_model(tmp_path/'m')[0].state_dict()
+    assert weights.keys() == a.keys() == b.keys()
+    for key, w in weights.items():
+        assert not a[key].equal(b[key]), key
+        assert_close(w, (a[key] + b[key]) / 2)
 
 def test_presets_of_later_models():
     modern, gqa, tiny = preset('modern'), preset('gqa'), preset('tiny')

@@ -7,10 +7,13 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import nn
 from torch.testing import assert_close
+from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import InputError, set_seed
+from transformer_nb.studies.families import DecoderOnly
 from transformer_nb.studies.pretrained import (
     PretrainedTokenizer, TextCache, continue_ids, continue_text, from_pretrained,
     load_tokenizer, read_on)
+from transformer_nb.text import BPETokenizer
 
 transformers = pytest.importorskip('transformers', reason='needs the extra `bench`')
 from transformers import (
@@ -225,6 +228,19 @@ def test_tokenizers_are_stored(hub):
                   PretrainedTokenizer.from_json(ours.to_json())):
         assert other.encode_batch(NASTY) == ours.encode_batch(NASTY)
         assert other.ends == ours.ends
+
+def test_a_model_of_the_hub_is_saved_and_loaded(hub, tmp_path):
+    "Its classes are asked for: a file names no code that is run"
+    model, tokenizer = from_pretrained(hub[0], cpu)
+    save_model(tmp_path/'m', model, tokenizer)
+    for given in ({}, dict(tokenizer=BPETokenizer)):
+        with pytest.raises(InputError, match='is a PretrainedTokenizer; .*argument tok'):
+            load_model(tmp_path/'m', family=DecoderOnly, **given)
+    again, its_own = load_model(tmp_path/'m', family=DecoderOnly,
+                                tokenizer=PretrainedTokenizer)
+    assert its_own.encode_batch(NASTY) == tokenizer.encode_batch(NASTY)
+    ids = torch.randint(0, 330, (2, 20))
+    assert again(ids).equal(model(ids)) and its_own.ends == tokenizer.ends
 
 def test_padding_of_a_file_is_undone(hub, tmp_path):
     bpe = tokenizers.Tokenizer.from_file(str(hub[0]/'tokenizer.json'))

@@ -1,8 +1,8 @@
 "Many runs, one file of results: interrupted, damaged, of other settings, two at once."
-import time
+import os, time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
-import pytest
+import pytest, torch
 import runs
 from runs import read_results, run_in_processes, run_missing
 from transformer_nb.core import InputError
@@ -92,3 +92,18 @@ def test_a_file_that_is_not_text(tmp_path):
     (tmp_path/'x').write_bytes(WHOLE + b'\xff\x00')
     with pytest.raises(InputError, match='x:2: byte 0xff is not UTF-8'):
         read_results(tmp_path/'x')
+
+@pytest.mark.slow
+def test_processes_side_by_side_have_one_thread():
+    found = dict(run_in_processes(torch.get_num_threads, dict(a=(), b=()), 2))
+    assert found == dict(a=1, b=1)
+
+@pytest.mark.slow
+def test_a_killed_training_says_how_to_go_on():
+    with pytest.raises(InputError, match='makes only what is missing'):
+        list(run_in_processes(os._exit, dict(a=(1,)), 1))
+
+@pytest.mark.parametrize('processes', [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_error_of_a_training_is_its_own(processes):
+    with pytest.raises(ZeroDivisionError):
+        list(run_in_processes(divmod, dict(a=(1, 0)), processes))

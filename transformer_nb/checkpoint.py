@@ -27,7 +27,7 @@ from . import __version__
 from .core import (
     FieldError, InputError, check_plain_file, remove_half_written, write_atomically)
 from .model import Transformer, TransformerConfig
-from .text import BPETokenizer, ForeignTokenizer, Tokenizer
+from .text import BPETokenizer, ForeignTokenizer, Tokenizer, WordTokenizer
 
 # %% ../nbs/11_checkpoint.ipynb #fa666281
 def _to_cpu(x:Tensor)->Tensor: return x.detach().cpu().contiguous()
@@ -43,9 +43,6 @@ def save_model(folder:str|Path, # created if it is missing
                search:dict|None=None):  # the search to translate with (chapter 13)
     "Write `model.safetensors`, `tokenizer.json` and, last, `config.json`"
     check_described(model)
-    if not isinstance(tokenizer, (BPETokenizer, ForeignTokenizer)):
-        raise InputError(f'the tokenizer is a {type(tokenizer).__name__}, which '
-                         '`load_model` could not read again')
     files = {'model.safetensors': save(cpu_state_dict(model)),
              'tokenizer.json': tokenizer.to_json().encode()}
     config = dict(
@@ -114,7 +111,8 @@ def check_described(model:nn.Module # made of its `config`; without one, it can 
 # %% ../nbs/11_checkpoint.ipynb #8f486fb5
 def load_model(folder:str|Path,                  # what `save_model` wrote
                device:torch.device|None=None,    # by default the CPU
-               family:type[nn.Module]=Transformer # or another class made of a configuration
+               family:type[nn.Module]=Transformer, # or another class made of a configuration
+               tokenizer:type[Tokenizer]|None=None, # its class, if it is none of chapter 08's
               )->tuple[nn.Module,Tokenizer]:     # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
     folder = Path(folder)
@@ -124,15 +122,28 @@ def load_model(folder:str|Path,                  # what `save_model` wrote
     _load_part(weights_path, partial(_check_header, config, family=family))
     for name, sha256 in checksums.items():
         _load_part(folder/name, partial(_verify_sha256, sha256=sha256))
-    is_foreign = load_record(folder).get('tokenizer') == 'ForeignTokenizer'
-    kind = ForeignTokenizer if is_foreign else BPETokenizer
-    tokenizer = kind.load(folder/'tokenizer.json')
-    if tokenizer.vocab_size != config.vocab_size:
-        raise InputError(f'{folder}: tokenizer.json has {tokenizer.vocab_size} tokens; '
-                         f'vocab_size in config.json is {config.vocab_size}')
+    loaded = _load_tokenizer(folder, config, tokenizer)
     model = family(config)
     _load_part(weights_path, partial(_read_weights, model))
-    return model.to(device).eval(), tokenizer
+    return model.to(device).eval(), loaded
+
+# %% ../nbs/11_checkpoint.ipynb #11tokcls
+_TOKENIZERS = {kind.__name__: kind
+               for kind in (BPETokenizer, WordTokenizer, ForeignTokenizer)}
+
+def _load_tokenizer(folder:Path, c:TransformerConfig, given:type[Tokenizer]|None
+                   )->Tokenizer:
+    "Raise `InputError` if it is of an unknown class, or has another number of tokens"
+    name = str(load_record(folder).get('tokenizer', 'BPETokenizer'))
+    kind = given or _TOKENIZERS.get(name)
+    if kind is None or kind.__name__ != name:
+        raise InputError(f'{folder}: the tokenizer is a {name}; '
+                         f'`load_model` reads it with the argument tokenizer={name}')
+    tokenizer = kind.load(folder/'tokenizer.json')
+    n, is_ours = tokenizer.vocab_size, name in _TOKENIZERS
+    if n == c.vocab_size or n < c.vocab_size and not is_ours: return tokenizer
+    raise InputError(f'{folder}: tokenizer.json has {n} tokens; '
+                     f'vocab_size in config.json is {c.vocab_size}')
 
 # %% ../nbs/11_checkpoint.ipynb #f0824d48
 def _load_part(path:Path,     # a file of a model folder
