@@ -111,8 +111,8 @@ def check_described(model:nn.Module # made of its `config`; without one, it can 
 # %% ../nbs/11_checkpoint.ipynb #8f486fb5
 def load_model(folder:str|Path,                  # what `save_model` wrote
                device:torch.device|None=None,    # by default the CPU
-               family:type[nn.Module]=Transformer, # or another class made of a configuration
-               tokenizer:type[Tokenizer]|None=None, # its class, if it is none of chapter 08's
+               family:type[nn.Module]=Transformer, # or another one made of a config
+               tokenizer:type[Tokenizer]|None=None, # its class, if not of chapter 08
               )->tuple[nn.Module,Tokenizer]:     # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
     folder = Path(folder)
