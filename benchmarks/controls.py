@@ -3,24 +3,31 @@
 (*Unequal spreads, and base at its best*).
 
     python benchmarks/controls.py --out nbs/results/controls.jsonl
+    python benchmarks/controls.py --equal --out nbs/results/equal.jsonl
 
 Base at one and 1.4 times its learning rate, and at twice the rate one head and a model
-without label smoothing. A line also has the loss of each caption of test_2016_flickr,
-all 1,000 of them: nats and tokens.
+without label smoothing. With --equal, base and RMSNorm with ninety seeds each, and the
+verdict (*One row with enough seeds for equal*). A line also has the loss of each caption of
+test_2016_flickr, all 1,000 of them: nats and tokens.
 """
 import argparse
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformer_nb.core import default_device
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
+from transformer_nb.judging import Difference, judge_rows, wider_interval
 from transformer_nb.studies import variations as v
+from transformer_nb.studies.since_2017 import build_modern
 from runs import run_missing
 
 CONTROLS = {'base@1': dict(rate=1), 'base@1.4': dict(rate=1.4),
             'A1@2': dict(n_heads=1, rate=2), 'D-ls0@2': dict(label_smoothing=0., rate=2)}
 SEEDS = {'base@1': range(3, 10), 'base@1.4': range(10),
          'A1@2': range(3, 10), 'D-ls0@2': range(3, 10)}
+EQUAL = {'base': {}, 'rmsnorm': dict(parts=['rmsnorm'])}
+EQUAL_SEEDS = range(100, 190)
 
 @torch.no_grad()
 def nats_of_each(model, pairs): # encoded; [nats, tokens] of each pair, in their order
@@ -33,29 +40,52 @@ def nats_of_each(model, pairs): # encoded; [nats, tokens] of each pair, in their
         found.append([round(nats, 3), batch.labels.shape[1]])
     return found
 
-def train_control(row, seed, corpus, captions, n_steps):
-    "As chapter 18 trains a row, and the loss of each caption"
+def train_control(changes, seed, corpus, captions, n_steps):
+    "As chapters 18 and 20 train a row, and the loss of each caption"
     models = []
     def build(changes, vocab_size):
-        models.append(v.build_row(changes, vocab_size))
+        make = build_modern if 'parts' in changes else v.build_row
+        models.append(make(changes, vocab_size))
         return models[0]
-    result = v.train_row(CONTROLS[row], seed, corpus, n_steps, build)
+    result = v.train_row(changes, seed, corpus, n_steps, build)
     tokenizer, _, _ = v.prepare_task(corpus)
     encoded, _ = encode_pairs(captions, tokenizer, v.BASE['max_len'])
     assert len(encoded) == len(captions), 'a caption was left out'
     return result | dict(captions=nats_of_each(models[0].eval(), encoded))
 
+def judge_equal(results:list[dict])->Difference: # RMSNorm minus base
+    return judge_rows(results, 'test_loss')[0]['rmsnorm']
+
+def over_captions(results:list[dict], row:str, base:str)->tuple: # mean, and its interval
+    "Over seeds and all captions"
+    def table(row): # nats and tokens (seeds, captions)
+        runs = sorted((r['seed'], r['captions']) for r in results if r['row'] == row)
+        return np.array([captions for _, captions in runs]).transpose(2, 0, 1)
+    nats, [tokens, *_] = table(row)
+    return wider_interval(nats - table(base)[0], tokens)
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--out', default='nbs/results/controls.jsonl')
-    parser.add_argument('--rows', nargs='+', default=list(CONTROLS))
+    parser.add_argument('--rows', nargs='+', help='these alone; default: all')
+    parser.add_argument('--equal', action='store_true', help='base and RMSNorm, 90 seeds')
     a = parser.parse_args()
     torch.set_num_threads(1)
+    rows = EQUAL if a.equal else CONTROLS
+    seeds = dict.fromkeys(EQUAL, EQUAL_SEEDS) if a.equal else SEEDS
     corpus, captions = v.task_corpus(), load_corpus('multi30k', 'en', 'de')['test']
-    settings = v.row_settings(CONTROLS, corpus | dict(test=captions), v.N_STEPS)
-    jobs = {(row, seed): (row, seed, corpus, captions, v.N_STEPS)
-            for row in a.rows for seed in SEEDS[row]}
+    settings = v.row_settings(rows, corpus | dict(test=captions), v.N_STEPS)
+    wanted = [(row, seed) for row in a.rows or rows for seed in seeds[row]]
+    if a.equal: wanted.sort(key=lambda job: job[1]) # whole seeds, if it is cut off
+    jobs = {(row, seed): (rows[row], seed, corpus, captions, v.N_STEPS)
+            for row, seed in wanted}
     def show(r): return f"{r['valid_loss']} nats, test {r['test_loss']}"
-    run_missing(a.out, train_control, jobs, settings, 0, show)
+    results = run_missing(a.out, train_control, jobs, settings, 0, show)
+    if not a.equal or len(results) < len(EQUAL) * len(EQUAL_SEEDS): return
+    d = judge_equal(results)
+    wider = over_captions(results, 'rmsnorm', 'base')
+    for what, (mean, low, high) in (('seeds', d[:3]), ('seeds and captions', wider)):
+        print(f'RMSNorm minus base over {what}: {mean:+.4f} [{low:+.4f}, {high:+.4f}]')
+    print(d.verdict())
 
 if __name__ == '__main__': main()

@@ -19,7 +19,7 @@ from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import search
 from transformer_nb.embedding import Embedding
 from transformer_nb.judging import (
-    Difference, compare_rows, pooled_rows, t_p_value, t_quantile)
+    Difference, compare_rows, judge_rows, pooled_rows, t_p_value, t_quantile)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import paper_lr
@@ -35,9 +35,9 @@ from train_variations import train_rows
 chapter = definitions('18_variations')
 from_chapter = [getattr(chapter, name) for name in (
     'LADDERS', 'Slope', '_slope', 'after_rates', 'beside_paper', 'best_rates', 'direction',
-    'judge_heads', 'judge_rows', 'trends', 'whole_seeds')]
+    'judge_heads', 'trends', 'whole_seeds')]
 (LADDERS, Slope, _slope, after_rates, beside_paper, best_rates, direction, judge_heads,
- judge_rows, trends, whole_seeds) = from_chapter
+ trends, whole_seeds) = from_chapter
 
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
 RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'variations.jsonl'

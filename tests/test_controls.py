@@ -1,0 +1,46 @@
+"benchmarks/controls.py: the controls of chapters 18 and 20, and one row with many seeds."
+import json, sys
+import numpy as np
+import pytest
+from transformer_nb.corpora import load_corpus
+import controls
+
+@pytest.fixture(scope='module')
+def mini():
+    pairs = load_corpus('mini', 'en', 'de')
+    valid = list(pairs['valid'])
+    return dict(train=list(pairs['train'])[:60], valid=valid[:8], test=valid[8:12])
+
+@pytest.mark.parametrize('changes', [dict(rate=2), dict(parts=['rmsnorm'])])
+def test_captions_add_up_to_the_loss(mini, changes):
+    captions = mini['test']
+    run = controls.train_control(changes, 3, mini, captions, 2)
+    nats, tokens = np.array(run['captions']).sum(0)
+    assert len(run['captions']) == len(captions)
+    assert nats / tokens == pytest.approx(run['test_loss'], abs=2e-3)
+
+def run_equal(tmp_path, monkeypatch, mini, seeds, gap): # results
+    "The program, with losses in place of trainings"
+    def note(changes, seed, *_):
+        luck = np.random.default_rng([seed, bool(changes)]).normal() * 0.014
+        loss = 2.8 + luck + (gap if changes else 0)
+        return dict(valid_loss=loss, test_loss=loss, skipped=0, commit='none',
+                    captions=[[20*loss, 10], [8*loss, 5]])
+    monkeypatch.setattr(controls, 'train_control', note)
+    monkeypatch.setattr(controls, 'EQUAL_SEEDS', seeds)
+    monkeypatch.setattr(controls.v, 'task_corpus', lambda: mini)
+    monkeypatch.setattr(controls, 'load_corpus', lambda *_: mini)
+    out = tmp_path/'equal.jsonl'
+    monkeypatch.setattr(sys, 'argv', ['controls.py', '--equal', '--out', str(out)])
+    controls.main()
+    return [json.loads(line) for line in out.open()]
+
+@pytest.mark.parametrize('gap, word', [(0.001, 'equal'), (0.05, 'worse')])
+def test_all_seeds_are_judged(tmp_path, monkeypatch, capsys, mini, gap, word):
+    results = run_equal(tmp_path, monkeypatch, mini, range(100, 190), gap)
+    jobs = [(r['row'], r['seed']) for r in results]
+    assert jobs[:3] == [('base', 100), ('rmsnorm', 100), ('base', 101)] # seed by seed
+    assert len(jobs) == 180
+    *_, seeds, captions, verdict = capsys.readouterr().out.splitlines()
+    assert verdict == word
+    assert 'over seeds:' in seeds and 'over seeds and captions:' in captions

@@ -1,0 +1,34 @@
+"The words that chapters 18, 20, 21 and 22 print are those that independent code finds."
+import json, re
+from pathlib import Path
+import pytest
+import verdicts
+
+NBS = Path(__file__).parent.parent/'nbs'
+CELLS = { # of each chapter, the cells that print verdicts, by what follows a row's name
+    '18': {'': ['v18tab', '952a3c6d', '6e50f566', 'e9c36fc0', 'b7c87d74', '4d4a5a3e',
+                'ffc56411'], 'again': ['v18new1']},
+    '20': {'': ['s20res03'], 'at its best': ['s20ratm7']},
+    '21': {'': ['f21verdicts', 'f21sidestest'], 'again': ['f21asked1']},
+    '22': {'': ['s22clm66', 's22clm67', 's22clm68']}}
+PRINTED = {'C66': 'F1', 'the right side': 'the encoder at equal steps'}
+
+def printed(number): # lines of text by cell
+    [path] = NBS.glob(f'{number}_*.ipynb')
+    cells = json.loads(path.read_text(encoding='utf8'))['cells']
+    return {cell['id']: [line for output in cell.get('outputs', [])
+                         for line in ''.join(output.get('text', '')).splitlines()]
+            for cell in cells}
+
+@pytest.mark.parametrize('number', verdicts.CHAPTERS)
+def test_words_are_found_again(number):
+    lines = printed(number)
+    for name, says in verdicts.CHAPTERS[number]().items():
+        suffix = next((s for s in CELLS[number] if s and name.endswith(f' {s}')), '')
+        row = name.removesuffix(suffix).strip()
+        start = re.compile(re.escape(PRINTED.get(row, row)) + r'(?![\w.@-])')
+        found = [line for cell in CELLS[number][suffix] for line in lines[cell]
+                 if start.match(line)]
+        assert any(re.search(rf'\b{re.escape(says)}(?!\w)', line) for line in found), (
+            name, says, found)
+        if suffix: assert len(found) <= 2, name # a row of two tables in one cell
