@@ -2,7 +2,10 @@
 what a page says of itself. `test_engine.py` and `test_playground.py` open pages."""
 import re
 from html.parser import HTMLParser
+from pathlib import Path
+from textwrap import dedent
 import pytest
+import tokenizers
 import torch
 from transformer_nb import export
 from transformer_nb.checkpoint import save_model
@@ -11,8 +14,12 @@ from transformer_nb.decoding import SearchConfig, search
 from transformer_nb.export import (
     _half_precision, _make_distinct, _stored_check, export_page, tnb_export)
 from transformer_nb.grammar import mini_corpus
+from transformer_nb.marian import export_marian
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
+from transformer_nb.translation import Translator
+
+EVERYDAY = Path(__file__).parents[1]/'nbs/models/everyday-en-de'
 
 TEXTS = [text for pair in mini_corpus(0, 60, 0, 0)['train'] for text in pair]
 
@@ -42,6 +49,68 @@ def test_ctranslate2_reads_every_table(tmp_path):
     [scored] = theirs.score_batch(pieces[:1], pieces[1:])
     wanted = log_probs(model, src, tgt + [EOS])
     torch.testing.assert_close(torch.tensor(scored.log_probs), wanted, rtol=0, atol=1e-4)
+
+# What a folder says of itself, done
+
+AWKWARD = [['He isn’t here.', 'Can  I\u00a0pay?', 'Write </s> at the end.',
+           '<pad> <s> <unk>', 'I love you 😀', '犬', '½ ① ﬁ',
+           'a\u200bb', '12', 'I LOVE YOU'],
+           ['We are very tired and ' * 120 + 'hungry.']] # 601 words
+
+def run_readme(place, change, **names):
+    "The code that stands in the folder's README, with one change"
+    lines = (place/'README.md').read_text(encoding='utf8').splitlines()
+    code = dedent('\n'.join(line for line in lines if line.startswith('    ')))
+    old, new = change
+    assert code.count(old) == 1
+    exec(code.replace(old, new), names)
+    return names['lines']
+
+def greedy_lines(texts, model=EVERYDAY):
+    translator = Translator(model, 'cpu', beam_size=1)
+    found = translator.search(texts)
+    return [translator.tokenizer.decode(best.ids) for [best] in found]
+
+def test_the_readme_of_ctranslate2(tmp_path, monkeypatch):
+    ctranslate2 = pytest.importorskip('ctranslate2')
+    tnb_export(str(EVERYDAY), str(tmp_path/'ct2'))
+    monkeypatch.chdir(tmp_path/'ct2')
+    translator = ctranslate2.Translator('.', compute_type='float32')
+    change = 'beam_size=4', 'beam_size=1'
+    names = dict(translator=translator, tokenizers=tokenizers)
+    found = [run_readme(Path(), change, texts=texts, **names) for texts in AWKWARD]
+    assert found == list(map(greedy_lines, AWKWARD))
+
+def test_the_readme_of_a_model_that_never_ends(tmp_path, monkeypatch):
+    "Neither engine leaves the positions that the model has"
+    ctranslate2 = pytest.importorskip('ctranslate2')
+    model, tokenizer = made()
+    with torch.no_grad():
+        last = model.decoder.layers[-1].residuals[-1].norm
+        last.bias.sub_(50 * model.output.weight[EOS])
+    save_model(tmp_path/'model', model, tokenizer)
+    texts = [TEXTS[0], ' '.join(TEXTS)]
+    expected = greedy_lines(texts, tmp_path/'model')
+    tnb_export(str(tmp_path/'model'), str(tmp_path/'ct2'))
+    export_marian(tmp_path/'model', tmp_path/'hub')
+    monkeypatch.chdir(tmp_path/'ct2')
+    translator = ctranslate2.Translator('.', compute_type='float32')
+    for text, line in zip(texts, expected):
+        names = dict(translator=translator, tokenizers=tokenizers, folder=tmp_path/'hub')
+        found = [run_readme(place, change, texts=[text], **names) for place, change in
+                 ((Path(), ('beam_size=4', 'beam_size=1')),
+                  (tmp_path/'hub', ('max_length=', 'num_beams=1, max_length=')))]
+        assert found == [[line], [line]]
+
+def test_the_readme_for_transformers(tmp_path):
+    transformers = pytest.importorskip('transformers')
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    export_marian(EVERYDAY, tmp_path/'hub')
+    change = 'max_length=', 'num_beams=1, max_length='
+    names = dict(folder=tmp_path/'hub')
+    found = [run_readme(tmp_path/'hub', change, texts=texts, **names) for texts in AWKWARD]
+    assert found == list(map(greedy_lines, AWKWARD))
 
 def test_a_model_of_too_wide_a_beam_has_no_page(tmp_path):
     model, tokenizer = made()

@@ -9,12 +9,14 @@ from torch.testing import assert_close
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
 from transformer_nb.decoding import beam_search, greedy, power_penalty, search
+from transformer_nb.export import export_page
 from transformer_nb.fast import accelerate
 from transformer_nb.marian import (
     MarianTranslator, SentencePieceTokenizer, _load_model, _marian_config, _their_ids,
     alternate, export_marian, load_marian)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
+from transformer_nb.translation import evaluate, plot_attention
 
 transformers = pytest.importorskip('transformers', reason='needs the extra `bench`')
 sentencepiece = pytest.importorskip('sentencepiece', reason='needs the extra `bench`')
@@ -180,6 +182,166 @@ def test_translator(opus):
     assert translator.options['penalty'] is power_penalty
     assert len(translator.candidates(['The dog'], 2, alignments=True)[0]) == 2
 
+# All that a `Translator` does
+
+PAIRS = [('The dog sleeps.', 'Der Hund schläft.'), ('A  cat', 'Eine Katze'),
+         ('one two', 'eins zwei drei'), ('three four', 'Größe und Öl')]
+GERMAN = ['Der Hund schläft.', 'Eine Katze geht.', 'Größe und Öl', 'eins zwei drei'] * 20
+
+@pytest.fixture(scope='module')
+def two(tmp_path_factory):
+    "A folder with a model for each language, and the model of transformers in it"
+    folder, cutters = tmp_path_factory.mktemp('two'), []
+    for texts in (TEXTS, GERMAN):
+        file = BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts), model_writer=file, vocab_size=50,
+            hard_vocab_limit=False, minloglevel=2)
+        cutters.append(file.getvalue())
+    pieces = []
+    for side, cutter in zip(('source', 'target'), cutters):
+        (folder/f'{side}.spm').write_bytes(cutter)
+        spm = sentencepiece.SentencePieceProcessor(model_proto=cutter)
+        pieces += spm.id_to_piece(list(range(3, spm.vocab_size())))
+    vocab = ['</s>', '<unk>', *dict.fromkeys(pieces), '<pad>']
+    ids = {piece: i for i, piece in enumerate(vocab)}
+    (folder/'vocab.json').write_text(json.dumps(ids), encoding='utf8')
+    model = random_marian(len(vocab), end=3.)
+    model.save_pretrained(folder)
+    return folder, model
+
+@pytest.fixture
+def translator(two): return MarianTranslator(two[0], 'cpu', max_extra=6)
+
+def test_scores(two, translator):
+    "Of a download beside one's own; perplexity is that of the library"
+    folder, theirs = two
+    found = evaluate(translator, PAIRS, baseline=['x'] * 4)
+    assert found['sentences'] == 4 and found['cut'] == [] and found['left_out'] == {}
+    assert found['bleu'] >= 0 and 'randomization' in found['comparison']
+    tokenizer, losses = MarianTokenizer.from_pretrained(folder), []
+    for source, target in PAIRS:
+        inputs = tokenizer(source, text_target=target, return_tensors='pt')
+        with torch.no_grad(): logits = theirs(**inputs).logits[0]
+        logits[:, tokenizer.pad_token_id] = -torch.inf # which no translation contains
+        losses += nn.functional.cross_entropy(logits, inputs.labels[0], reduction='none')
+    expected = torch.stack(losses).mean().exp()
+    assert found['ppl'] == pytest.approx(expected.item(), rel=1e-3)
+
+def test_targets_are_cut_by_the_other_model(two):
+    tokenizer = load_marian(two[0])[1]
+    theirs = MarianTokenizer.from_pretrained(two[0])
+    for _, text in PAIRS:
+        [ids] = tokenizer.encode_targets([text])
+        pieces = [tokenizer.pieces[i] for i in ids] # theirs are in another order
+        *expected, _ = theirs(text_target=text).input_ids
+        assert pieces == theirs.convert_ids_to_tokens(expected)
+        assert tokenizer.decode(ids) == text
+
+def test_alternatives(translator):
+    [found] = translator.candidates(['The dog sleeps.'], n_best=3, alignments=True)
+    assert 1 < len({x.text for x in found}) == len(found) <= 3
+    scores = [x.score for x in found]
+    assert scores == sorted(scores, reverse=True)
+    assert found[0].alignment.shape == (len(found[0].pieces), len(found[0].source_pieces))
+    plot_attention(translator, 'The dog sleeps.')
+
+def test_sampling(translator):
+    seeded = torch.Generator().manual_seed(0)
+    found = translator.sample(['The dog', ''], generator=seeded, temperature=1.)
+    assert len(found[0]) == 1 and found[1] == []
+    assert not {PAD, BOS} & set(found[0][0].ids)
+    sure = translator.sample(['The dog'], generator=seeded, top_k=1)
+    greedy_one = translator.search(['The dog'], beam_size=1)
+    assert sure[0][0].ids == greedy_one[0][0].ids
+
+def test_lines_and_their_notes(translator):
+    long = 'The dog sleeps. ' * 30
+    lines = translator.translate_lines(
+        ['The dog. A cat.', '12', long, 'He isn’t here', ''], split=True)
+    assert [len(line.sentences) for line in lines] == [2, 1, 30, 1, 0]
+    assert lines[1].text == '12' and lines[4].text == ''
+    assert lines[3].sentences[0].read == "He isn't here."
+    [whole] = translator.translate_lines([long], split=False)
+    assert whole.notes[0] == 'has more than 39 tokens; it is translated up to there'
+    assert translator.too_long(['one', long]) == [1]
+    assert translator.translate(['the dog']) == translator.translate(['The dog']) != ['']
+
+def test_a_line_without_the_tag_of_its_language_is_told(opus):
+    translator = MarianTranslator(opus[0], 'cpu', max_extra=2)
+    with_tag, without = translator.translate_lines(['>>fra<< The dog.', 'The dog.'])
+    assert 'tags >>fra<<' in without.notes[-1] + without.notes[0]
+    assert not any('tags' in note for note in with_tag.notes)
+
+def test_no_page_of_two_sentencepieces(opus, tmp_path):
+    "A folder of the hub is not one of ours, and one line says so"
+    with pytest.raises(InputError, match='config.json') as error:
+        export_page([opus[0]], tmp_path/'page.html')
+    assert '\n' not in str(error.value)
+
+# Weights in parts, and keys of the hub
+
+@pytest.fixture
+def parts(opus, tmp_path):
+    folder = shutil.copytree(opus[0], tmp_path/'parts')
+    (folder/'model.safetensors').unlink()
+    opus[1].save_pretrained(folder, max_shard_size='20KB')
+    assert len(list(folder.glob('model-*.safetensors'))) > 2
+    return folder
+
+def test_weights_in_parts(opus, parts):
+    whole, _ = load_marian(opus[0])
+    found, _ = load_marian(parts)
+    state = found.state_dict()
+    for name, x in whole.state_dict().items(): assert state.pop(name).equal(x), name
+    assert not state
+
+def test_damaged_parts(parts):
+    first, *_ = sorted(parts.glob('model-*.safetensors'))
+    index = parts/'model.safetensors.index.json'
+    content, data = json.loads(index.read_text()), first.read_bytes()
+    first.unlink()
+    with pytest.raises(InputError, match=f'{first.name} is missing'): load_marian(parts)
+    first.write_bytes(data[:-5])
+    with pytest.raises(InputError, match=f'{first.name} is damaged'): load_marian(parts)
+    first.write_bytes(data)
+    places = content['weight_map']
+    save_file(load_file(first), parts/'again.safetensors')
+    for harm, message in [
+            ({'x': 'again.safetensors'}, 'another part has'),
+            ({'x': '../model.safetensors'}, 'which is not a file beside it'),
+            ({'x': 'pytorch_model.bin'}, 'which is not a file beside it'),
+            ([], 'no weight_map')]:
+        changed = places | harm if harm else harm
+        index.write_text(json.dumps(dict(weight_map=changed)))
+        with pytest.raises(InputError, match=message): load_marian(parts)
+    few = {name: file for name, file in places.items() if file != first.name}
+    index.write_text(json.dumps(dict(weight_map=few)))
+    with pytest.raises(InputError, match='index.json has no|json: .* has no place'):
+        load_marian(parts)
+
+HARMLESS = dict( # of configurations as they lie in public repositories
+    _num_labels=3, output_past=True, finetuning_task=None, return_dict=True,
+    output_attentions=False, output_hidden_states=False, chunk_size_feed_forward=0,
+    tokenizer_class='MarianTokenizer', num_return_sequences=1, top_k=50, xla_device=None,
+    tie_encoder_decoder=False, pruned_heads={}, add_cross_attention=False)
+
+def test_the_hubs_harmless_keys(opus, tmp_path):
+    load_marian(changed(opus, tmp_path, **HARMLESS))
+
+def test_past_a_key_that_is_not_known(opus, tmp_path):
+    "The message names all of them, and what to write"
+    folder = changed(opus, tmp_path, favorite_color='red', mood=dict(today='fine'))
+    message = r"pass ignore_keys=\['favorite_color', 'mood'\]$"
+    with pytest.raises(InputError, match=message): load_marian(folder)
+    keys = ['favorite_color', 'mood']
+    translator = MarianTranslator(folder, 'cpu', ignore_keys=keys, max_extra=2)
+    plain = MarianTranslator(opus[0], 'cpu', max_extra=2)
+    assert translator.translate(['The dog']) == plain.translate(['The dog'])
+    folder = changed(opus, tmp_path/'more', normalize_before=True)
+    with pytest.raises(InputError, match='normalize_before is True'):
+        load_marian(folder, ignore_keys=['normalize_before'])
+
 # Refused
 
 def changed(opus, tmp_path, **config):
@@ -199,6 +361,8 @@ REFUSED = [
     (dict(decoder_vocab_size=9), 'decoder_vocab_size is 9'),
     (dict(activation_function='quick_gelu'), "activation_function is 'quick_gelu'; known"),
     (dict(transformer_dim_aan=7), 'transformer_dim_aan is 7; this key is not known'),
+    (dict(forced_bos_token_id=5), 'forced_bos_token_id is 5; only None'),
+    (dict(quantization_config=dict(bits=4)), 'quantization_config is'),
     (dict(model_type='t5'), "model_type is 't5'; only 'marian'"),
     (dict(d_model=25), 'd_model is 25; it must be'),
     (dict(encoder_layers='two'), 'n_encoder_layers'),
@@ -300,7 +464,7 @@ def test_exported_tokenizer(tmp_path):
     _, ours = our_folder(tmp_path/'model')
     export_marian(tmp_path/'model', tmp_path/'out')
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path/'out')
-    for text in NASTY[:-1]: # `<s>` in a text is a special token for theirs
+    for text in NASTY:
         assert theirs(text).input_ids == ours.encode(text) + [EOS], text
         decoded = theirs.decode(ours.encode(text), skip_special_tokens=True)
         assert decoded == ours.decode(ours.encode(text))

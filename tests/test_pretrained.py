@@ -316,12 +316,37 @@ def test_activations(tmp_path, activation):
     ids = some_ids(1, 9)
     with torch.no_grad(): assert_close(ours(ids), theirs(ids).logits, atol=1e-4, rtol=0)
 
+def test_weights_in_parts(hub, tmp_path):
+    "As Qwen3 from 1.7B on is published"
+    folder, theirs = copy_of(hub, tmp_path), hub[1]
+    (folder/'model.safetensors').unlink()
+    theirs.save_pretrained(folder, max_shard_size='20KB')
+    assert len(list(folder.glob('model-*-of-*.safetensors'))) > 2
+    ours, _ = from_pretrained(folder, cpu)
+    ids = some_ids(1, 9)
+    with torch.no_grad(): assert_close(ours(ids), theirs(ids).logits, atol=1e-4, rtol=0)
+
+HARMLESS = dict( # as in public copies of distilgpt2, of fine-tuned Qwen3, and older files
+    _num_labels=1, id2label={'0': 'LABEL_0'}, is_decoder=True, torchscript=True,
+    gradient_checkpointing=False, transformers_version='4.10.0', top_p=0.9, do_sample=True,
+    unsloth_version='2025.5', bad_words_ids=None, use_bfloat16=False, pruned_heads={},
+    output_past=True, finetuning_task=None, return_dict=True, _attn_implementation=None)
+
+def test_the_hubs_harmless_keys(hub, tmp_path):
+    from_pretrained(copy_of(hub, tmp_path, **HARMLESS), cpu)
+
+def test_past_a_key_that_is_not_known(hub, tmp_path):
+    folder = copy_of(hub, tmp_path, mood='fine')
+    message = r"mood is fine; this key is not known here.*pass ignore_keys=\['mood'\]$"
+    with pytest.raises(InputError, match=message): from_pretrained(folder, cpu)
+    from_pretrained(folder, cpu, ignore_keys=['mood'])
+
 # Refused
 
 BOTH = [(dict(tie_word_embeddings=False), 'tie_word_embeddings is False; only True'),
         (dict(model_type='llama'), "model_type is 'llama'; known are gpt2, qwen3"),
         (dict(model_type=...), 'model_type is None'),
-        (dict(quantization_config={}), 'quantization_config is {}; this key is not known'),
+        (dict(quantization_config={}), 'quantization_config is {}; only None'),
         (dict(vocab_size=300), 'embedding.weight is .350, 24.; by config.json'),
         (dict(vocab_size=...), 'has no vocab_size')]
 OF_GPT2 = [(dict(scale_attn_by_inverse_layer_idx=True), 'scale_attn_by_inverse_layer_idx'),

@@ -438,6 +438,17 @@ def test_compiled_path_with_a_space_is_refused(monkeypatch):
     config = TrainingConfig(compile=True)
     with pytest.raises(InputError, match='space'): wrap_model(small(), config)
 
+@pytest.mark.parametrize('compiler', ['/no/such/compiler', 'false'])
+def test_without_a_compiler_one_line_says_so(compiler):
+    "As in slim images; `false` is one that is there and fails"
+    from torch._inductor import config
+    torch._dynamo.reset()
+    lacking = {'cpp.cxx': (None, compiler), 'force_disable_caches': True}
+    message = '^compile cannot build here; it needs a C.. compiler: .+'
+    with config.patch(lacking), pytest.raises(FieldError, match=message) as error:
+        wrap_model(small(), TrainingConfig(compile=True))
+    assert '\n' not in str(error.value) and len(str(error.value)) < 180
+
 # Killed, damaged, resumed
 
 @pytest.mark.slow
@@ -571,7 +582,8 @@ def test_longer_after_the_end_is_the_same_training(cadence, tmp_path, half_minut
 
 @pytest.mark.parametrize('number, limit', [
     (signal.SIGINT, dict(max_steps=4)), (signal.SIGTERM, dict(max_steps=1)),
-    (signal.SIGTERM, dict(max_minutes=1e-9))])
+    (signal.SIGTERM, dict(max_minutes=1e-9)),
+    (signal.SIGUSR1, dict(max_steps=1))]) # as a scheduler warns before it kills
 def test_signal_then_no_step_left(number, limit, tmp_path, capsys):
     "Stopped at step 4; resumed at or past its limit, it only validates and ends"
     t = trainer(tmp_path, valid_every=100, save_every=100)
@@ -666,7 +678,7 @@ def test_workers_leave_signals_to_the_training(tmp_path):
     t = trainer(tmp_path, workers=1)
     def interrupt_worker(n, logits):
         if n != 3: return
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             os.kill(active_children()[0].pid, number)
     on_training_batch(t.model, interrupt_worker)
     assert t.run()[-1]['step'] == 12

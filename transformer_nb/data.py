@@ -31,7 +31,7 @@ def encode_pairs(pairs:list[tuple[str,str]],
                 )->tuple[list[Ids],dict[str,int]]: # pairs that fit; dropped ones by reason
     "Encode both sides, leaving out pairs that are empty, too long or out of proportion"
     src_ids = tokenizer.encode_batch([src for src, _ in pairs])
-    tgt_ids = tokenizer.encode_batch([tgt for _, tgt in pairs])
+    tgt_ids = tokenizer.encode_targets([tgt for _, tgt in pairs])
     kept = []
     dropped = {'empty': 0, 'too long': 0, 'out of proportion': 0}
     for (src, tgt), s, t in zip(pairs, src_ids, tgt_ids):

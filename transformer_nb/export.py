@@ -103,7 +103,8 @@ model's author does, where `longest` is the length of the longest source:
     longest = max(map(len, batch))
     found = translator.translate_batch(batch, beam_size={beam_size},
                                        length_penalty={alpha},
-                                       max_decoding_length=longest + {max_extra},
+                                       max_decoding_length=min(longest + {max_extra},
+                                                               {limit} + 1),
                                        max_input_length=0)
     ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
     lines = tokenizer.decode_batch(ids, skip_special_tokens=False)

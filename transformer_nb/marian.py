@@ -8,7 +8,7 @@ __all__ = ['alternate', 'read_config', 'read_json', 'WeightFile', 'read_activati
 
 # %% ../nbs/15d_marian.ipynb #e15dimp
 import base64, json, re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Self
@@ -25,7 +25,7 @@ from .decoding import SEARCH_TOKENS, SearchConfig, power_penalty
 from .export import check_fields
 from .model import Transformer, TransformerConfig
 from .parts import ACTIVATIONS
-from .text import BPETokenizer, Tokenizer
+from .text import BPETokenizer, Tokenizer, normalize
 from .translation import Translator, load_search
 
 # %% ../nbs/15d_marian.ipynb #e15dperm
@@ -56,22 +56,41 @@ def _their_ids(config:dict, # of `read_config`
     return special + others
 
 # %% ../nbs/15d_marian.ipynb #e15dconf
-_HARMLESS = '''_name_or_path architectures bos_token_id dtype id2label init_std
-    initializer_range label2id max_length num_beams problem_type
-    task_specific_params torch_dtype transformers_version use_cache'''.split()
+_HARMLESS = '''_attn_implementation _attn_implementation_autoset _commit_hash
+    _name_or_path _num_labels architectures attention_dropout attn_implementation
+    bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward
+    cls_token_id diversity_penalty do_sample dtype early_stopping
+    encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task
+    forced_eos_token_id gradient_checkpointing id2label init_std initializer_range
+    label2id length_penalty max_length min_length model_max_length no_repeat_ngram_size
+    num_beam_groups num_beams num_labels num_return_sequences output_attentions
+    output_hidden_states output_past output_scores prefix problem_type
+    remove_invalid_values repetition_penalty return_dict return_dict_in_generate
+    sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
+    tokenizer_class top_k top_p torch_dtype torchscript transformers.js_config
+    transformers_version typical_p unsloth_fixed unsloth_version use_bfloat16 use_cache
+    xla_device'''.split() # of any model: training, search, storage
+_OF_ANY = dict( # what would change a model, where it is another value
+    add_cross_attention=False, cross_attention_hidden_size=None, forced_bos_token_id=None,
+    is_encoder_decoder=False, pruned_heads={}, quantization_config=None,
+    tie_encoder_decoder=False)
 
 # %% ../nbs/15d_marian.ipynb #e15dcon2
 def read_config(folder:Path,
                 read:dict,        # keys that we use; their values where they are missing
                 fixed:dict,       # the only value that we accept; for missing keys, too
                 harmless:list[str]=(), # further keys that change nothing in a trained model
-                   )->dict:           # values of the keys in `read`
+                ignore_keys:Collection[str]=(), # others that the caller knows to be so
+               )->dict:           # values of the keys in `read`
     "Raises `InputError` for a key that it does not know, or a value that it can't accept"
-    path = folder/'config.json'
+    path, fixed = folder/'config.json', _OF_ANY | fixed
     stored = read_json(path)
-    unknown = sorted(stored.keys() - {*read, *fixed, *_HARMLESS, *harmless})
+    known = {*read, *fixed, *_HARMLESS, *harmless, *ignore_keys}
+    unknown = sorted(stored.keys() - known)
     for key in unknown:
-        raise InputError(f'{path}: {key} is {stored[key]!r}; this key is not known here')
+        raise InputError(f'{path}: {key} is {str(stored[key])[:60]}; this key is not known '
+                         'here. If it changes nothing in a trained model, pass '
+                         f'ignore_keys={unknown}')
     for key, wanted in fixed.items():
         value = stored.get(key, read.get(key, wanted))
         if value != wanted: raise InputError(f'{path}: {key} is {value!r}; '
@@ -90,15 +109,15 @@ def read_json(path:Path)->dict: # raises `InputError` if it does not hold one JS
 
 # %% ../nbs/15d_marian.ipynb #e15dfile
 class WeightFile:
-    "The tensors of a folder's `model.safetensors`, each to be taken once"
+    "The tensors of a folder's `model.safetensors`, or of its parts, each to be taken once"
     def __init__(self, folder:Path, dtype:torch.dtype=torch.float32):
-        self.path, self.dtype = folder/'model.safetensors', dtype
-        if not self.path.is_file():
-            raise InputError(f'{self.path} is missing; parts of it are not read, nor '
-                             'files named .bin: they are pickles, which can run code')
-        try: self.tensors = load_file(self.path)
-        except SafetensorError as e:
-            raise InputError(f'{self.path} is damaged: {e}') from None
+        self.path, self.dtype, self.tensors = folder/'model.safetensors', dtype, {}
+        if not self.path.is_file(): self.path = folder/'model.safetensors.index.json'
+        for path in _parts_of(self.path):
+            tensors = _load_tensors(path)
+            for name in tensors.keys() & self.tensors.keys():
+                raise InputError(f'{path}: another part has {name}, too')
+            self.tensors |= tensors
 
     def take(self, name:str)->Tensor:
         if name not in self.tensors: raise InputError(f'{self.path} has no {name}')
@@ -127,6 +146,26 @@ class WeightFile:
         weights = {name: x.contiguous() for name, x in weights.items()}
         model.load_state_dict(weights, assign=True)
 
+# %% ../nbs/15d_marian.ipynb #e15dpart
+def _parts_of(path:Path)->list[Path]: # the file itself, or those that an index names
+    if path.suffix == '.safetensors': return [path]
+    if not path.is_file():
+        raise InputError(f'{path.with_name("model.safetensors")} is missing, and so is an '
+                         'index of its parts; files named .bin are not read: they are '
+                         'pickles, which can run code')
+    places = read_json(path).get('weight_map')
+    if not isinstance(places, dict): raise InputError(f'{path} has no weight_map')
+    names = sorted(set(map(str, places.values())))
+    for name in names:
+        if Path(name).name != name or not name.endswith('.safetensors'):
+            raise InputError(f'{path} names {name!r}, which is not a file beside it')
+    return [path.with_name(name) for name in names]
+
+def _load_tensors(path:Path)->dict[str,Tensor]:
+    if not path.is_file(): raise InputError(f'{path} is missing')
+    try: return load_file(path)
+    except SafetensorError as e: raise InputError(f'{path} is damaged: {e}') from None
+
 # %% ../nbs/15d_marian.ipynb #e15dmcfg
 _MARIAN = dict.fromkeys('''vocab_size d_model encoder_layers decoder_layers
     encoder_attention_heads encoder_ffn_dim activation_function max_position_embeddings
@@ -137,20 +176,20 @@ _OF_MARIAN = dict(
     normalize_before=False, normalize_embedding=False, add_final_layer_norm=False,
     add_bias_logits=False, static_position_embeddings=True, is_encoder_decoder=True,
     is_decoder=False)
-_MARIAN_HARMLESS = '''_num_labels activation_dropout attention_dropout bad_words_ids
-    classif_dropout classifier_dropout decoder_layerdrop dropout encoder_layerdrop
-    extra_pos_embeddings force_bos_token_to_be_generated forced_eos_token_id
-    gradient_checkpointing num_hidden_layers'''.split()
+_MARIAN_HARMLESS = '''activation_dropout classif_dropout classifier_dropout
+    decoder_layerdrop dropout encoder_layerdrop extra_pos_embeddings
+    force_bos_token_to_be_generated num_hidden_layers'''.split()
 
 # %% ../nbs/15d_marian.ipynb #e15dmcf2
-def _marian_config(folder:Path)->dict:
+def _marian_config(folder:Path, ignore_keys:Collection[str]=())->dict:
     stored = read_json(folder/'config.json')
     unscaled = dict(scale_embedding=False) # where the key is missing
     fixed = _OF_MARIAN | dict( # encoder and decoder alike
         decoder_vocab_size=stored.get('vocab_size'),
         decoder_ffn_dim=stored.get('encoder_ffn_dim'),
         decoder_attention_heads=stored.get('encoder_attention_heads'))
-    return read_config(folder, _MARIAN | unscaled, fixed, _MARIAN_HARMLESS)
+    read = _MARIAN | unscaled
+    return read_config(folder, read, fixed, _MARIAN_HARMLESS, ignore_keys)
 
 # %% ../nbs/15d_marian.ipynb #e15dnams
 _ATTENTION = dict(query='q_proj', key='k_proj', value='v_proj', output='out_proj')
@@ -233,6 +272,12 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = self.source.encode(text, out_type=str)
         return [self.ids.get(piece, UNK) for piece in [code, *pieces] if piece]
 
+    def encode_targets(self, texts:list[str])->list[list[int]]: # by the other model
+        cut = self.target.encode(texts, out_type=str)
+        return [[self.ids.get(piece, UNK) for piece in pieces] for pieces in cut]
+
+    def normalize(self, text:str)->str: return normalize(text)
+
     def decode(self, ids)->str:
         pieces = [self.pieces[i] for i in ids if i >= len(SPECIAL_TOKENS)]
         return self.target.decode(pieces).replace('▁', ' ').strip()
@@ -259,10 +304,12 @@ def _pieces_of(model:bytes): # a SentencePiece processor
 # %% ../nbs/15d_marian.ipynb #e15dload2
 def load_marian(folder:str|Path, # with source.spm, target.spm, vocab.json beside the model
                 device:torch.device|None=None,
+                ignore_keys:Collection[str]=(), # of `config.json`, if you know better
                )->tuple[Transformer,SentencePieceTokenizer]: # in evaluation mode
     "A translator of OPUS-MT; raises `InputError` if it would be another function here"
     folder = Path(folder)
-    config, vocab = _marian_config(folder), read_json(folder/'vocab.json')
+    config = _marian_config(folder, ignore_keys)
+    vocab = read_json(folder/'vocab.json')
     if sorted(vocab.values()) != list(range(config['vocab_size'])):
         raise InputError(f'{folder/"vocab.json"} should have the ids from 0 to '
                          f'{config["vocab_size"] - 1}, each once')
@@ -283,13 +330,15 @@ class MarianTranslator(Translator):
     "A `Translator` from a folder of OPUS-MT"
     def __init__(self, folder:str|Path,
                  device:torch.device|str|None=None, # by default the GPU if there is one
+                 ignore_keys:Collection[str]=(), # as for `load_marian`
                  **options):                    # of `search`
         device = find_device(device)
-        model, tokenizer = load_marian(folder, device)
+        model, tokenizer = load_marian(folder, device, ignore_keys)
         defaults = asdict(SearchConfig(alpha=1.)) | dict(
             penalty=power_penalty, search_tokens=SEARCH_TOKENS, precision='auto')
         self._set_up(model, tokenizer, defaults | options, device)
-        self.tgt_lang, self.needs_tag = None, False # the folder does not tell
+        self.tgt_lang = None # the folder does not tell
+        self.needs_tag = bool(tokenizer.tags) # one of several target languages
 
 # %% ../nbs/15d_marian.ipynb #e15dexp1
 _AS_MARIAN = dict(biases=('all', 'attention'), activation=tuple(ACTIVATIONS))
@@ -332,7 +381,7 @@ def _marian_settings(model:Transformer)->dict: # `config.json`
 
 # %% ../nbs/15d_marian.ipynb #e15dexp6
 _SPECIAL_IDS = dict(pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS,
-                    decoder_start_token_id=BOS, forced_eos_token_id=EOS)
+                    decoder_start_token_id=BOS, forced_eos_token_id=None)
 
 def _hub_tokenizer(tokenizer:BPETokenizer)->str: # `tokenizer.json`
     copy = tokenizers.Tokenizer.from_str(tokenizer.to_json())
@@ -340,13 +389,35 @@ def _hub_tokenizer(tokenizer:BPETokenizer)->str: # `tokenizer.json`
     copy.post_processor = processors.TemplateProcessing('$A </s>', special_tokens=end)
     return copy.to_str(pretty=True)
 
+# %% ../nbs/15d_marian.ipynb #e15dnote
+_NOTE = """# A Transformer for the library *transformers*
+
+Written by `export_marian`. Translate with the settings of `generation_config.json` by
+
+    from transformers import AutoTokenizer, MarianMTModel
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = MarianMTModel.from_pretrained(folder)
+    batch = tokenizer(texts, padding=True, truncation=True, return_tensors='pt')
+    longest = batch.input_ids.shape[1] - 1
+    found = model.generate(**batch, max_length=min(longest + {max_extra}, {limit}) + 1)
+    lines = tokenizer.batch_decode(found, skip_special_tokens=True)
+
+The model reads at most {limit} tokens, `</s>` included; `truncation` cuts longer sources. A
+written `</s>` is text, not the end. The tokenizer makes one form of quotation marks, spaces
+and the like. What transformer_nb does besides, such as taking several sentences on a line
+one by one, is left to you. The library divides the score of a translation by |Y|^alpha,
+and transformer_nb by ((5 + |Y|)/6)^alpha, so the two can choose different translations.
+With `num_beams=1` they are the same, sentence by sentence, up to {max_extra} tokens
+more than the source has.
+"""
+
 # %% ../nbs/15d_marian.ipynb #e15dexp3
 def _write_json(path:Path, content:dict):
     path.write_text(json.dumps(content, indent=1) + '\n', encoding='utf8')
 
 def export_marian(folder:str|Path, # model folder
                   out:str|Path):   # folder to write; must be new, or empty
-    "Write what `MarianMTModel` and `AutoTokenizer` of *transformers* read"
+    "Write what `MarianMTModel` and `AutoTokenizer` of *transformers* read, and a README"
     model, tokenizer = load_model(folder)
     _check_is_marian(model.config)
     out = Path(out)
@@ -363,5 +434,7 @@ def export_marian(folder:str|Path, # model folder
             early_stopping='never', max_length=limit))
         _write_json(folder/'tokenizer_config.json', names | dict(
             tokenizer_class='PreTrainedTokenizerFast', model_max_length=limit,
-            clean_up_tokenization_spaces=False))
+            clean_up_tokenization_spaces=False, split_special_tokens=True))
+        note = _NOTE.format(limit=limit, max_extra=search.max_extra)
+        (folder/'README.md').write_text(note, encoding='utf8')
     write_folder(out, write)

@@ -35,6 +35,9 @@ class Tokenizer:
     def encode_batch(self, texts:list[str])->list[list[int]]: # the ids of each text
         return [self.encode(text) for text in texts]
 
+    def encode_targets(self, texts:list[str])->list[list[int]]: # if by rules of their own
+        return self.encode_batch(texts)
+
     def decode(self, ids:Iterable[int] # from `encode` or from a model
               )->str:                  # the text, without `<pad>`, `<s>` and `</s>`
         raise NotImplementedError

@@ -7,7 +7,7 @@ __all__ = ['FORMATS', 'from_pretrained', 'PretrainedTokenizer', 'load_tokenizer'
 
 # %% ../../nbs/21a_pretrained.ipynb #p21imp
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Self
 import tokenizers
@@ -119,16 +119,14 @@ _GPT2 = dict.fromkeys('vocab_size n_positions n_embd n_layer n_head'.split(), ..
     eos_token_id=None)
 _OF_GPT2 = dict(
     model_type='gpt2', scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False,
-    reorder_and_upcast_attn=False, add_cross_attention=False, tie_word_embeddings=True,
-    pruned_heads={})
-_GPT2_HARMLESS = '''attn_pdrop embd_pdrop finetuning_task gradient_checkpointing n_ctx
-    n_special num_labels output_attentions output_hidden_states output_past pad_token_id
+    reorder_and_upcast_attn=False, tie_word_embeddings=True)
+_GPT2_HARMLESS = '''attn_pdrop embd_pdrop is_decoder n_ctx n_special pad_token_id
     predict_special_tokens resid_pdrop summary_activation summary_first_dropout
-    summary_proj_to_labels summary_type summary_use_proj torchscript'''.split()
+    summary_proj_to_labels summary_type summary_use_proj'''.split()
 
 # %% ../../nbs/21a_pretrained.ipynb #p21cong
-def _gpt2_config(folder:Path)->dict:
-    c = read_config(folder, _GPT2, _OF_GPT2, _GPT2_HARMLESS)
+def _gpt2_config(folder:Path, ignore_keys:Collection[str])->dict:
+    c = read_config(folder, _GPT2, _OF_GPT2, _GPT2_HARMLESS, ignore_keys)
     return c | dict(activation_function=read_activation(folder, c))
 
 # %% ../../nbs/21a_pretrained.ipynb #p21conq
@@ -139,12 +137,11 @@ _QWEN3 = dict.fromkeys('''vocab_size hidden_size intermediate_size num_hidden_la
 _OF_QWEN3 = dict(
     model_type='qwen3', hidden_act='silu', attention_bias=False, use_sliding_window=False,
     rope_scaling=None, tie_word_embeddings=True)
-_QWEN3_HARMLESS = '''attention_dropout max_window_layers pad_token_id
-    sliding_window'''.split()
+_QWEN3_HARMLESS = 'is_decoder max_window_layers pad_token_id sliding_window'.split()
 
 # %% ../../nbs/21a_pretrained.ipynb #p21conh
-def _qwen3_config(folder:Path)->dict:
-    c = read_config(folder, _QWEN3, _OF_QWEN3, _QWEN3_HARMLESS)
+def _qwen3_config(folder:Path, ignore_keys:Collection[str])->dict:
+    c = read_config(folder, _QWEN3, _OF_QWEN3, _QWEN3_HARMLESS, ignore_keys)
     path = folder/'config.json'
     c['rope_theta'] = _base_of(path, c)
     if set(c['layer_types'] or []) - {'full_attention'}:
@@ -169,16 +166,16 @@ def _check_divides(path:Path, c:dict, small:str, large:str):
     raise InputError(f'{path}: {small} is {c[small]}; it must divide {large}, {c[large]}')
 
 # %% ../../nbs/21a_pretrained.ipynb #p21from
-def _gpt2(folder:Path, dtype:torch.dtype)->DecoderOnly:
-    c = _gpt2_config(folder)
+def _gpt2(folder:Path, dtype:torch.dtype, ignore_keys:Collection[str])->DecoderOnly:
+    c = _gpt2_config(folder, ignore_keys)
     model = empty_model(folder, _gpt2_model, c)
     file = WeightFile(folder, dtype)
     file.fill(model, _gpt2_weights(file, c['n_layer']))
     return model
 
 # %% ../../nbs/21a_pretrained.ipynb #p21fro3
-def _qwen3(folder:Path, dtype:torch.dtype)->DecoderOnly:
-    c = _qwen3_config(folder)
+def _qwen3(folder:Path, dtype:torch.dtype, ignore_keys:Collection[str])->DecoderOnly:
+    c = _qwen3_config(folder, ignore_keys)
     model = empty_model(folder, _qwen3_model, c)
     file = WeightFile(folder, dtype)
     file.fill(model, _qwen3_weights(file, c['num_hidden_layers'], c['head_dim']))
@@ -198,6 +195,7 @@ FORMATS = dict(gpt2=_gpt2, qwen3=_qwen3) # by `model_type`
 def from_pretrained(folder:str|Path, # as it lies on the hub
                     device:torch.device|None=None, # by default the GPU if there is one
                     dtype:torch.dtype=torch.float32,
+                    ignore_keys:Collection[str]=(), # of `config.json`, if you know better
                    )->tuple[DecoderOnly,'PretrainedTokenizer']: # model in evaluation mode
     "Raises `InputError`, naming file and key, for what would be another function here"
     folder = Path(folder)
@@ -205,7 +203,7 @@ def from_pretrained(folder:str|Path, # as it lies on the hub
     if kind not in FORMATS:
         raise InputError(f'{folder/"config.json"}: model_type is {kind!r}; '
                          f'known are {", ".join(FORMATS)}')
-    model = FORMATS[kind](folder, dtype)
+    model = FORMATS[kind](folder, dtype, ignore_keys)
     tokenizer = load_tokenizer(folder)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise InputError(f'{folder}: the tokenizer has {tokenizer.vocab_size} tokens, and '
