@@ -156,10 +156,11 @@ class SentenceModel(nn.Module):
 # %% ../nbs/01_attention.ipynb #w01rung8
 def learn_sentences(model:nn.Module, # trained in place
                     ids:Tensor,      # (n, t)
-                    steps:int=500):
+                    steps:int=500,
+                    peak:float=0.01): # highest learning rate
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     for step in range(steps):
-        lr = 0.01 * min(step / 50, 1 - step / steps) # climbs, then falls
+        lr = peak * min(step / 50, 1 - step / steps) # climbs, then falls
         for group in optimizer.param_groups: group['lr'] = lr
         batch = ids[torch.randint(len(ids), (32,))]  # 32 sentences
         scores = model(batch[:, :-1])                # of each next character
