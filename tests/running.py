@@ -70,5 +70,5 @@ def is_definition(node):
     if not isinstance(node, ast.Assign): # but an import or a function
         kinds = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef
         return isinstance(node, kinds)
-    names = [ast.unparse(target) for target in node.targets]
-    return all(re.fullmatch(r'_?[A-Z]\w*', name) for name in names)
+    targets = [part for target in node.targets for part in getattr(target, 'elts', [target])]
+    return all(re.fullmatch(r'_?[A-Z]\w*', ast.unparse(target)) for target in targets)

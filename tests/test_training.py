@@ -504,6 +504,7 @@ OTHER_SETTINGS = [
     (dict(decay_steps=20), 'decay_steps was None and is 20'),
     (dict(weight_decay=0.1), 'weight_decay was None and is 0.1'),
     (dict(grad_accum_steps=2), 'batches_per_step was 1 and is 2'),
+    (dict(fixed_shapes=True), 'fixed_shapes was None and is True'),
     (dict(label_smoothing=0.2), 'label_smoothing was 0.1 and is 0.2'),
     (dict(max_grad_norm=1.), 'max_grad_norm was None and is 1.0'),
     (dict(warmup_steps=6), 'warmup_steps was 5 and is 6')]
