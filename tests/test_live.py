@@ -386,7 +386,8 @@ def test_merges_are_those_of_the_tokenizer(open_figure, translator):
             .map(({words}) => words.map(ids => ids.map(id => tokenizer.tokens[id])))
     }'''
     for text in TEXTS:
-        split = tokenizer.tokenizer.pre_tokenizer.pre_tokenize_str(text)
+        plain = tokenizer.tokenizer.normalizer.normalize_str(text)
+        split = tokenizer.tokenizer.pre_tokenizer.pre_tokenize_str(plain)
         words = [tuple(word) for word, _ in split]
         wanted = [words]
         for pair in known:
@@ -1073,6 +1074,11 @@ def the_key_has_a_place_in_the_text(page, captions, everyday):
     assert says(page).startswith('Query (blue) at 30, key (orange) at 0, 30 apart')
     assert numbers(says(page)) == pytest.approx([x.item() for x in wanted], abs=0.0051)
 
+@story('neighbors', (fill, 'Word', 'Hund'), (fill, 'Word', 'Xylophon'))
+def no_bars_stay_of_the_word_before(page, captions, everyday):
+    assert page.locator('.live-stage svg rect').count() == 0
+    assert 'Hund' not in says(page) and 'no row for “Xylophon”' in says(page)
+
 @story('schedule', (slide, 'warmup_steps', 700), (pick, 'logarithmic'))
 def the_peak_is_never_cut_off(page, captions, everyday):
     top, points = page.evaluate('''() => {
@@ -1093,6 +1099,11 @@ def of_seven_orders_the_first_and_the_newest_are_kept(page, captions, everyday):
     assert len(rows) == 6 and rows[0][0] == 'My brother gave the woman a book.'
     assert says(page).startswith('6 orders of the same words.')
     assert [row[1] for row in rows] == everyday.translate([row[0] for row in rows])
+
+@story('writer', (press, 'I want to'), (token, 2), (press, 'Write a sentence'))
+def another_sentence_begins_after_what_is_given(page, captions, everyday):
+    assert page.inner_text('.live-written').startswith('I want to')
+    assert says(page).startswith('After “I want to”, the likeliest were ')
 
 @story('translation', (token, 7), (fill, 'English', 'Hello!'))
 def another_sentence_has_a_token_of_its_own(page, captions, everyday):

@@ -40,7 +40,7 @@ async function neighbors(stage) {
   const {svg, draw} = drawing(ROW * 10 + 8, (svg, width) => paint(svg, width, state))
   const look = async typed => {
     const word = typed.trim().split(/ +/)[0]
-    const found = await ask(request => request('neighbors', {text: word}))
+    const found = await ask(request => request('neighbors', {text: word, exact: true}))
     if (!found) return
     Object.assign(state, {near: word ? found.near : []})
     draw()
