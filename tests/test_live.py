@@ -1100,7 +1100,7 @@ def of_seven_orders_the_first_and_the_newest_are_kept(page, captions, everyday):
     assert says(page).startswith('6 orders of the same words.')
     assert [row[1] for row in rows] == everyday.translate([row[0] for row in rows])
 
-@story('writer', (press, 'I want to'), (token, 2), (press, 'Write a sentence'))
+@story('writer', (press, 'I want to …'), (token, 2), (press, 'Write a sentence'))
 def another_sentence_begins_after_what_is_given(page, captions, everyday):
     assert page.inner_text('.live-written').startswith('I want to')
     assert says(page).startswith('After “I want to”, the likeliest were ')

@@ -281,7 +281,7 @@ def row_compactor(gone:Tensor # True at the rows that leave (b,)
 
 # %% ../nbs/13_decoding.ipynb #9ed9232c
 @patch
-def drop_rows(self:Cache, close:Callable): # made by `row_compactor`
+def drop_rows(self:Cache, close:Callable): # of a row compactor
     self.memory_mask = close(self.memory_mask)
     for attention, pair in self.source.items():
         self.source[attention] = [close(x) for x in pair]
@@ -290,7 +290,7 @@ def drop_rows(self:Cache, close:Callable): # made by `row_compactor`
 
 # %% ../nbs/13_decoding.ipynb #e13dropb
 @patch
-def drop_rows(self:Beams, close:Callable): # made by `row_compactor`
+def drop_rows(self:Beams, close:Callable): # of a row compactor
     for part in (self, self.live, self.best):
         for name, value in vars(part).items():
             if isinstance(value, Tensor): setattr(part, name, close(value))
