@@ -70,5 +70,6 @@ def is_definition(node):
     if not isinstance(node, ast.Assign): # but an import or a function
         kinds = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef
         return isinstance(node, kinds)
-    targets = [part for target in node.targets for part in getattr(target, 'elts', [target])]
-    return all(re.fullmatch(r'_?[A-Z]\w*', ast.unparse(target)) for target in targets)
+    sides = [getattr(target, 'elts', [target]) for target in node.targets]
+    names = [ast.unparse(name) for side in sides for name in side]
+    return all(re.fullmatch(r'_?[A-Z]\w*', name) for name in names)

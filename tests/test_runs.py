@@ -13,21 +13,6 @@ def test_calls_side_by_side(processes):
     found = dict(run_in_processes(pow, jobs, processes))
     assert found == {'two to the third': 8, 'three squared': 9}
 
-@pytest.mark.slow
-def test_processes_side_by_side_have_one_thread():
-    found = dict(run_in_processes(torch.get_num_threads, dict(a=(), b=()), 2))
-    assert found == dict(a=1, b=1)
-
-@pytest.mark.slow
-def test_a_killed_training_says_how_to_go_on():
-    with pytest.raises(InputError, match='makes only what is missing'):
-        list(run_in_processes(os._exit, dict(a=(1,)), 1))
-
-@pytest.mark.parametrize('processes', [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_error_of_a_training_is_its_own(processes):
-    with pytest.raises(ZeroDivisionError):
-        list(run_in_processes(divmod, dict(a=(1, 0)), processes))
-
 def test_what_is_there_is_not_run_again(tmp_path, capsys):
     def squares(n, settings): # of the numbers below n, each as a seed
         jobs = {('square', i): (dict(value=i**2),) for i in range(n)}
