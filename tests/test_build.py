@@ -373,6 +373,20 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
     with pytest.raises(SystemExit): tnb_start(str(tmp_path/'all'))
     assert 'is not empty' in capsys.readouterr().err
 
+def test_a_project_is_whole_or_not_there(tmp_path, monkeypatch):
+    "On a disk that fills up at its third file; then it can be started again"
+    write_text, n = Path.write_text, []
+    def fill_up(path, *args, **how):
+        n.append(path)
+        if len(n) == 3: raise OSError(errno.ENOSPC, 'No space left on device')
+        return write_text(path, *args, **how)
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as e:
+        patch.setattr(Path, 'write_text', fill_up)
+        tnb_start(str(tmp_path/'k'))
+    assert e.value.code == 2 and not list(tmp_path.iterdir())
+    tnb_start(str(tmp_path/'k'))
+
+
 def test_titles_and_names_are_unique():
     titles = [probe.title for probe in PROBES]
     known = [m for stage in STAGES for part in stage.parts for m in mistakes(part)]

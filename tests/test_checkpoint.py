@@ -12,7 +12,8 @@ from transformer_nb.checkpoint import (
     Checkpoints, average, check_output_folder, check_same_run, cpu_state_dict,
     fingerprint, last_weights,
     load_model, load_verified, load_weights, mark_begun, random_state, save_model,
-    save_verified, set_random_state, set_training_state, training_lock, training_state)
+    save_verified, set_random_state, set_training_state, training_lock, training_state,
+    write_folder)
 from transformer_nb.core import InputError, remove_half_written
 from transformer_nb.data import TokenBatches
 from transformer_nb.distributed import broadcast_from_rank0, process_group
@@ -675,3 +676,22 @@ def test_what_changes_no_function_is_saved(make, tmp_path):
     loaded, _ = load_model(tmp_path/'m')
     for name, weight in loaded.state_dict().items():
         assert torch.equal(weight, model.state_dict()[name].float())
+
+def test_a_folder_is_whole_or_not_there_and_kills_leave_nothing_for_good(tmp_path):
+    dead, alive = (tmp_path/f'.k.{pid}.tnb.tmp' for pid in (999999999, 1))
+    other = tmp_path/'.other.999999999.tnb.tmp'
+    for path in (dead, alive, other): (path/'inner').mkdir(parents=True)
+    def fail(folder):
+        (folder/'a').write_text('half')
+        raise OSError(28, 'No space left on device')
+    with pytest.raises(OSError, match='No space left.*/k'): write_folder(tmp_path/'k', fail)
+    assert sorted(tmp_path.iterdir()) == sorted([alive, other])
+    write_folder(tmp_path/'k', lambda folder: (folder/'a').write_text('whole'))
+    assert (tmp_path/'k'/'a').read_text() == 'whole' and len(list(tmp_path.iterdir())) == 3
+
+def test_a_link_to_itself_is_an_error_that_names_it(tmp_path):
+    (tmp_path/'loop').symlink_to('loop')
+    for name in ('loop', 'loop/x'):
+        with pytest.raises(OSError, match='loop'):
+            write_folder(tmp_path/name, lambda folder: (folder/'a').touch())
+    assert [path.name for path in tmp_path.iterdir()] == ['loop']

@@ -6,6 +6,7 @@ from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
+from matplotlib.figure import Figure
 from running import BIN, call, call_script, check_message, read_lines, refuses, run, write
 from transformer_nb import __version__, commands, grammar, translation
 from transformer_nb.checkpoint import (
@@ -1180,6 +1181,34 @@ def test_evaluate_replaces_nothing(out, words, test_set, monkeypatch):
     refuses(call(tnb_evaluate, 'm', src='s.de', ref='s.en', out=out), words)
     assert contents(test_set) == before and Path('pipe').is_fifo()
 
+def test_two_evaluations_do_not_write_one_file(tmp_path):
+    out = tmp_path/'k'
+    with commands._new_file(str(out)):
+        with pytest.raises(InputError, match='another process is writing it'):
+            in_process = 'from transformer_nb.commands import _new_file as new\n' \
+                f'with new({str(out)!r}): pass'
+            done = subprocess.run([sys.executable, '-c', in_process], capture_output=True)
+            raise InputError(done.stderr.decode().splitlines()[-1])
+        out.touch()
+    with pytest.raises(InputError, match='exists already'), commands._new_file(str(out)):
+        pass
+    assert list(tmp_path.iterdir()) == [out]
+
+@pytest.mark.parametrize('name, value', [('SOURCE_DATE_EPOCH', 'abc'),
+                                         ('SOURCE_DATE_EPOCH', '9' * 30)])
+def test_figures_are_tried_before_the_work(name, value, tmp_path, monkeypatch):
+    def trains(*args): raise AssertionError('trained')
+    monkeypatch.setattr(commands, 'train_copy', trains)
+    monkeypatch.setenv(name, value)
+    refuses(call(tnb_copy_task, steps=1, out=tmp_path/'e'), 'figures cannot be drawn')
+    assert not list(tmp_path.iterdir())
+
+def test_figures_are_all_there_or_none(tmp_path):
+    def fail(): raise OSError(errno.ENOSPC, 'No space left on device')
+    with pytest.raises(OSError):
+        commands._save_figures(tmp_path, loss=lambda: Figure((1, 1)), attention=fail)
+    assert not list(tmp_path.iterdir())
+
 def test_the_copy_task_replaces_no_figure(tmp_path, monkeypatch):
     def trains(*args): raise AssertionError('trained')
     monkeypatch.setattr(commands, 'train_copy', trains)
@@ -1289,6 +1318,15 @@ def test_the_rule_for_words_reaches_the_scores_of_a_model(model, tmp_path):
     assert 'tok:char' in scores['signatures']['bleu']
 
 # What users have is enough
+
+def test_a_record_of_other_types_is_no_run_to_continue(model, tmp_path):
+    for name, value in dict(lr='x', max_steps=[1]).items():
+        folder = shutil.copytree(model, tmp_path/name)
+        record = json.loads((folder/'config.json').read_text())
+        record['training']['config']['training'][name] = value
+        (folder/'config.json').write_text(json.dumps(record))
+        with pytest.raises(InputError, match=f'{name}/config.json is damaged.*{name} is'):
+            fine_tuning(folder)
 
 def test_resume_alone_takes_the_run_of_the_folder(texts, tmp_path):
     assert train(texts, tmp_path/'m').returncode == 0

@@ -317,3 +317,8 @@ def test_results_of_an_edited_checkout_say_so(tmp_path, monkeypatch):
     assert not core._commit().endswith('-dirty')
     package.write_text('# edited')
     assert core._commit().endswith('-dirty')
+
+def test_what_a_message_quotes_is_short_and_gives_no_orders():
+    "Also in Python, where no command prints it"
+    message = str(InputError('x' * 10**5 + ' \x1b[2J \u202e ' + 'y ' * 10**5))
+    assert len(message) <= 1000 and message.isprintable()

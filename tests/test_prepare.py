@@ -1,6 +1,7 @@
 "Data prepared once: filters, tags, mixtures, and trainings from the folder."
-import gzip, json
+import errno, gzip, json
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
 import pytest
@@ -240,9 +241,45 @@ def test_a_folder_with_other_files_is_left_alone(texts, data, tmp_path):
 
 def test_what_a_killed_preparation_left_is_written_anew(texts, tmp_path):
     for name in ('train.ids', 'train.lengths'): (tmp_path/name).write_bytes(b'half')
+    (tmp_path/'.train.ids.999999999.tnb.tmp').write_bytes(b'half')
+    (tmp_path/'.prepare.begun').write_bytes(b'')
     with pytest.raises(InputError, match='not prepared data'): open_prepared(tmp_path)
     assert prepared(tmp_path, *sources(texts)).returncode == 0
     open_prepared(tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith('.')]
+
+@pytest.mark.parametrize('names', [
+    ['train.ids'], ['train.ids', 'train.json', 'tokenizer.json'], ['train.ids', '.notes'],
+    ['train.ids', '.git/config'], ['train.ids.tnb.tmp'], ['.hidden']], ids=' '.join)
+def test_nothing_is_ours_by_its_name(names, texts, tmp_path):
+    for name in names:
+        (tmp_path/name).parent.mkdir(exist_ok=True)
+        (tmp_path/name).write_text('mine')
+    refuses(prepared(tmp_path, *sources(texts)), 'is not empty')
+    found = [path for path in tmp_path.rglob('*') if path.is_file()]
+    assert sorted(found) == sorted(tmp_path/name for name in names)
+    assert all(path.read_text() == 'mine' for path in found)
+
+def test_what_joined_a_killed_preparation_is_not_ours(texts, tmp_path):
+    for name in ('.prepare.begun', 'train.ids', 'mine.txt'): (tmp_path/name).touch()
+    refuses(prepared(tmp_path, *sources(texts)), 'is not empty')
+
+@pytest.mark.parametrize('n_removed', range(1, 4))
+def test_a_kill_while_it_cleans_up_can_be_repeated(n_removed, texts, tmp_path, monkeypatch):
+    "The mark goes last"
+    def full(*args): raise OSError(errno.ENOSPC, 'No space left on device')
+    removed, unlink = [], Path.unlink
+    def kill(path, **how):
+        if path.parent == tmp_path/'d' and not path.name.startswith('.train'):
+            if len(removed) == n_removed: raise KeyboardInterrupt
+            if path.exists() and path.suffix != '.tmp': removed.append(path)
+        unlink(path, **how)
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare.BPETokenizer, 'save', full)
+        patch.setattr(Path, 'unlink', kill)
+        prepared(tmp_path/'d', *sources(texts))
+    assert (tmp_path/'d'/'.prepare.begun').exists()
+    assert prepared(tmp_path/'d', *sources(texts)).returncode == 0
 
 def test_nothing_is_left_of_a_failure(texts, tmp_path):
     write(tmp_path/'empty', [''] * 20)
@@ -409,13 +446,35 @@ def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
 @pytest.mark.parametrize('change', [
     lambda r: r.update(splits=[]), lambda r: r['splits']['train'].update(pairs='x'),
     lambda r: r['splits']['train'].update(corpora='x'),
-    lambda r: r['splits']['train'].update(dropped=[]), lambda r: r.update(max_len=1e400)])
+    lambda r: r['splits']['train'].update(dropped=[]), lambda r: r.update(max_len=1e400),
+    lambda r: r.update(max_len=0), lambda r: r.update(max_len=-5),
+    lambda r: r.update(max_len=10**12), lambda r: r.update(max_len=True),
+    lambda r: r.update(format=99), lambda r: r.update(format=None),
+    lambda r: r['data'].update(src={}), lambda r: r['data'].update(mix=1e308),
+    lambda r: r['data'].update(mix=[1e9]), lambda r: r['data'].update(vocab_size=None),
+    lambda r: r['data'].update(normalize=['x']), lambda r: r['data'].update(normalize='x'),
+    lambda r: r['splits']['train'].update(pairs=-1),
+    lambda r: r['splits']['train'].update(pairs=10**30),
+    lambda r: r['splits']['train'].update(corpora=[]),
+    lambda r: r['splits']['train']['corpora'][0].update(pairs=7),
+    lambda r: r['splits']['train'].update(dropped={'\x1b[2J': 1})])
 def test_a_record_of_other_kinds_is_refused(change, texts, tmp_path):
     assert prepared(tmp_path/'d', *sources(texts), '--vocab_size', 300).returncode == 0
     record = json.loads((tmp_path/'d'/'prepared.json').read_text())
     change(record)
     (tmp_path/'d'/'prepared.json').write_text(json.dumps(record))
     with pytest.raises(InputError, match='is damaged'): open_prepared(tmp_path/'d')
+
+@pytest.mark.parametrize('mix, words', [
+    (1e9, '--mix is 1000000000.0'), (1e308, '--mix is'), (0, '--mix is 0')])
+def test_a_mixture_of_no_use_is_refused(mix, words, data, tmp_path):
+    refuses(train('--data', data[0], '--out', tmp_path/'m', '--mix', mix), words)
+
+def test_an_epoch_has_a_limit(data, monkeypatch):
+    folder = open_prepared(data[0])
+    monkeypatch.setattr(prepare, '_MAX_EPOCH', 100)
+    with pytest.raises(InputError, match='mix gives an epoch'):
+        folder.mix(DataConfig(mix=2.))
 
 def test_the_ratio_is_that_of_the_settings(tmp_path):
     pairs = [('Ja.', 'Ja.'), ('Ja.', 'Ja, ja, ja, ja, ja, ja.')]

@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .core import (
-    FieldError, InputError, check_plain_file, remove_half_written, write_atomically)
+    FieldError, InputError, check_plain_file, remove_abandoned_folders,
+    remove_half_written, temporary_path, write_atomically)
 from .model import Transformer, TransformerConfig
 from .text import BPETokenizer, ForeignTokenizer, Tokenizer, WordTokenizer
 
@@ -572,9 +573,10 @@ def mark_begun(folder:str|Path):
 def write_folder(out:Path,       # where it should be
                  write:Callable): # writes its files into the folder that it is given
     "All of a folder, or nothing"
-    out = out.resolve()
-    temporary = out.with_name(f'.{out.name}.{os.getpid()}.tmp')
+    out = Path(os.path.realpath(out))
+    temporary = temporary_path(out)
     try:
+        remove_abandoned_folders(out)
         temporary.mkdir(parents=True)
         write(temporary)
         temporary.replace(out) # which may be there, if it is empty

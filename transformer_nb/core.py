@@ -4,19 +4,22 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 'default_device', 'temporary_path',
-           'write_atomically', 'remove_half_written', 'InputError', 'FieldError', 'check_plain_file', 'check_new_file',
-           'Arg', 'command_parser', 'read_arguments', 'shorten', 'find_in', 'command', 'memory_advice',
-           'check_positive', 'find_device', 'provenance']
+           'write_atomically', 'remove_half_written', 'remove_abandoned_folders', 'InputError', 'FieldError',
+           'check_plain_file', 'check_new_file', 'Arg', 'command_parser', 'read_arguments', 'shorten', 'find_in',
+           'read_json', 'check_types', 'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
-import argparse, errno, io, math, os, platform, random, re, shutil, signal, stat, subprocess
-import sys, warnings
+import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
+import subprocess, sys, warnings
 from collections.abc import Callable
 from contextlib import contextmanager, redirect_stderr, suppress
 from difflib import get_close_matches
 from functools import wraps
+from glob import escape
 from inspect import Parameter, signature
 from pathlib import Path
+from types import UnionType
+from typing import get_args, get_origin, get_type_hints
 import numpy as np
 import torch
 import transformer_nb
@@ -90,17 +93,26 @@ def _is_alive(pid:int)->bool: # is there another process with this number?
     except PermissionError: return True
     return True
 
+def _is_abandoned(path:Path)->bool: # is it of a process that was killed?
+    name = _TEMPORARY.fullmatch(path.name)
+    return bool(name) and not _is_alive(int(name[1]))
+
+# %% ../nbs/00a_core.ipynb #corehal4
 def remove_half_written(folder:str|Path):
     "Remove what killed calls of `write_atomically` left in it and in its subfolders"
     for path in Path(folder).rglob('.*.tnb.tmp'):
-        name = _TEMPORARY.fullmatch(path.name)
-        is_ours = name and path.is_file() and not _is_alive(int(name[1]))
-        if not is_ours: continue
+        if not (path.is_file() and _is_abandoned(path)): continue
         with suppress(PermissionError): path.unlink() # on Windows, it may be open
+
+def remove_abandoned_folders(out:Path):
+    "Remove what killed processes left beside `out` of folders of that name"
+    for path in out.parent.glob(f'.{escape(out.name)}.*.tnb.tmp'):
+        if path.is_dir() and _is_abandoned(path): shutil.rmtree(path, ignore_errors=True)
 
 # %% ../nbs/00a_core.ipynb #1352db28
 class InputError(ValueError):
     "The user's input cannot be used; the message says what, where, and what to do"
+    def __init__(self, message:str): super().__init__(_readable(message))
 
 class FieldError(InputError):
     "A setting cannot be used: the message is its name and what is wrong with its value"
@@ -225,6 +237,40 @@ def find_in(record, *names:str, kind:type=str): # of JSON that may be a stranger
     "What stands there in dictionaries within dictionaries; None if it is not of that kind"
     for name in names: record = record.get(name) if isinstance(record, dict) else None
     return record if isinstance(record, kind) else None
+
+# %% ../nbs/00a_core.ipynb #00jsonrd
+_MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
+
+def read_json(path:str|Path)->dict:
+    "Raises `InputError` unless it holds one object, of ordinary size and depth"
+    path = Path(path)
+    check_plain_file(path)
+    if path.stat().st_size > _MAX_JSON:
+        raise InputError(f'{path} is damaged: it has more than {_MAX_JSON:,} bytes')
+    try: content = json.loads(path.read_text(encoding='utf8'), parse_constant=_refuse)
+    except (ValueError, RecursionError) as e:
+        raise InputError(f'{path} is damaged: {e}') from None
+    if isinstance(content, dict): return content
+    raise InputError(f'{path} is damaged: it is not a JSON object')
+
+# %% ../nbs/00a_core.ipynb #00jsonty
+def _fits(value, hint)->bool: # is a value of JSON of this type?
+    if isinstance(hint, UnionType): return any(_fits(value, x) for x in get_args(hint))
+    if get_origin(hint) is list:
+        item = get_args(hint)[0] | None
+        return isinstance(value, list) and all(_fits(x, item) for x in value)
+    if hint is float and type(value) is int: return True
+    return type(value) is hint
+
+# %% ../nbs/00a_core.ipynb #00jsont2
+def check_types(kind:type, values:dict): # a dataclass, and its fields by name
+    "Raise `InputError`, naming the field, for an unknown one or a value of another type"
+    hints = get_type_hints(kind)
+    for name, value in values.items():
+        if name not in hints: raise InputError(f'{name} is not known')
+        if _fits(value, hints[name]): continue
+        wanted = getattr(hints[name], '__name__', hints[name])
+        raise FieldError(name, f'is {shorten(repr(value), 60)}; it must be {wanted}')
 
 # %% ../nbs/00a_core.ipynb #3b798979
 def _stop(name:str, message:str, status:int):

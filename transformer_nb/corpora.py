@@ -7,7 +7,7 @@ __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'read_pairs', 'corpus_f
            'everyday_sentences', 'everyday', 'JoinedPairs', 'load_corpus']
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
-import gzip, hashlib, json, os, random, re, stat, urllib.request, zipfile, zlib
+import gzip, hashlib, json, lzma, os, random, re, stat, urllib.request, zipfile, zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPException
@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
-from .core import FieldError, InputError, write_atomically
+from .core import FieldError, InputError, check_plain_file, write_atomically
 
 # %% ../nbs/10a_corpora.ipynb #c87ea7a3
 _MAX_LINE_BYTES = 2**20
@@ -150,6 +150,7 @@ def data_file(name:str,    # such as 'train.de.gz'
     "A file of a public corpus, downloaded when it is not there; its checksum is verified"
     path = folder/name
     if path.exists():
+        check_plain_file(path) # a pipe or a device could be read forever
         if sha256: _check_sha256(path.read_bytes(), sha256, path)
         return path
     try: data = _download(url)
@@ -187,7 +188,7 @@ def multi30k(src_lang:str, tgt_lang:str,  # 'de', 'en' or 'fr'
 
 # %% ../nbs/10a_corpora.ipynb #ac929e7b
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError,
-            UnicodeError) # what `zipfile` may raise
+            UnicodeError, lzma.LZMAError) # what `zipfile` may raise
 
 def _tatoeba_lines(archive:BinaryIO, where:str|Path)->Iterator[str]:
     "Read from the archive as it is: nothing of it is written anywhere"

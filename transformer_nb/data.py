@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from .core import (
-    BOS, EOS, PAD, InputError, check_plain_file, temporary_path, write_atomically)
+from transformer_nb.core import (
+    BOS, EOS, PAD, InputError, check_plain_file, read_json, temporary_path,
+    write_atomically)
 from .text import Tokenizer
 
 # %% ../nbs/10_data.ipynb #8ca3895d
@@ -271,18 +272,23 @@ def _checksums(stem:Path)->dict[str,str]: # of the arrays
 
 # %% ../nbs/10_data.ipynb #10isinfo
 def is_info(info:dict)->bool: # is it what `encode_to_disk` returns?
-    counts = [info, *info['corpora']]
-    kinds = {(type(x['pairs']), type(x['dropped'])) for x in counts}
-    return kinds == {(int, dict)} and type(info['fingerprint']) is str
+    parts = info['corpora']
+    are_counted = all(map(_is_counted, [info, *parts]))
+    is_sum = are_counted and info['pairs'] == sum(part['pairs'] for part in parts)
+    return is_sum and type(info['fingerprint']) is str
+
+def _is_counted(part:dict)->bool:
+    numbers = [part['pairs'], *part['dropped'].values()]
+    are_plain = all(map(str.isprintable, part['dropped']))
+    return are_plain and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
 
 # %% ../nbs/10_data.ipynb #0e47ea74
 def read_info(stem:Path)->dict: # what `encode_to_disk` returned
     "Raises `InputError` if it is not there, or the arrays are not whole"
-    for name in ('json', 'ids', 'lengths'): check_plain_file(f'{stem}.{name}')
-    try:
-        info = json.loads(Path(f'{stem}.json').read_text(encoding='utf8'))
-        is_whole = info['sha256'] == _checksums(stem) and is_info(info)
-    except (ValueError, KeyError, TypeError, RecursionError): is_whole = False
+    for name in ('ids', 'lengths'): check_plain_file(f'{stem}.{name}')
+    info = read_json(f'{stem}.json')
+    try: is_whole = info['sha256'] == _checksums(stem) and is_info(info)
+    except (LookupError, TypeError, AttributeError): is_whole = False
     if is_whole: return info
     raise InputError(f'{stem}.json or the arrays beside it are damaged')
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from unicodedata import category
 import numpy as np
 from .core import (
-    SPECIAL_TOKENS, FieldError, InputError, check_plain_file, check_positive,
+    SPECIAL_TOKENS, FieldError, InputError, check_positive, check_types, read_json,
     remove_half_written, write_atomically)
 from .corpora import load_corpus
 from transformer_nb.data import (
@@ -63,7 +63,10 @@ def as_list(value)->list: # of what may be a list, one value, or None
 def _check_data(c:DataConfig):
     check_positive(vocab_size=c.vocab_size, batch_tokens=c.batch_tokens,
                    max_ratio=c.max_ratio, tokenizer_pairs=c.tokenizer_pairs)
-    for times in as_list(c.mix): check_positive(mix=times)
+    for times in as_list(c.mix): _check_times(times)
+    if c.normalize not in _RULES:
+        raise FieldError('normalize', f'is {c.normalize!r}; it must be one of: '
+                         + ', '.join(_RULES))
     if not 0 <= c.min_letters <= 1:
         raise FieldError('min_letters', f'is {c.min_letters}; it must be from 0 to 1')
     for name in ('tag', 'valid_tag'):
@@ -71,6 +74,13 @@ def _check_data(c:DataConfig):
     n_corpora = len(as_list(c.src))
     for name in ('tag', 'mix'):
         if n_corpora: for_each(c, name, n_corpora)
+
+# %% ../nbs/10b_prepare.ipynb #p10chktm
+_RULES = 'none', 'nfc', 'punctuation', 'plain' # of `normalize`
+
+def _check_times(times:float|None):
+    check_positive(mix=times)
+    if times and times > 1000: raise FieldError('mix', f'is {times}; at most 1000 is')
 
 # %% ../nbs/10b_prepare.ipynb #p10check3
 def _check_tag(name:str, tag:str|None):
@@ -187,6 +197,7 @@ def learn_tokenizer(corpora:list[Iterable[tuple[str,str]]], config:DataConfig
     return BPETokenizer.train(texts, config.vocab_size, config.normalize, tags)
 
 # %% ../nbs/10b_prepare.ipynb #p10data
+_MAX_EPOCH = 2**29 # pairs, whose numbers take 4 GB
 SPLITS = dict(train='train', valid='validate') # what each is for
 
 @dataclass
@@ -213,6 +224,10 @@ class PreparedData:
         sizes = [corpus['pairs'] for corpus in self.splits['train']['corpora']]
         times = for_each(config, 'mix', len(sizes))
         if set(times) <= {None, 1.}: return None # all once
+        total = sum(n * (1 if x is None else x) for n, x in zip(sizes, times))
+        if total > _MAX_EPOCH:
+            raise FieldError('mix', f'gives an epoch {total:,.0f} pairs; at most '
+                             f'{_MAX_EPOCH:,} are accepted')
         return [list(part) for part in zip(sizes, times)]
 
 # %% ../nbs/10b_prepare.ipynb #p10prep
@@ -228,6 +243,7 @@ def prepare_data(folder:str|Path,  # where to write
     corpora = {split: clean_corpora(corpus[split], config, split) for split in SPLITS}
     if tokenizer is None: tokenizer = learn_tokenizer(corpora['train'], config)
     else: config = replace(config, vocab_size=tokenizer.vocab_size)
+    write_atomically(folder/_MARK, b'')
     try:
         splits = {split: _encode_split(folder/split, parts, config, max_len, tokenizer)
                   for split, parts in corpora.items()}
@@ -237,6 +253,7 @@ def prepare_data(folder:str|Path,  # where to write
         raise
     record = dict(format=1, data=asdict(config), max_len=max_len, splits=splits)
     write_atomically(folder/'prepared.json', json.dumps(record, indent=1).encode())
+    (folder/_MARK).unlink()
     return PreparedData(folder, config, max_len, tokenizer, splits, is_new=True)
 
 # %% ../nbs/10b_prepare.ipynb #p10enc
@@ -264,29 +281,49 @@ def format_dropped(dropped:dict[str,int])->str: # how many pairs, by reason
     return ', '.join(f'{n} {reason}' for reason, n in dropped.items())
 
 # %% ../nbs/10b_prepare.ipynb #p10rem
+_MARK = '.prepare.begun' # as long as it is there, files of these names are ours
 _FILES = [f'{split}.{end}' for split in SPLITS for end in ('ids', 'lengths', 'json')]
 _FILES += ['tokenizer.json', 'prepared.json']
 
 # %% ../nbs/10b_prepare.ipynb #p10rem2
 def remove_prepared(folder:Path):
     "What a preparation wrote, and the folder if nothing else is in it"
-    for name in _FILES: (folder/name).unlink(missing_ok=True)
+    for name in [*_FILES, _MARK]: (folder/name).unlink(missing_ok=True) # the mark is last
     with suppress(OSError): folder.rmdir()
 
 # %% ../nbs/10b_prepare.ipynb #p10rem3
-def check_unprepared(folder:str|Path):
-    "Raise `InputError` if files are in the way; those of a killed preparation are not"
+def check_unprepared(folder:str|Path
+                    )->bool: # did a preparation begin there that was killed?
+    "Raise `InputError` if it holds prepared data, or more than such a preparation left"
     folder = Path(folder)
-    names = {path.name for path in folder.iterdir() if not path.name.startswith('.')}
-    if 'prepared.json' in names:
+    if is_prepared(folder):
         raise InputError(f'{folder} holds prepared data; choose another folder')
-    is_half_done = 'train.ids' in names and names <= set(_FILES)
-    if names and not is_half_done:
+    if not (folder/_MARK).is_file(): return False
+    names = {path.name for path in folder.iterdir() if not path.name.startswith('.')}
+    if names - set(_FILES):
         raise InputError(f'{folder} is not empty; choose another folder')
     remove_half_written(folder)
+    return True
 
 # %% ../nbs/10b_prepare.ipynb #p10open
 def is_prepared(folder:str|Path)->bool: return (Path(folder)/'prepared.json').is_file()
+
+# %% ../nbs/10b_prepare.ipynb #p10openr
+def _read_record(path:Path)->tuple[DataConfig,int,dict]: # how it was prepared, and what
+    record = read_json(path)
+    try:
+        if record['format'] != 1:
+            raise ValueError(f'its format is {record["format"]!r}, and not 1')
+        check_types(DataConfig, record['data'])
+        config, max_len = DataConfig(**record['data']), record['max_len']
+        if type(max_len) is not int or not 2 <= max_len <= 10**6:
+            raise ValueError(f'max_len is {max_len!r}')
+        splits = {split: record['splits'][split] for split in SPLITS}
+        if not all(map(is_info, splits.values())): raise ValueError('its counts are wrong')
+    except KeyError as e: raise InputError(f'{path} is damaged: it has no {e}') from None
+    except (ValueError, TypeError, AttributeError) as e:
+        raise InputError(f'{path} is damaged: {e}') from None
+    return config, max_len, splits
 
 # %% ../nbs/10b_prepare.ipynb #p10open2
 def open_prepared(folder:str|Path # what `prepare_data` wrote
@@ -296,20 +333,11 @@ def open_prepared(folder:str|Path # what `prepare_data` wrote
     if not is_prepared(folder):
         raise InputError(f'{folder} is not prepared data: it has no prepared.json; '
                          'tnb_prepare writes it')
-    path = folder/'prepared.json'
-    check_plain_file(path)
-    try:
-        record = json.loads(path.read_text(encoding='utf8'))
-        config, max_len = DataConfig(**record['data']), int(record['max_len'])
-        splits = {split: record['splits'][split] for split in SPLITS}
-        checksums = {split: splits[split]['sha256'] for split in splits}
-        if not all(map(is_info, splits.values())): raise ValueError('it has no counts')
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as e:
-        raise InputError(f'{path} is damaged: {" ".join(str(e).split())[:200]}') from None
+    config, max_len, splits = _read_record(folder/'prepared.json')
     tokenizer = load_any_tokenizer(folder/'tokenizer.json')
-    for split, expected in checksums.items():
+    for split, expected in splits.items():
         info = read_info(folder/split)
-        if info['sha256'] != expected:
+        if any(info[name] != expected[name] for name in ('sha256', 'pairs', 'fingerprint')):
             raise InputError(f'{folder}/{split}.ids is not the file that prepared.json '
                              'describes; prepare the data again')
         check_encoded(folder/split, info['pairs'], tokenizer.vocab_size)

@@ -21,7 +21,7 @@ from .checkpoint import (
     check_model_size, check_output_folder, check_same_run, fingerprint, load_model,
     load_record, mark_begun, save_model, training_lock)
 from transformer_nb.core import (
-    FieldError, InputError, find_device, find_in, set_seed,
+    FieldError, InputError, check_types, find_device, find_in, set_seed,
     write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
@@ -152,6 +152,8 @@ _OF_ITS_OWN_RUN = dict.fromkeys( # fields of when and where a run was made
     ('max_minutes', 'patience', 'valid_every_minutes', 'save_every_minutes', 'workers',
      'device')
     ) | dict(precision='auto', compile=False, weights='auto')
+_KINDS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
+              search=SearchConfig)
 _OF_THE_MODEL = ('src_lang', 'tgt_lang', 'normalize', 'batch_tokens') # of its data
 
 def _stored_run(folder:str|Path, model:TransformerConfig
@@ -161,8 +163,11 @@ def _stored_run(folder:str|Path, model:TransformerConfig
     if 'config' not in stored:
         lr = paper_lr(4000, model.d_model, 4000)
         return preset('tiny').override(lr=lr).like(model)
-    try: run = RunConfig.from_dict(stored['config'])
-    except (KeyError, TypeError, AttributeError, InputError) as e:
+    try:
+        for name, kind in _KINDS.items():
+            check_types(kind, stored['config'].get(name, {}))
+        run = RunConfig.from_dict(stored['config'])
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise InputError(f'{folder}/config.json is damaged: training: {e}') from None
     data = DataConfig(**{name: getattr(run.data, name) for name in _OF_THE_MODEL})
     n_steps = find_in(stored, 'result', 'step', kind=int) or run.training.max_steps

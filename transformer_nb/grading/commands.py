@@ -7,6 +7,7 @@ __all__ = ['kit_file', 'points', 'tnb_check', 'tnb_start']
 
 import json, os, subprocess, sys, tempfile, torch
 from pathlib import Path
+from ..checkpoint import write_folder
 from ..core import (
     Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
     write_atomically)
@@ -41,11 +42,13 @@ def tnb_start(folder:Arg('folder to write', str, 'DIR'),
     kit, target = Kit(layout, masks), Path(folder)
     if target.exists() and any(target.iterdir()):
         raise InputError(f'{folder} is not empty; name a new folder')
-    for name in sorted(path.name for path in _files().iterdir() if path.is_file()):
-        if name[0] == '_' or name in _TEACHERS and not teacher: continue
-        write_atomically(target/name, kit_file(name, kit).encode())
-    conventions = dict(layout=layout, masks=masks)
-    write_atomically(target/'kit.json', json.dumps(conventions).encode())
+    def write(out:Path): # into another folder, which takes its place when it is whole
+        for name in sorted(path.name for path in _files().iterdir() if path.is_file()):
+            if name[0] == '_' or name in _TEACHERS and not teacher: continue
+            (out/name).write_text(kit_file(name, kit), encoding='utf8')
+        conventions = dict(layout=layout, masks=masks)
+        (out/'kit.json').write_text(json.dumps(conventions), encoding='utf8')
+    write_folder(target, write)
     print(f'{folder}: begin with README.md; grade with tnb_check {folder}')
 
 # %% ../../nbs/15c_build.ipynb #b15stat2b

@@ -14,10 +14,10 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 from torch import Tensor
-from ..core import InputError, default_device
+from ..core import InputError, default_device, read_json
 from ..decoding import draw_tokens
 from ..marian import (
-    WeightFile, alternate, read_activation, read_config, read_json)
+    WeightFile, alternate, read_activation, read_config)
 from ..model import TransformerConfig
 from ..multihead import MultiHeadAttention, causal_mask
 from ..text import Tokenizer
