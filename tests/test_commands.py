@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest, torch, yaml
 from matplotlib.figure import Figure
 from running import BIN, call, call_script, check_message, read_lines, refuses, run, write
-from transformer_nb import __version__, commands, grammar, translation
+from transformer_nb import __version__, commands, grammar, notebook, translation
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
@@ -1194,13 +1194,14 @@ def test_two_evaluations_do_not_write_one_file(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == [out]
 
-@pytest.mark.parametrize('name, value', [('SOURCE_DATE_EPOCH', 'abc'),
-                                         ('SOURCE_DATE_EPOCH', '9' * 30)])
-def test_figures_are_tried_before_the_work(name, value, tmp_path, monkeypatch):
+def test_figures_are_tried_before_the_work(tmp_path, monkeypatch):
+    "As where MPLBACKEND is misspelled, or a matplotlibrc damaged"
     def trains(*args): raise AssertionError('trained')
+    def fail(*args): raise ValueError("'nonsense' is not a valid value for backend")
     monkeypatch.setattr(commands, 'train_copy', trains)
-    monkeypatch.setenv(name, value)
-    refuses(call(tnb_copy_task, steps=1, out=tmp_path/'e'), 'figures cannot be drawn')
+    monkeypatch.setattr(notebook, 'save_figure', fail)
+    refuses(call(tnb_copy_task, steps=1, out=tmp_path/'e'), 'figures cannot be drawn',
+            'nonsense')
     assert not list(tmp_path.iterdir())
 
 def test_figures_are_all_there_or_none(tmp_path):
