@@ -153,6 +153,7 @@ def _parts_of(path:Path)->list[Path]: # the file itself, or those that an index 
             raise InputError(f'{path} names {name!r}, which is not a file beside it')
     return [path.with_name(name) for name in names]
 
+# %% ../nbs/15d_marian.ipynb #e15dpar2
 def _load_tensors(path:Path)->dict[str,Tensor]:
     if not path.is_file(): raise InputError(f'{path} is missing')
     try: return load_file(path)
