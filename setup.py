@@ -1,5 +1,5 @@
 "Packaging: everything that can change stands in settings.ini"
-import re
+import re, shutil
 from configparser import ConfigParser
 from pathlib import Path
 from setuptools import find_packages, setup
@@ -24,11 +24,19 @@ home = f"https://github.com/{cfg['user']}/{cfg['repo']}" if cfg['user'] else Non
 site = f"https://{cfg['user']}.github.io/{cfg['repo']}/"
 addresses = {'Source': home, 'Book': site} if home else {}
 
+MODELS = 'everyday-en-de', 'everyday-de-en'
+
 class Build(build_py):
-    "Without `_modidx.py`, an index that only nbdev reads"
+    "Without `_modidx.py`, an index that only nbdev reads; with the models that ship"
     def find_package_modules(self, package, package_dir):
         modules = super().find_package_modules(package, package_dir)
         return [module for module in modules if module[1] != '_modidx']
+
+    def run(self):
+        super().run()
+        for model in MODELS:
+            target = Path(self.build_lib)/'transformer_nb/models'/model
+            shutil.copytree(here/'nbs/models'/model, target, dirs_exist_ok=True)
 
 setup(
     name=cfg['lib_name'],

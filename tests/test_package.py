@@ -5,6 +5,7 @@ from email import message_from_bytes
 from pathlib import Path
 import pytest
 from book import exported_modules
+from transformer_nb.checkpoint import SHIPPED, find_model
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT/'transformer_nb'
@@ -29,7 +30,7 @@ def sdist(tmp_path_factory):
     checkout.mkdir()
     files = [path for path in ROOT.iterdir() if path.is_file()]
     for path in files: shutil.copy(path, checkout)
-    for name in ('transformer_nb', 'tests', 'tools', 'benchmarks'):
+    for name in ('transformer_nb', 'tests', 'tools', 'benchmarks', 'nbs/models'):
         shutil.copytree(ROOT/name, checkout/name,
                         ignore=shutil.ignore_patterns('__pycache__'))
     python(BUILD, folder, cwd=checkout)
@@ -48,7 +49,9 @@ def wheel(sdist):
 def test_sdist_has_what_belongs(sdist):
     with tarfile.open(sdist) as archive: names = archive.getnames()
     folders = {name.split('/')[1] for name in names if name.count('/') > 1}
-    assert folders == {'transformer_nb', 'transformer_nb.egg-info'}
+    assert folders == {'nbs', 'transformer_nb', 'transformer_nb.egg-info'}
+    of_models = {name.split('/')[3] for name in names if '/nbs/models/' in name}
+    assert of_models == set(SHIPPED)
     assert {Path(name).name for name in names if '/playground/' in name} == set(PLAYGROUND)
 
 def test_wheel_has_what_belongs(wheel):
@@ -59,10 +62,25 @@ def test_wheel_has_what_belongs(wheel):
             'transformer_nb/sentences.txt.gz'}
     kit = {f'transformer_nb/assignment/{path.name}'
            for path in (ROOT/'transformer_nb/assignment').iterdir() if path.is_file()}
-    assert names == modules | playground | data | kit
+    models = {f'transformer_nb/models/{name}/{path.name}' for name in SHIPPED
+              for path in (ROOT/'nbs/models'/name).iterdir()}
+    assert names == modules | playground | data | kit | models
     assert 'transformer_nb/assignment/run_autograder' in kit
     assert not any('submission' in name for name in names) # no solutions
     assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
+
+def test_a_model_is_found_by_name(wheel, tmp_path, monkeypatch):
+    "Beside the installed package; in a checkout, among the chapters; a folder wins"
+    wheel.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr('transformer_nb.__file__', str(tmp_path/'transformer_nb/x.py'))
+    for name in SHIPPED: assert find_model(name) == tmp_path/'transformer_nb/models'/name
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    for name in SHIPPED: assert find_model(name) == ROOT/'nbs/models'/name
+    (tmp_path/SHIPPED[0]).mkdir()
+    assert find_model(SHIPPED[0]) == Path(SHIPPED[0])
+    assert find_model('multi30k-en-de') == Path('multi30k-en-de') # not with the package
 
 def test_description_stands_alone(wheel):
     "A package index has neither the figures nor the files that README.md links to"

@@ -82,9 +82,9 @@ def test_the_demo_says_when_a_machine_is_too_slow(capsys):
     [line] = capsys.readouterr().out.split('\n')[1:-1]
     assert 'time for 70 steps' in line and line.endswith('--max_minutes 22')
 
-def test_model_of_the_book():
-    [command] = re.findall(r'`(tnb_translate nbs/models/[\w-]+)`', README)
-    done = run(*command.split(), stdin=b'I love you.\n', cwd=ROOT)
+def test_model_of_the_book(tmp_path):
+    [command] = re.findall(r'`(tnb_translate everyday-[\w-]+)`', README)
+    done = run(*command.split(), stdin=b'I love you.\n', cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.decode() in README
 

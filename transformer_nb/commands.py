@@ -19,7 +19,7 @@ import yaml
 from fastcore.docments import docments
 from tqdm import tqdm
 from .checkpoint import (
-    check_output_folder, last_weights, load_weights, locked, training_lock)
+    SHIPPED, check_output_folder, find_model, last_weights, load_weights, training_lock)
 from .copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.core import (
@@ -31,7 +31,7 @@ from .decoding import SEARCH_TOKENS, SearchConfig
 from .distributed import process_group, rank
 from .fast import accelerate
 from .model import TransformerConfig
-from .notebook import check_figures, save_figure
+from .notebook import figure_style, save_figure
 from .prepare import (
     DataConfig, PreparedData, as_list, check_unprepared, format_dropped, prepare_data)
 from .text import load_any_tokenizer
@@ -49,9 +49,7 @@ def tnb_copy_task(steps:Arg('training steps', int)=2000,
                   version:Arg('print the version', action='version')=VERSION):
     "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
     check_positive(steps=steps)
-    if out is not None:
-        check_output_folder(out, can_resume=False)
-        check_figures()
+    if out is not None: check_output_folder(out, can_resume=False)
     set_seed(seed)
     model = accelerate(copy_model().to(default_device()))
     losses = train_copy(model, steps)
@@ -62,15 +60,12 @@ def tnb_copy_task(steps:Arg('training steps', int)=2000,
 
 # %% ../nbs/15a_commands.ipynb #f18772ce
 def _save_figures(folder:str|Path, **draw:Callable): # functions that draw, by name
-    "All, or none: after a failure, the folder can be named again"
     Path(folder).mkdir(parents=True, exist_ok=True)
-    paths = {name: Path(folder)/f'{name}.svg' for name in draw}
-    try:
-        for name, function in draw.items(): save_figure(function(), paths[name])
-    except BaseException:
-        for path in paths.values(): path.unlink(missing_ok=True)
-        raise
-    print(*paths.values(), sep='\n')
+    figure_style()
+    for name, function in draw.items():
+        path = Path(folder)/f'{name}.svg'
+        save_figure(function(), path)
+        print(path)
 
 # %% ../nbs/15a_commands.ipynb #246cea4a
 @dataclass(frozen=True)
@@ -147,8 +142,8 @@ def _train_parser()->argparse.ArgumentParser:
     add = parser.add_argument
     add('--out', metavar='DIR', help='model folder to write')
     add('--resume', action='store_true', help='continue from the last checkpoint in --out')
-    add('--init', metavar='MODEL', help='model folder to start from, instead of random '
-        'weights: takes its architecture, weights and tokenizer')
+    add('--init', metavar='MODEL', type=find_model, help='model folder to start from, '
+        'instead of random weights: takes its architecture, weights and tokenizer')
     add('--tensorboard', metavar='DIR', help='write the metrics there for TensorBoard')
     _add_options(parser, _options().values())
     return parser
@@ -423,7 +418,7 @@ def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this pr
     tokenizer = load_any_tokenizer(path) if path else None
     config = _build_run(arguments).override(data=None)
     with training_lock(folder):
-        if not check_unprepared(folder): check_output_folder(folder, can_resume=False)
+        check_unprepared(folder)
         data = prepare_data(folder, config.data, config.model.max_len,
                             tokenizer=tokenizer)
     print(_format_report(data))
@@ -513,6 +508,7 @@ def _search_param(name:str)->Arg: # a setting of the search, as an option
     option = _options()[name]
     return Arg(f"{option.help} (default: the model's own)", option.kind)
 
+_MODEL = f'model folder, or {" or ".join(SHIPPED)}, which come with the package'
 _BEAM_SIZE = _search_param('beam_size')
 _ALPHA = _search_param('alpha')
 _MAX_EXTRA = _search_param('max_extra')
@@ -521,7 +517,7 @@ _PRECISION = Arg(_options()['precision'].help, str, 'NAME')
 # %% ../nbs/15a_commands.ipynb #e8a32f1f
 @command
 def tnb_translate(
-    folder:Arg('model folder', str, 'MODEL'),
+    folder:Arg(_MODEL, find_model, 'MODEL'),
     file:Arg('lines to translate (plain or .gz); by default, or -, standard input', str,
                 'FILE', nargs='?', opt=False)=None,
     beam_size:_BEAM_SIZE=None,
@@ -622,7 +618,7 @@ def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
 # %% ../nbs/15a_commands.ipynb #32827c0b
 @command
 def tnb_evaluate(
-    folder:Arg('model folder; not needed with --hyp', str, 'MODEL', nargs='?',
+    folder:Arg(f'{_MODEL}; not needed with --hyp', find_model, 'MODEL', nargs='?',
                opt=False)=None,
     src:Arg('sentences to translate, one per line (plain or .gz)', str, 'FILE')=None,
     ref:Arg('their references, one file or several', str, 'FILE', nargs='+')=None,
@@ -656,22 +652,10 @@ def tnb_evaluate(
     options = _search_options(folder, given, search_tokens) | dict(precision=precision)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
-    with memory_advice('lower --search_tokens or --beam_size'), _new_file(out):
+    with memory_advice('lower --search_tokens or --beam_size'):
         scores = evaluate(translator, pairs, lang, other, out, tokenize, more)
     _report_left_out(scores, translator.limit)
     print(json.dumps(scores))
-
-# %% ../nbs/15a_commands.ipynb #15anewf
-@contextmanager
-def _new_file(path:str|None)->Iterator[None]:
-    "While a result is made that only this process may write there"
-    if path is None:
-        yield
-        return
-    lock = Path(path).with_name(f'.{Path(path).name}.tnb.lock')
-    with locked(lock, f'{path}: another process is writing it; choose another name'):
-        check_new_file(path) # the other may have ended in the meantime
-        yield
 
 # %% ../nbs/15a_commands.ipynb #72e68374
 _NEEDED = 'a model folder and --src are needed'
@@ -741,7 +725,6 @@ def tnb_demo(
     "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)
-    check_figures()
     out = Path(out)
     print('1. The copy task: repeat a sequence that was never seen\n', flush=True)
     tnb_copy_task(out=str(out/'copy_task'))

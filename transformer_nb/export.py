@@ -16,7 +16,8 @@ import torch
 import transformer_nb
 from tokenizers import Regex, normalizers
 from torch import Tensor, nn
-from .checkpoint import check_output_folder, load_model, write_folder
+from .checkpoint import (
+    SHIPPED, check_output_folder, find_model, load_model, write_folder)
 from transformer_nb.core import (
     VERSION, BOS, EOS, Arg, InputError, check_new_file, command, find_in,
     write_atomically)
@@ -418,7 +419,7 @@ def export_page(folders:Iterable[str|Path], # model folders
     "One HTML file that translates in any browser, without a network"
     out = Path(out)
     check_new_file(out)
-    models = [_header_and_weights(Path(folder)) for folder in folders]
+    models = [_header_and_weights(find_model(folder)) for folder in folders]
     size = sum(len(weights) for _, weights in models) * 4 // 3
     if size > _MAX_PAGE:
         raise InputError(f'{out} would have {size / 1e6:,.0f} MB; Chrome reads '
@@ -427,7 +428,8 @@ def export_page(folders:Iterable[str|Path], # model folders
 
 # %% ../nbs/15b_export.ipynb #1c459e03
 @command
-def tnb_export(folders:Arg('model folders; a page holds several', str, 'MODEL', nargs='+'),
+def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
+                       'a page holds several', find_model, 'MODEL', nargs='+'),
                out:Arg('page.html, or a folder for CTranslate2; must be new', str, 'OUT'),
                version:Arg('print the version', action='version')=VERSION):
     "Write a page that translates in a browser, or a folder for CTranslate2"
@@ -444,6 +446,6 @@ def playground(*folders:str|Path, # model folders
               ):                  # an object that Jupyter shows
     "The page of `export_page` inside a notebook"
     from IPython.display import HTML # only in a notebook
-    page = _assemble([_header_and_weights(Path(folder)) for folder in folders])
+    page = _assemble([_header_and_weights(find_model(folder)) for folder in folders])
     return HTML(f'<div><iframe title="Translate here" width="100%" height="{height}" '
                 f'style="border: 0" srcdoc="{escape(page)}"></iframe></div>')

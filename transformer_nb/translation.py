@@ -18,8 +18,8 @@ import torch, yaml
 from fastcore.basics import patch
 from torch import Tensor
 from .checkpoint import (
-    check_model_size, check_output_folder, check_same_run, fingerprint, load_model,
-    load_record, mark_begun, save_model, training_lock)
+    check_model_size, check_output_folder, check_same_run, find_model, fingerprint,
+    load_model, load_record, mark_begun, save_model, training_lock)
 from transformer_nb.core import (
     FieldError, InputError, check_types, find_device, find_in, set_seed,
     write_atomically)
@@ -135,6 +135,7 @@ def fine_tuning(init:str|Path, # model folder
                 **options      # fields of the run that should differ
                )->RunConfig:
     "A run that continues a trained model: a tenth of its learning rate and of its steps"
+    init = find_model(init)
     model, _ = load_model(init)
     start = _stored_run(init, model.config)
     max_steps = options.get('max_steps') or max(20, start.training.max_steps // 10)
@@ -227,7 +228,7 @@ def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfi
         raise FieldError(other, 'and tokenizer cannot be combined: '
                          'there is a tokenizer in the folder')
     if not init: return None, load_any_tokenizer(tokenizer) if tokenizer else None
-    model, its_tokenizer = load_model(init)
+    model, its_tokenizer = load_model(find_model(init))
     _check_architecture(asdict(model.config), asdict(config.model), init)
     return model.state_dict(), its_tokenizer
 
@@ -402,12 +403,13 @@ class Translator:
     candidates:Callable[...,list[list['Translation']]]
     sample:Callable[...,list[list[Hypothesis]]]
 
-    def __init__(self, folder:str|Path,         # model folder
+    def __init__(self, folder:str|Path,         # model folder, or a name in `SHIPPED`
                  device:torch.device|str|None=None, # by default the GPU if there is one
                  **options):      # of `search`, such as `beam_size` or `n_best`; by default
                                   # the model's own, as `load_search` reads them
         prepare_gpu()
         device = find_device(device)
+        folder = find_model(folder)
         model, tokenizer = load_model(folder, device)
         own = asdict(load_search(folder))
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
