@@ -186,18 +186,6 @@ def load_record(folder:str|Path # model folder
     _check_is_model(folder)
     return _load_part(folder/'config.json', _read_record)
 
-# %% ../nbs/11_checkpoint.ipynb #11ship01
-SHIPPED = 'everyday-en-de', 'everyday-de-en' # models that come with the package
-
-def find_model(name:str|Path # of a model that comes with the package, or its folder
-              )->Path:       # the folder, which need not exist
-    "A folder of that name wins"
-    package = Path(transformer_nb.__file__).parent
-    places = package/'models', package.parent/'nbs/models' # installed; in a checkout
-    is_shipped = str(name) in SHIPPED and not Path(name).exists()
-    folders = [place/name for place in places if is_shipped]
-    return next(filter(Path.exists, folders), Path(name))
-
 # %% ../nbs/11_checkpoint.ipynb #0c4f86c7
 _MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
 
@@ -212,6 +200,18 @@ def _verify_sha256(path:Path, sha256:str):
     with open(path, 'rb') as file: digest = hashlib.file_digest(file, 'sha256')
     if digest.hexdigest() != sha256:
         raise ValueError('it is not the file that was saved with config.json')
+
+# %% ../nbs/11_checkpoint.ipynb #11ship01
+SHIPPED = 'everyday-en-de', 'everyday-de-en' # models that come with the package
+
+def find_model(name:str|Path # of a model that comes with the package, or its folder
+              )->Path:       # the folder, which need not exist
+    "A folder of that name wins"
+    package = Path(transformer_nb.__file__).parent
+    places = package/'models', package.parent/'nbs/models' # installed; in a checkout
+    is_shipped = str(name) in SHIPPED and not Path(name).exists()
+    folders = [place/name for place in places if is_shipped]
+    return next(filter(Path.exists, folders), Path(name))
 
 # %% ../nbs/11_checkpoint.ipynb #acda7af8
 def _check_header(config:TransformerConfig, path:Path, family:type[nn.Module]=Transformer):
