@@ -18,8 +18,9 @@ from typing import get_args, get_type_hints
 import yaml
 from fastcore.docments import docments
 from tqdm import tqdm
-from .checkpoint import (
-    SHIPPED, check_output_folder, find_model, last_weights, load_weights, training_lock)
+from transformer_nb.checkpoint import (
+    SHIPPED, check_output_folder, find_model, last_weights, load_weights, locked,
+    training_lock)
 from .copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.core import (
@@ -31,7 +32,7 @@ from .decoding import SEARCH_TOKENS, SearchConfig
 from .distributed import process_group, rank
 from .fast import accelerate
 from .model import TransformerConfig
-from .notebook import figure_style, save_figure
+from .notebook import check_figures, save_figure
 from .prepare import (
     DataConfig, PreparedData, as_list, check_unprepared, format_dropped, prepare_data)
 from .text import load_any_tokenizer
@@ -49,7 +50,9 @@ def tnb_copy_task(steps:Arg('training steps', int)=2000,
                   version:Arg('print the version', action='version')=VERSION):
     "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
     check_positive(steps=steps)
-    if out is not None: check_output_folder(out, can_resume=False)
+    if out is not None:
+        check_output_folder(out, can_resume=False)
+        check_figures()
     set_seed(seed)
     model = accelerate(copy_model().to(default_device()))
     losses = train_copy(model, steps)
@@ -60,12 +63,15 @@ def tnb_copy_task(steps:Arg('training steps', int)=2000,
 
 # %% ../nbs/15a_commands.ipynb #f18772ce
 def _save_figures(folder:str|Path, **draw:Callable): # functions that draw, by name
+    "All, or none: after a failure, the folder can be named again"
     Path(folder).mkdir(parents=True, exist_ok=True)
-    figure_style()
-    for name, function in draw.items():
-        path = Path(folder)/f'{name}.svg'
-        save_figure(function(), path)
-        print(path)
+    paths = {name: Path(folder)/f'{name}.svg' for name in draw}
+    try:
+        for name, function in draw.items(): save_figure(function(), paths[name])
+    except BaseException:
+        for path in paths.values(): path.unlink(missing_ok=True)
+        raise
+    print(*paths.values(), sep='\n')
 
 # %% ../nbs/15a_commands.ipynb #246cea4a
 @dataclass(frozen=True)
@@ -418,7 +424,7 @@ def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this pr
     tokenizer = load_any_tokenizer(path) if path else None
     config = _build_run(arguments).override(data=None)
     with training_lock(folder):
-        check_unprepared(folder)
+        if not check_unprepared(folder): check_output_folder(folder, can_resume=False)
         data = prepare_data(folder, config.data, config.model.max_len,
                             tokenizer=tokenizer)
     print(_format_report(data))
@@ -652,10 +658,22 @@ def tnb_evaluate(
     options = _search_options(folder, given, search_tokens) | dict(precision=precision)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
-    with memory_advice('lower --search_tokens or --beam_size'):
+    with memory_advice('lower --search_tokens or --beam_size'), _new_file(out):
         scores = evaluate(translator, pairs, lang, other, out, tokenize, more)
     _report_left_out(scores, translator.limit)
     print(json.dumps(scores))
+
+# %% ../nbs/15a_commands.ipynb #15anewf
+@contextmanager
+def _new_file(path:str|None)->Iterator[None]:
+    "While a result is made that only this process may write there"
+    if path is None:
+        yield
+        return
+    lock = Path(path).with_name(f'.{Path(path).name}.tnb.lock')
+    with locked(lock, f'{path}: another process is writing it; choose another name'):
+        check_new_file(path) # the other may have ended in the meantime
+        yield
 
 # %% ../nbs/15a_commands.ipynb #72e68374
 _NEEDED = 'a model folder and --src are needed'
@@ -725,6 +743,7 @@ def tnb_demo(
     "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)
+    check_figures()
     out = Path(out)
     print('1. The copy task: repeat a sequence that was never seen\n', flush=True)
     tnb_copy_task(out=str(out/'copy_task'))
