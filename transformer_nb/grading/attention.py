@@ -266,13 +266,15 @@ def _(code, kit, draw):
     return {f'gradient of the {name}': x.grad for name, x in zip(names, inputs)}
 
 # %% ../../nbs/15c_build.ipynb #b15attn7
-@_probe(_Attention, 2, 'a causal mask')
+@_probe(_Attention, 2, 'a causal mask',
+        section=('01_attention', 'A mask takes keys away'))
 def _(code, kit, draw):
     b, h, t, d_k, d_v = draw.sizes(5)
     q, k, v = draw(b, h, t, d_k), draw(b, h, t, d_k), draw(b, h, t, d_v)
     return _attend(code, kit, q, k, v, torch.ones(t, t).tril() == 1)
 
-@_probe(_Attention, 1, 'hidden padding')
+@_probe(_Attention, 1, 'hidden padding',
+        section=('01_attention', 'A mask takes keys away'))
 def _(code, kit, draw):
     q, k, v = _qkv(draw)
     b, s = len(k), k.shape[2]

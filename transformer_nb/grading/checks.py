@@ -91,14 +91,15 @@ class Probe:
     run: Callable      # of the submission, the kit and its `Draw`; returns tensors
     tolerance: float   # relative and absolute
     must: str|None     # what has to be True, of a check that needs no truth to compare
+    section: tuple|None = None # of the book, where the part's own is not the place to read
 PROBES = []
 
 # %% ../../nbs/15c_build.ipynb #b15proe1b
-def _probe(part:type, points:int, title:str, tolerance:float=1e-6, must=None):
+def _probe(part:type, points:int, title:str, tolerance:float=1e-6, must=None, section=None):
     "Enter the function below as a check"
     def enter(run):
         PROBES[:] = [p for p in PROBES if p.title != title] # of an earlier run
-        PROBES.append(Probe(part, points, title, run, tolerance, must))
+        PROBES.append(Probe(part, points, title, run, tolerance, must, section))
         return run
     return enter
 

@@ -124,7 +124,8 @@ def _(code, kit, draw):
         found[f'output for max_steps = {steps}'] = _ids(ids)
     return found
 
-@_probe(_Greedy, 2, 'greedy search of a padded batch')
+@_probe(_Greedy, 2, 'greedy search of a padded batch',
+        section=('13_decoding', 'Many sentences at once'))
 def _(code, kit, draw):
     model = _Script(kit, draw)
     outputs = code.greedy(model, _sources(draw, 7), 8)
@@ -403,13 +404,15 @@ def _two_ways(kit, draw): # ends at once, or goes on by 4, or by 5: 45 %, 30 %, 
 @_probe(_Search, 2, 'a beam of three, without a length penalty')
 def _(code, kit, draw): return _searched(code, kit, draw, 3, 0., 9, n=24)
 
-@_probe(_Search, 2, 'a beam of three with a length penalty')
+@_probe(_Search, 2, 'a beam of three with a length penalty', section=(
+    '13_decoding', 'The best sentence is not the likeliest: the length penalty'))
 def _(code, kit, draw):
     searched = _searched(code, kit, draw, 3, 2., 9, n=24)
     ids, score = code.beam_search(_two_ways(kit, draw), torch.tensor([[4, EOS]]), 2, 2., 6)
     return searched | {'output of a beam of two, where one place ends at once': _ids(ids)}
 
-@_probe(_Search, 1, 'a limit that comes before the end')
+@_probe(_Search, 1, 'a limit that comes before the end',
+        section=('13_decoding', 'When to stop'))
 def _(code, kit, draw): return _searched(code, kit, draw, 2, 0.6, 2)
 
 @_probe(_Search, 1, 'the best of all sequences, where the beam is as wide as all')

@@ -299,7 +299,8 @@ def _(code, kit, draw):
     return layer(draw(b, t, 2*half))
 
 # %% ../../nbs/15c_build.ipynb #b15poss6b
-@_probe(_Positions, 1, 'the sum, in training mode')
+@_probe(_Positions, 1, 'the sum, in training mode',
+        section=('03_layers', 'Dropout'))
 def _(code, kit, draw):
     layer = _positions(code, 64, 0.25, 40).train()
     x = draw(10, 30, 64) + 9.

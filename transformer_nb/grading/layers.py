@@ -389,7 +389,8 @@ def _kept_times(layer:nn.Module)->Tensor: # 1 / (1 - p), which no norm after it 
     return torch.stack(factors).median() if factors else torch.tensor(torch.nan)
 
 # %% ../../nbs/15c_build.ipynb #b15resd5b
-@_probe(_ResidualNorm, 2, 'ResidualNorm in training mode: what is dropped, and how often')
+@_probe(_ResidualNorm, 2, 'ResidualNorm in training mode: what is dropped, and how often',
+        section=('03_layers', 'Dropout'))
 def _(code, kit, draw):
     layer = _make(code, 'ResidualNorm', 64, 0.25).train()
     _plain_norm(layer)

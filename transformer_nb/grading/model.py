@@ -116,7 +116,8 @@ _ALL_DROPPED = 'output in training mode with a dropout of nearly 1'
 _NEARLY_ONE = 1 - 2**-53 # all is dropped, and a config accepts it
 
 # %% ../../nbs/15c_build.ipynb #b15enc04c
-@_probe(_EncoderLayer, 1, 'an encoder layer with padding')
+@_probe(_EncoderLayer, 1, 'an encoder layer with padding',
+        section=('05_model', 'Aside: padding moves no logit'))
 def _(code, kit, draw):
     config = _config(draw)
     layer = _make(code, 'EncoderLayer', config)
@@ -248,7 +249,8 @@ def _(code, kit, draw):
     dropping = _decoder_layer(code, kit, draw, t, s, real, dropout=_NEARLY_ONE)
     return shapes | {'output': output, _ALL_DROPPED: dropping}
 
-@_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source')
+@_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source',
+        section=('05_model', 'Aside: padding moves no logit'))
 def _(code, kit, draw): return _decoder_layer(code, kit, draw, 5, 6, draw.ids(4, 6) != PAD)
 
 # %% ../../nbs/15c_build.ipynb #b15model1
@@ -575,7 +577,8 @@ def _(code, kit, draw):
     return dict(logits=model(src, tgt))
 
 # %% ../../nbs/15c_build.ipynb #b15modl5c
-@_probe(_Transformer, 2, 'the logits of a padded batch', tolerance=1e-4)
+@_probe(_Transformer, 2, 'the logits of a padded batch', tolerance=1e-4,
+        section=('05_model', 'Aside: padding moves no logit'))
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 4, *draw.sizes(2))
@@ -598,7 +601,8 @@ def _(code, kit, draw):
     (logits * weights)[tgt != PAD].sum().backward()
     return _gradients(model)
 
-@_probe(_Transformer, 1, 'dropout in training alone')
+@_probe(_Transformer, 1, 'dropout in training alone',
+        section=('05_model', 'Aside: where dropout acts'))
 def _(code, kit, draw):
     model, _ = _model(code, draw, dropout=0.5)
     src, tgt = _batch(draw, 2, 5, 4)
@@ -609,3 +613,14 @@ def _(code, kit, draw):
     dropping, _ = _model(code, draw, dropout=_NEARLY_ONE)
     logits = _real(dropping.train()(src, tgt), tgt)
     return differs | {'logits in training mode with a dropout of nearly 1': logits}
+
+# %% ../../nbs/15c_build.ipynb #b15modlown
+@_probe(_Transformer, 0, "your whole model gives the book's numbers", tolerance=1e-4)
+def _(code, kit, draw):
+    model, config = _model(code, draw, dropout=0.3)
+    src, tgt = _batch(draw, 4, 7, 6)
+    logits = _real(model(src, tgt), tgt)
+    (logits * draw(4, 6, config.vocab_size)).sum().backward()
+    calls = [model.train()(src, tgt) for _ in range(2)]
+    differs = {'two calls differ after train()': torch.tensor(not torch.equal(*calls))}
+    return dict(logits=logits) | differs | _gradients(model)

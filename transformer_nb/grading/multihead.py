@@ -241,7 +241,8 @@ def _(code, kit, draw):
     same = torch.isclose(output, layer.train()(x)).all()
     return {'output': output, 'train() gives what eval() gives': same}
 
-@_probe(_MultiHead, 2, 'attention to a memory of another length')
+@_probe(_MultiHead, 2, 'attention to a memory of another length',
+        section=('02_multihead', 'Three uses, two masks'))
 def _(code, kit, draw):
     sizes = _heads(draw)
     layer = _make(code, 'MultiHeadAttention', *sizes)
@@ -249,13 +250,15 @@ def _(code, kit, draw):
     return layer(draw(b, t, sizes[0]), draw(b, s, sizes[0]))
 
 # %% ../../nbs/15c_build.ipynb #b15heas6c
-@_probe(_MultiHead, 1, 'attention to a memory of the same length')
+@_probe(_MultiHead, 1, 'attention to a memory of the same length',
+        section=('02_multihead', 'Three uses, two masks'))
 def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
     return layer(draw(2, 5, 12), draw(2, 5, 12))
 
 # %% ../../nbs/15c_build.ipynb #b15heads7
-@_probe(_MultiHead, 2, 'causal and padding masks')
+@_probe(_MultiHead, 2, 'causal and padding masks',
+        section=('02_multihead', 'Three uses, two masks'))
 def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
     x = draw(3, 5, 12)
@@ -268,7 +271,8 @@ def _(code, kit, draw):
     return found | {'output with padding in the memory': memory}
 
 # %% ../../nbs/15c_build.ipynb #b15heas7c
-@_probe(_MultiHead, 1, 'masks that differ by head')
+@_probe(_MultiHead, 1, 'masks that differ by head',
+        section=('02_multihead', 'Three uses, two masks'))
 def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
     x, masks = draw(2, 5, 12), {}

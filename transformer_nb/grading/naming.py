@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOT_WRITTEN', 'Outcome', 'explanations', 'run_probe']
 
-import os, sys, torch, types
+import os, sys, time, torch, types
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -126,6 +126,7 @@ def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
 def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
     "Do these steps give all that was found, and not by failing alone, unless they crash?"
     telling = [p for p in outcomes if not p.must and p.points]
+    telling.sort(key=lambda p: (not _differs(p, outcomes[p], kit), _cost(p, kit)))
     if not all(_equal(p, outcomes[p], _expected(steps, p, kit)) for p in telling):
         return False
     crashes = getattr(steps, 'crashes', False)
@@ -134,12 +135,25 @@ def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
 
 @cache
 def _both(a:type, b:type)->type|None:
-    "Two mistakes at once; None where both change the same step"
-    own = [{name for name in vars(c) if name not in _ASIDE} for c in (a, b)]
-    return None if own[0] & own[1] else type(f'{a.__name__} and {b.__name__}', (a, b), {})
+    "Two mistakes at once; None where both replace the same step"
+    for first, second in ((a, b), (b, a)):
+        shared = {n for n in vars(first) if n not in _ASIDE} & {*vars(second)}
+        if all(_goes_on(vars(first)[n]) for n in shared):
+            return type(f'{a.__name__} and {b.__name__}', (first, second), {})
+
+def _goes_on(step)->bool: # does it call the step that it replaces, which may be wrong, too?
+    code = getattr(step, '__code__', None)
+    return code is not None and '__class__' in code.co_freevars
 
 _ASIDE = {'__doc__', '__module__', '__firstlineno__', '__static_attributes__', 'section',
           'crashes'}
+
+# %% ../../nbs/15c_build.ipynb #b15cost001
+@cache
+def _cost(probe:Probe, kit:Kit)->float: # seconds; what tells mistakes apart soonest is first
+    start = time.process_time()
+    with torch.random.fork_rng(): run_probe(probe, _code(probe.part, kit), kit)
+    return time.process_time() - start
 
 # %% ../../nbs/15c_build.ipynb #b15out05
 def explanations(part:type,                  # the right steps

@@ -328,7 +328,8 @@ def _loss(code, draw, eps, padded, scale=1.):
     for i, token in enumerate((EOS, BOS, UNK)): labels[i, 0] = token # labels like others
     return code.smoothed_loss(scale * logits, labels, eps)
 
-@_probe(_Smoothing, 1, 'cross-entropy, without smoothing and padding')
+@_probe(_Smoothing, 1, 'cross-entropy, without smoothing and padding',
+        section=('06_optimizer', 'The loss, and why it never reaches zero'))
 def _(code, kit, draw): return dict(loss=_loss(code, draw, 0., False))
 
 @_probe(_Smoothing, 2, 'the smoothed loss')
@@ -337,7 +338,8 @@ def _(code, kit, draw):
     large = _loss(code, draw, 0.1, False, 1000.)
     return losses | {'loss of logits in the thousands': large}
 
-@_probe(_Smoothing, 1, 'the smoothed loss with padding')
+@_probe(_Smoothing, 1, 'the smoothed loss with padding',
+        section=('06_optimizer', 'The loss, and why it never reaches zero'))
 def _(code, kit, draw): return dict(loss=_loss(code, draw, 0.1, True))
 
 # %% ../../nbs/15c_build.ipynb #b15smot5b

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Check', 'StageResult', 'grade', 'gradescope', 'judged', 'report']
 
-import torch
+import re, torch
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from .naming import (
     NOT_WRITTEN, Outcome, _close, _compared, _differs, _expected, _fits, _kind,
     explanations)
 from .process import collect
+from .properties import _change_that_explains, _measured, _relations
 from .stages import Stage, mistake_name, mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15result
@@ -111,18 +112,25 @@ _AXES = {'weights': 'sentence head query key', 'padding_mask': 'sentence head qu
          'gradient of the logits': 'sentence position token'}
 _AXES_BY_NUMBER = '', 'entry', 'row column', 'sentence position feature', None
 
-def _at(name:str, place:tuple, kit:Kit)->str: # in words
+def _axes_of(name:str, n:int, kit:Kit)->str: # words for the n axes of a result
     layouts = dict(bhtd='sentence head query feature', bthd='sentence query head feature')
     usual = [*_AXES_BY_NUMBER[:4], layouts[kit.layout]]
-    axes = _AXES.get(name.partition('(')[0]) or usual[min(len(place), 4)]
+    return _AXES.get(name.partition('(')[0]) or usual[min(n, 4)]
+
+def _at(name:str, place:tuple, kit:Kit)->str: # in words
+    axes = _axes_of(name, len(place), kit)
     where = [f'{axis} {i}' for axis, i in zip(axes.split(), place)]
     return f' at {", ".join(where)}' if where else ''
 
 # %% ../../nbs/15c_build.ipynb #b15remark
-def _where(steps:type)->str: # of the book
-    chapter, heading = steps.section
+def _where(steps:type, section:tuple|None=None)->str: # of the book
+    chapter, heading = section or steps.section
     number = chapter.partition('_')[0]
     return f'chapter {number}, "{heading}" (nbs/{chapter}.ipynb)'
+
+def _where_of(probes:list[Probe])->str: # what to read, where only these checks fail
+    sections = {probe.section for probe in probes}
+    return _where(probes[0].part, sections.pop() if len(sections) == 1 else None)
 
 def _sentences(steps:type, kit:Kit)->str:
     wrong_type = 'it has numbers, as `torch.tril` of ones has'
@@ -133,7 +141,7 @@ def _sentences(steps:type, kit:Kit)->str:
 
 # %% ../../nbs/15c_build.ipynb #b15remrkb
 def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
-    "The names of mistakes, where they are known, for one part of a stage"
+    "What is known of the mistakes of one part of a stage: names, or what was seen"
     wrong = [p for p in outcomes if p.points and _differs(p, outcomes[p], kit)]
     for error in {outcomes[p].error for p in wrong}:
         cure = _CURES.get(error.partition(':')[0])
@@ -141,11 +149,13 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
         yield f'{error}. {cure} See {_where(part)}.'
         return
     if all(outcomes[p].error == NOT_WRITTEN for p in wrong): return
-    crashed = any(outcomes[p].error for p in wrong)
+    whole = {p: outcome for p, outcome in outcomes.items() if not outcome.error}
     known = explanations(part, outcomes, kit)
-    if crashed and not known:
-        whole = {p: outcome for p, outcome in outcomes.items() if not outcome.error}
-        known = explanations(part, whole, kit)
+    if not known and len(whole) < len(outcomes): known = explanations(part, whole, kit)
+    yield from _names(known, kit)
+    if not known: yield f'{", ".join(part.names)}: {_seen(part, outcomes, wrong, kit)}'
+
+def _names(known:list[tuple[type,...]], kit:Kit)->Iterator[str]: # of `explanations`
     certain = [m for m in known[0] if all(m in k for k in known)] if known else []
     for steps in certain:
         yield f'{mistake_name(steps)}: {_sentences(steps, kit)} See {_where(steps)}.'
@@ -153,16 +163,61 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     if others:
         names = ' or '.join(sorted(mistake_name(m) for m in others))
         yield f'One of these, and we cannot tell which: {names}.'
-    if known: return
-    unlike = any(len(outcomes[p].values.get(_TOLD_SIZES, ())) for p in wrong)
-    why = f'none of the {len(mistakes(part))}{_UNKNOWN} '
-    if unlike: why = _FIRST_SET_RIGHT
-    if crashed: why = _STOPPED
-    yield f'{", ".join(part.names)}: {why}Read {_where(part)}.'
+
+# %% ../../nbs/15c_build.ipynb #b15remseen
+def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->str:
+    "What can be said without a name"
+    read = f'Read {_where_of(wrong)}.'
+    errors = {p: outcomes[p].error for p in wrong if outcomes[p].error}
+    whole = {p: outcome for p, outcome in outcomes.items() if p not in errors}
+    if sizes := [p for p in wrong if len(outcomes[p].values.get(_TOLD_SIZES, ()))]:
+        told = _read_text(outcomes[sizes[0]].values[_TOLD_SIZES])
+        return f'{_FIRST_SET_RIGHT} ({told}). {read}'
+    if said := _change_that_explains(part, whole if errors else outcomes, kit):
+        return f'{said} {read}'
+    if said := _measured(part, outcomes): return f'{said} {read}'
+    if errors: return f'{_of_errors(errors, outcomes)} {read}'
+    if said := _relations(outcomes, kit, _axes_of): return f'{"; ".join(said[:3])}. {read}'
+    only = ''
+    if len(wrong) < len(outcomes): only = f' Only these checks fail: {_titles(wrong)}.'
+    return f'none of the {len(mistakes(part))}{_UNKNOWN}{only} {read}'
 
 _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
-_STOPPED = 'we found no mistake that we know. Begin with the error in the lines below. '
-_FIRST_SET_RIGHT = 'begin with the line below that says what is missing or too many. '
+_FIRST_SET_RIGHT = 'begin with the parameters, which are not those that the kit asks for'
+
+def _titles(probes:list[Probe])->str: return '; '.join(probe.title for probe in probes)
+
+# %% ../../nbs/15c_build.ipynb #b15remerr
+def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
+    "The error that most checks end with, in which of them, and what such errors mean"
+    texts = list(errors.values())
+    error = max(texts, key=texts.count)
+    meaning = next((said for start, said in _MEANINGS.items() if re.search(start, error)), '')
+    stopped = [p for p in errors if errors[p] == error]
+    if len(stopped) == len(outcomes): return f'every check ends with "{error}". {meaning}'
+    return f'these checks end with "{error}": {_titles(stopped)}. {meaning}'
+
+# %% ../../nbs/15c_build.ipynb #b15remmean
+_MEANINGS = {
+    'NameError|UnboundLocalError': 'Nothing defines this name before that line.',
+    'AttributeError': 'The object before the dot has no such attribute: is its name right, '
+                      'and is it what you think it is?',
+    'missing .*argument|unexpected keyword|takes .* argument':
+        'The call and the signature do not fit.',
+    'shapes cannot be multiplied|must match|size mismatch|Sizes of tensors|Expected size|'
+    'einsum|invalid for input|expanded size|broadcast':
+        'Two tensors meet whose sizes do not fit. Print both shapes before that line: no two '
+        'sizes of a check are alike, so each number tells which axis it is.',
+    'view size is not compatible': 'Use `reshape`, or `contiguous` before `view`.',
+    'Dimension out of range|dimension specified|too many indices':
+        'The tensor has fewer axes than that line needs.',
+    'index .*out of range|IndexError': 'An index is larger than what it looks up has.',
+    'not enough values|too many values': 'The number of results is not the number of names.',
+    'does not require grad': 'No gradient flows: something was cut from the graph.',
+    'inplace operation|leaf Variable': 'A tensor that gradients need was changed in place.',
+    'dtype|scalar type|same type': 'Numbers of two types meet: do not fix a `dtype`.',
+    'KeyError': 'There is no such key.', 'not done after': 'A loop does not end, or does far '
+    'more than it needs to.', 'RecursionError': 'The function calls itself without an end.'}
 
 # %% ../../nbs/15c_build.ipynb #b15remlst
 _CURES = {
