@@ -13,7 +13,7 @@ IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
 GATHERED = {
     'Records': ['claims', 'article', 'deviations', 'results', 'results/RULES',
                 'bibliography', 'api'],
-    'Try and teach': ['translate', 'teaching', 'questions', 'slides', 'slides_2']}
+    'Try and teach': ['translate', 'build', 'teaching', 'questions', 'slides', 'slides_2']}
 # Pages that other pages link to, and the table of contents does not list
 UNLISTED = ['results/README', 'genindex', 'CONTRIBUTING', 'RELEASING']
 
