@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """What the grader of chapter 15c does with submissions that nobody wrote for it.
 
-    python benchmarks/grader.py FOLDER ...           # right submissions, mutated
-    python benchmarks/grader.py --stage 3 FOLDER     # one stage
-    python benchmarks/grader.py --show full,unnamed FOLDER
+    python benchmarks/grader.py FOLDER ...                   # right submissions, mutated
+    python benchmarks/grader.py --each 6 --out FILE FOLDER   # six mutants of each file
+    python benchmarks/grader.py --stage 3 FOLDER             # one stage
 
 Each file is changed in one place: an operator, a constant, an option, an argument, a
-call left out, two lines exchanged. A mutant is graded in a copy of this process.
-Counted are full points, named (a mistake of the catalogue), partly (a crash with its
-line, or parameters), and unnamed. Mutants with full points are printed: each is another
-way to write the same, or a check that is missing, and a person decides which.
+call left out, two lines exchanged. A mutant is graded in a copy of this process, and a
+line of FILE says what became of it: `full` points; `named` (a mistake of the catalogue),
+`seen` (what the numbers show), `parameters` (missing or too many), `stopped` (Python's
+error with its line), or `unnamed`. A mutant with full points is another way to write the
+same, or a check that is missing, and a person decides which; a person also reads the names.
 """
-import argparse, ast, copy, os, pickle, re, signal, sys
+import argparse, ast, copy, json, os, pickle, random, re, signal, subprocess, sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 import torch
 
@@ -24,7 +26,7 @@ from test_build import KIT, loaded
 from transformer_nb.grading.naming import Outcome, run_probe
 from transformer_nb.grading.process import right_before
 from transformer_nb.grading.report import judged
-from transformer_nb.grading.stages import STAGES
+from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
 
 OPERATORS = {ast.Add: [ast.Sub], ast.Sub: [ast.Add],
              ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.Pow: [ast.Mult],
@@ -124,49 +126,64 @@ def graded(stage, text, must): # with the checks that train, or without
     lost = Outcome({}, 'the process ended, or not done')
     return judged(stage, {p: found.get(p.title, lost) for p in probes}, KIT)
 
-VAGUE = re.compile('none of the|we found no mistake|begin with the line|not registered')
+KINDS = {'unnamed': 'none of the', 'stopped': r'ends? with "',
+         'parameters': 'begin with the parameters|not registered'}
+
+def kind_of(remark, stage): # `named`, or what else
+    known = {mistake_name(m) for part in stage.parts for m in mistakes(part)}
+    if remark.partition(':')[0] in known or remark.startswith('One of'): return 'named'
+    return next((kind for kind, words in KINDS.items() if re.search(words, remark)), 'seen')
 
 def fate(result):
     if not any(check.message for check in result.checks): return 'full'
-    vague = [bool(VAGUE.search(remark)) for remark in result.remarks]
-    if result.remarks and not all(vague): return 'named'
-    crashed = [c for c in result.checks if 'line ' in c.message or 'missing ' in c.message]
-    return 'partly' if crashed else 'unnamed'
+    kinds = [kind_of(remark, result.stage) for remark in result.remarks]
+    order = 'named', 'seen', 'parameters', 'stopped', 'unnamed'
+    return next((kind for kind in order if kind in kinds), 'unnamed')
+
+def commit():
+    return subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], cwd=ROOT, text=True,
+                          capture_output=True, check=True).stdout.strip()
+
+def chosen(text, each): # line, text: different ones, at random if only some are wanted
+    same = ast.unparse(ast.parse(text))
+    found = {}
+    for line, tree in mutants(text):
+        found[ast.unparse(ast.fix_missing_locations(tree))] = line
+    rows = [(line, new) for new, line in found.items() if new != same]
+    return rows if each is None else random.Random(1).sample(rows, min(each, len(rows)))
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('folders', nargs='+', type=Path)
     parser.add_argument('--stage', type=int)
-    parser.add_argument('--show', default='full')
-    parser.add_argument('--every', type=int, default=1, help='take each nth mutant')
+    parser.add_argument('--each', type=int, help='take so many mutants of each file')
+    parser.add_argument('--out', type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     total = Counter()
-    for stage in STAGES:
-        if options.stage not in (None, stage.number): continue
-        for folder in options.folders:
-            if not (folder/stage.file).exists(): continue
-            counts, seen = Counter(), set()
-            text = (folder/stage.file).read_text(encoding='utf8')
-            for line, tree in list(mutants(text))[::options.every]:
-                mutant = ast.unparse(ast.fix_missing_locations(tree))
-                if mutant in seen or mutant == ast.unparse(ast.parse(text)): continue
-                seen.add(mutant)
-                result = graded(stage, mutant, False)
-                kind = fate(result)
-                if kind == 'full' and any(p.must for p in stage.probes):
-                    kind = fate(graded(stage, mutant, True))
-                counts[kind] += 1
-                if kind in options.show.split(','):
-                    show(stage, folder, line, text, mutant, kind)
-            print(f'{folder.name}/{stage.file}: {dict(counts)}', flush=True)
-            total += counts
-    print('all:', dict(total), {k: f'{n/total.total():.1%}' for k, n in total.items()})
+    for folder, stage in product(options.folders, STAGES):
+        path = folder/stage.file
+        if options.stage not in (None, stage.number) or not path.exists(): continue
+        text = path.read_text(encoding='utf8')
+        for line, mutant in chosen(text, options.each):
+            result = graded(stage, mutant, False)
+            if fate(result) == 'full' and any(p.must for p in stage.probes):
+                result = graded(stage, mutant, True)
+            gone, new = difference(text, mutant)
+            record = dict(commit=commit(), folder=folder.name, file=stage.file, line=line,
+                          was=gone, became=new, fate=fate(result), said=result.remarks)
+            total[record['fate']] += 1
+            print(f"{record['fate']} {stage.file}:{line} {gone} -> {new}", flush=True)
+            if options.out: write(options.out, record)
+    print(dict(total), {k: f'{n/total.total():.1%}' for k, n in total.items()})
 
-def show(stage, folder, line, text, mutant, kind):
-    before = ast.unparse(ast.parse(text)).splitlines()
-    new = [row.strip() for row in mutant.splitlines() if row not in before]
-    gone = [row.strip() for row in before if row not in mutant.splitlines()]
-    print(f'  {kind} {folder.name}/{stage.file}:{line}: {gone} -> {new}', flush=True)
+def write(path, record):
+    with path.open('a', encoding='utf8') as out:
+        out.write(json.dumps(record, ensure_ascii=False) + '\n')
+
+def difference(text, mutant):
+    before, after = ast.unparse(ast.parse(text)).splitlines(), mutant.splitlines()
+    new = [row.strip() for row in after if row not in before]
+    return [row.strip() for row in before if row not in after], new
 
 if __name__ == '__main__': main()

@@ -2,7 +2,8 @@
 import errno, json, os, re, resource, subprocess, sys, types
 from functools import cache
 from pathlib import Path
-import pytest, torch
+import nbformat, pytest, torch
+from zipfile import ZipFile
 from book import cells
 from book_submission import write_book
 from mistakes import MISTAKES
@@ -459,8 +460,20 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
         text = (tmp_path/'new'/file).read_text(encoding='utf8')
         assert 'raise NotImplementedError' in text and 'return' not in text.split('"""')[2]
         assert not re.search(r'^(from|import) transformer_nb', text, re.M)
-    tnb_start(str(tmp_path/'all'), teacher=True)
-    assert (tmp_path/'all/run_autograder').exists()
+    tnb_start(str(tmp_path/'all'), teacher=True, key='k 1', masks='hidden')
+    with ZipFile(tmp_path/'all/autograder.zip') as archive:
+        script = archive.read('run_autograder').decode()
+    assert "KEY='k 1'" in script and '--layout bhtd --masks hidden' in script
+    for week in range(1, 6):
+        text = (tmp_path/f'all/week{week}.ipynb').read_text(encoding='utf8')
+        graded = [c for c in nbformat.reads(text, 4).cells if c.cell_type == 'code']
+        for cell in graded:
+            stage = STAGES[int(cell.metadata.nbgrader.grade_id[5:]) - 1]
+            assert cell.metadata.nbgrader.points == stage.points
+            assert f"points('.', {stage.number}, key='k 1', " in cell.source
+        assert len(graded) == 2 - (week == 5)
+    with pytest.raises(SystemExit): tnb_start(str(tmp_path/'odd'), key="a'; rm -r x")
+    assert '--key' in capsys.readouterr().err
     with pytest.raises(SystemExit): tnb_start(str(tmp_path/'all'))
     assert 'is not empty' in capsys.readouterr().err
 

@@ -68,6 +68,12 @@ def test_a_question_is_whole(question):
     for text in (question['why'], *question['wrong'].values()):
         assert text[-1] in '.!"' and len(text) > 15, text
 
+def test_length_gives_no_answer_away():
+    "The right answer is the longest about as often as by chance, in one of four questions"
+    prose = [q for q in ASKED if 'code' not in q]
+    longest = [q for q in prose if len(q['right']) > max(map(len, q['wrong']))]
+    assert 0.15 < len(longest) / len(prose) < 0.3, len(longest)
+
 # The file for Moodle
 
 TITLES = {chapter: chapter for chapter in ASKED_ABOUT}

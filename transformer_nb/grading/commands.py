@@ -9,14 +9,15 @@ import csv, io, json, os, subprocess, sys, tempfile, torch
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 from ..checkpoint import write_folder
 from ..core import (
-    Arg, FieldError, InputError, VERSION, _escape, check_new_file, check_positive, command,
+    Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
     write_atomically)
 from .checks import Kit, MASKS, _files
 from .naming import _differs
 from .process import collect
-from .report import StageResult, _message, grade, gradescope, report
+from .report import StageResult, _message, _printable, grade, gradescope, report
 from .stages import STAGES, Stage, mistake_name, mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15start1
@@ -33,28 +34,73 @@ _PADDING = dict(allowed='True at real tokens, False at padding',
                 hidden='False at real tokens, True at padding',
                 additive='0 at real tokens, -inf at padding')
 
+# %% ../../nbs/15c_build.ipynb #b15nbgrade
+_WEEKS = {1: (1, 2), 2: (3, 4), 3: (5, 6), 4: (7, 8), 5: (9,)} # the stages of each
+
+def _nbgrader(week:int, kit:Kit, key:str)->dict: # a notebook, as JSON
+    "An assignment of nbgrader: for each stage of a week, a cell that gives its points"
+    cells = [dict(cell_type='markdown', id='what', metadata={}, source=_WHAT_TO_DO)]
+    for stage in STAGES:
+        if stage.number not in _WEEKS[week]: continue
+        options = f"key='{key}', layout='{kit.layout}', masks='{kit.masks}'"
+        code = _HIDDEN.format(number=stage.number, options=options)
+        graded = dict(grade=True, grade_id=f'stage{stage.number}', locked=True,
+                      points=stage.points, schema_version=3, solution=False, task=False)
+        cells.append(dict(cell_type='code', id=f'stage{stage.number}', execution_count=None,
+                          metadata=dict(nbgrader=graded), outputs=[], source=code))
+    kernel = dict(name='python3', display_name='Python 3', language='python')
+    return dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)
+
+_HIDDEN = """### BEGIN HIDDEN TESTS
+from transformer_nb.grading.commands import points
+points('.', {number}, {options})
+### END HIDDEN TESTS"""
+_WHAT_TO_DO = """# Build the Transformer
+
+Your files lie beside this notebook: replace every `raise NotImplementedError` of this week,
+and try `tnb_check .` as often as you like. The cells below give the points."""
+
+# %% ../../nbs/15c_build.ipynb #b15stat2b
+_TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
+
+def _write_for_teachers(target:Path, kit:Kit, key:str):
+    "Scripts and a zip for Gradescope, and a notebook for each week of nbgrader"
+    texts = {name: kit_file(name, kit) for name in _TEACHERS}
+    options = f'--layout {kit.layout} --masks {kit.masks}'
+    script = texts['run_autograder'].replace('choose a key of your own', key)
+    texts['run_autograder'] = script.replace('--layout bhtd --masks allowed', options)
+    for week in _WEEKS:
+        notebook = json.dumps(_nbgrader(week, kit, key), indent=1, ensure_ascii=False)
+        texts[f'week{week}.ipynb'] = notebook + '\n'
+    for name, text in texts.items(): write_atomically(target/name, text.encode())
+    packed = io.BytesIO()
+    with ZipFile(packed, 'w') as archive:
+        for name in ('setup.sh', 'run_autograder'): archive.writestr(name, texts[name])
+    write_atomically(target/'autograder.zip', packed.getvalue())
+
 # %% ../../nbs/15c_build.ipynb #b15start2
 @command
 def tnb_start(folder:Arg('folder to write', str, 'DIR'),
               layout:Arg('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
               masks:Arg('allowed, hidden or additive', str)='allowed',
-              teacher:Arg("the autograder's scripts, too", action='store_true')=False,
+              teacher:Arg("what graders need, too", action='store_true')=False,
+              key:Arg("the key for the teacher's files", str)='choose a key of your own',
               version:Arg('print the version', action='version')=VERSION):
     "Write an empty project: a file per stage, to be filled in from the paper"
     kit, target = Kit(layout, masks), Path(folder)
+    if not key.isprintable() or "'" in key or '\\' in key:
+        raise FieldError('key', 'has a quotation mark, a backslash or a control character')
     if target.exists() and any(target.iterdir()):
         raise InputError(f'{folder} is not empty; name a new folder')
     def write(out:Path): # into another folder, which takes its place when it is whole
         for name in sorted(path.name for path in _files().iterdir() if path.is_file()):
-            if name[0] == '_' or name in _TEACHERS and not teacher: continue
+            if name[0] == '_' or name in _TEACHERS: continue
             (out/name).write_text(kit_file(name, kit), encoding='utf8')
         conventions = dict(layout=layout, masks=masks)
         (out/'kit.json').write_text(json.dumps(conventions), encoding='utf8')
+        if teacher: _write_for_teachers(out, kit, key)
     write_folder(target, write)
     print(f'{folder}: begin with README.md; grade with tnb_check {folder}')
-
-# %% ../../nbs/15c_build.ipynb #b15stat2b
-_TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
 
 # %% ../../nbs/15c_build.ipynb #b15check1
 @command
@@ -85,7 +131,7 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
     if json: _write_json(json, results)
 
 # %% ../../nbs/15c_build.ipynb #b15gradedf
-def _graded(folder:str|Path, stages:list[Stage], kit:Kit, seconds:float)->Iterator[StageResult]:
+def _graded(folder, stages:list[Stage], kit:Kit, seconds:float)->Iterator[StageResult]:
     for stage in stages:
         if stage.number < 9 or stage.optional or kit.model:
             yield grade(folder, stage, kit, seconds)
@@ -132,8 +178,6 @@ def _chosen(number:int|None, week:int|None=None)->list[Stage]:
     return [STAGES[number - 1]]
 
 # %% ../../nbs/15c_build.ipynb #b15weeks01
-_WEEKS = {1: (1, 2), 2: (3, 4), 3: (5, 6), 4: (7, 8), 5: (9,)} # the stages of each
-
 def _of_week(number:int|None, week:int)->list[Stage]:
     if number is not None: raise FieldError('week', 'does not go together with --stage')
     if week not in _WEEKS: raise FieldError('week', f'is {week}; it must be from 1 to 5')
@@ -209,7 +253,7 @@ def tnb_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
         counts.update({name for result in results for name in _named_in(result)})
         text = '\n\n'.join([*map(report, results), _total(results)])
         if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
-        print(f'{_escape(student.name)}: {_total(results)}')
+        print(f'{_printable(student.name)}: {_total(results)}')
     write_atomically(out, _as_csv(rows).encode())
     print(f'\n{_commonest(counts, len(rows))}')
 
@@ -218,7 +262,7 @@ def _students(folder:str)->list[Path]: # each student's folder, in the order of 
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     found = [path for path in sorted(Path(folder).iterdir())
              if path.is_dir() and not path.name.startswith('.')]
-    if not found: raise InputError(f'{folder} has no folders; one for each student is asked for')
+    if not found: raise InputError(f'{folder} has no folder for any student')
     return found
 
 def _named_in(result:StageResult)->list[str]: # mistakes that have a name
@@ -240,7 +284,7 @@ def _as_csv(rows:list[dict])->str:
     return text.getvalue()
 
 def _harmless(name:str)->str: # for spreadsheets, which take what begins so for a formula
-    return f"'{_escape(name)}" if name[:1] in '=+-@' else _escape(name)
+    return f"'{_printable(name)}" if name[:1] in '=+-@' else _printable(name)
 
 def _commonest(counts:Counter, n:int, most:int=10)->str: # of n students
     if not counts: return 'No mistake that has a name.'

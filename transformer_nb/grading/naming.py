@@ -150,7 +150,7 @@ _ASIDE = {'__doc__', '__module__', '__firstlineno__', '__static_attributes__', '
 
 # %% ../../nbs/15c_build.ipynb #b15cost001
 @cache
-def _cost(probe:Probe, kit:Kit)->float: # seconds; what tells mistakes apart soonest is first
+def _cost(probe:Probe, kit:Kit)->float: # in seconds: the cheapest check is compared first
     start = time.process_time()
     with torch.random.fork_rng(): run_probe(probe, _code(probe.part, kit), kit)
     return time.process_time() - start

@@ -223,8 +223,9 @@ def _alike(x:Tensor, y:Tensor, tolerance:float=1e-7)->bool:
     "Equal but for a share of the largest number of y: small numbers are compared, too"
     if x.shape != y.shape: return False
     x, y = x.double(), y.double()
-    largest = y[y.isfinite()].abs().max() if y.isfinite().any() else 0.
-    return torch.allclose(x, y, 0., tolerance * float(largest), equal_nan=True)
+    finite = y[y.isfinite()]
+    largest = float(finite.abs().max()) if len(finite) else 0.
+    return torch.allclose(x, y, 0., tolerance * largest, equal_nan=True)
 
 # %% ../../nbs/15c_build.ipynb #b15relat2
 def _of_shapes(name:str, x:Tensor, y:Tensor)->str:
@@ -232,7 +233,7 @@ def _of_shapes(name:str, x:Tensor, y:Tensor)->str:
         for order in permutations(range(y.dim())):
             if _alike(x, y.permute(order)):
                 return f'{name} has its axes in the order {order}'
-    if x.numel() == y.numel() and _alike(x.flatten(), y.flatten()):
+    if _alike(x.flatten(), y.flatten()):
         return f'{name} has the right numbers in another shape'
     return ''
 
@@ -248,13 +249,16 @@ def _of_ratio(name:str, x:Tensor, y:Tensor, axes:str)->str:
     ratio = float((x * y).sum() / y.square().sum())
     if abs(ratio) > 1e-9 and _alike(x / ratio, y):
         return f'{name} is {ratio:.4g} times what it should be{_root(ratio)}'
-    if (y <= 0).any() or (x <= 0).any() or not _alike(y.sum(-1), torch.ones(y.shape[:-1])):
-        return ''
+    if not (_are_weights(x) and _are_weights(y)): return ''
     a, b = (z.log() - z.log().mean(-1, keepdim=True) for z in (x, y))
     ratio = float((a * b).sum() / b.square().sum())
     if not _alike(a, ratio * b): return ''
     return (f'{name}: the scores before the softmax are {ratio:.4g} times what they should '
             f'be{_root(ratio)}')
+
+def _are_weights(x:Tensor)->bool: # of a softmax over the last axis
+    sums = x.sum(-1)
+    return bool((x > 0).all()) and _alike(sums, torch.ones_like(sums))
 
 def _root(ratio:float)->str: # of a whole number, where it is one
     for n in range(2, 65):
@@ -263,9 +267,9 @@ def _root(ratio:float)->str: # of a whole number, where it is one
     return ''
 
 def _of_difference(name:str, x:Tensor, y:Tensor, axes:str)->str:
-    gap = x - y
-    if x.numel() < 3 or not _alike(gap, gap.flatten()[:1].expand_as(gap)): return ''
-    return f'{name} is {float(gap.flatten()[0]):+.4g} from what it should be, everywhere'
+    gap = (x - y).flatten()
+    if len(gap) < 3 or not _alike(gap, gap[:1].expand_as(gap)): return ''
+    return f'{name} is {float(gap[0]):+.4g} from what it should be, everywhere'
 
 # %% ../../nbs/15c_build.ipynb #b15relat4
 def _of_places(name:str, x:Tensor, y:Tensor, axes:str)->str:
@@ -321,8 +325,7 @@ def _relations(outcomes:dict[Probe,Outcome], kit:Kit, axes_of:Callable)->list[st
 def _equal_results(names:list[str], came:dict, right:dict)->Iterator[str]:
     "Results of one check that come out equal, though they should differ"
     for a, b in combinations(names, 2):
-        if came[a].shape != came[b].shape or right[a].shape != right[b].shape: continue
-        differ = not _alike(right[a], right[b])
+        differ = right[a].shape == right[b].shape and not _alike(right[a], right[b])
         if differ and torch.equal(came[a], came[b]):
             yield f'{a} and {b} come out equal: what differs between them has no effect'
             return
@@ -377,10 +380,12 @@ def _base_of(values:dict[str,Tensor])->str:
 
 def _powers_of(values:dict[str,Tensor])->str:
     def rate(step, width): return float(values[f'paper_lr({step}, {width})'])
-    [width] = {n.split(', ')[1][:-1] for n in values if n.startswith('paper_lr(10, ')} - {'512'}
-    found = {'step_num in the warm-up': (log(rate(10, 512) / rate(1, 512)) / log(10), 1.),
-             'step_num after it': (log(rate(100000, 512) / rate(4000, 512)) / log(25), -0.5),
-             'd_model': (log(rate(1, 512) / rate(1, width)) / log(512 / int(width)), -0.5)}
+    def power(times, larger, smaller): return log(larger / smaller) / log(times)
+    widths = {int(n.split(', ')[1][:-1]) for n in values if n.startswith('paper_lr(1, ')}
+    [other] = widths - {512}
+    found = {'step_num in the warm-up': (power(10, rate(10, 512), rate(1, 512)), 1.),
+             'step_num after it': (power(25, rate(100_000, 512), rate(4000, 512)), -0.5),
+             'd_model': (power(512 / other, rate(1, 512), rate(1, other)), -0.5)}
     wrong = [f'of {name} is {came:.3g}, and should be {right:g}'
              for name, (came, right) in found.items() if abs(came - right) > 1e-6]
     return f'the power {"; ".join(wrong)}.' if wrong else ''

@@ -58,6 +58,9 @@ _NOTHING = torch.empty(0)
 
 def _read_text(x:Tensor)->str: # which `_text` made
     text = bytes(x.flatten().to(torch.uint8).tolist()).decode(errors='replace')
+    return _printable(text)
+
+def _printable(text:str)->str: # without terminal codes
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 # %% ../../nbs/15c_build.ipynb #b15messg2
@@ -192,7 +195,8 @@ def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
     "The error that most checks end with, in which of them, and what such errors mean"
     texts = list(errors.values())
     error = max(texts, key=texts.count)
-    meaning = next((said for start, said in _MEANINGS.items() if re.search(start, error)), '')
+    meanings = [said for words, said in _MEANINGS.items() if re.search(words, error)]
+    meaning = meanings[0] if meanings else ''
     stopped = [p for p in errors if errors[p] == error]
     if len(stopped) == len(outcomes): return f'every check ends with "{error}". {meaning}'
     return f'these checks end with "{error}": {_titles(stopped)}. {meaning}'
@@ -206,18 +210,19 @@ _MEANINGS = {
         'The call and the signature do not fit.',
     'shapes cannot be multiplied|must match|size mismatch|Sizes of tensors|Expected size|'
     'einsum|invalid for input|expanded size|broadcast':
-        'Two tensors meet whose sizes do not fit. Print both shapes before that line: no two '
-        'sizes of a check are alike, so each number tells which axis it is.',
+        'Two tensors meet whose sizes do not fit. Print both shapes before that line: no '
+        'two sizes of a check are alike, so each number tells which axis it is.',
     'view size is not compatible': 'Use `reshape`, or `contiguous` before `view`.',
     'Dimension out of range|dimension specified|too many indices':
         'The tensor has fewer axes than that line needs.',
     'index .*out of range|IndexError': 'An index is larger than what it looks up has.',
-    'not enough values|too many values': 'The number of results is not the number of names.',
+    'not enough values|too many values': 'There are more or fewer results than names.',
     'does not require grad': 'No gradient flows: something was cut from the graph.',
     'inplace operation|leaf Variable': 'A tensor that gradients need was changed in place.',
     'dtype|scalar type|same type': 'Numbers of two types meet: do not fix a `dtype`.',
-    'KeyError': 'There is no such key.', 'not done after': 'A loop does not end, or does far '
-    'more than it needs to.', 'RecursionError': 'The function calls itself without an end.'}
+    'KeyError': 'There is no such key.',
+    'not done after': 'A loop does not end, or does far more than it needs to.',
+    'RecursionError': 'The function calls itself without an end.'}
 
 # %% ../../nbs/15c_build.ipynb #b15remlst
 _CURES = {

@@ -292,9 +292,10 @@ def _(code, kit, draw): # by the names of the kit, whatever the submission calls
     torch.set_default_dtype(torch.float32)
     torch.manual_seed(0)
     model = import_module('model').Transformer(_OWN).float()
-    rates, make_adam = import_module('optimizer').paper_lr, import_module('optimizer').make_adam
-    def lr_of(step): return 0.6 * rates(step, _OWN.d_model, 100)
-    code.train(model, make_adam(model), (_sequences(32) for _ in range(600)), lr_of)
+    own = import_module('optimizer')
+    def lr_of(step): return 0.6 * own.paper_lr(step, _OWN.d_model, 100)
+    batches = (_sequences(32) for _ in range(400))
+    code.train(model, own.make_adam(model), batches, lr_of)
     share = _copied(model.eval(), kit, _sequences(300))
     told = f'{share:.1%} of 300 new sequences are copied, 95 % are wanted'
     return {'95 % are copied': share >= 0.95, _TOLD + '95 % are copied': _text(told)}

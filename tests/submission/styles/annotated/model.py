@@ -19,7 +19,8 @@ class DecoderLayer(nn.Module):
     def __init__(self, c):
         super().__init__()
         sizes = c.d_model, c.n_heads, c.d_k, c.d_v
-        self.self_attn, self.src_attn = MultiHeadAttention(*sizes), MultiHeadAttention(*sizes)
+        self.self_attn = MultiHeadAttention(*sizes)
+        self.src_attn = MultiHeadAttention(*sizes)
         self.feed_forward = FeedForward(c.d_model, c.d_ff)
         self.sublayer = nn.ModuleList(ResidualNorm(c.d_model, c.dropout) for _ in range(3))
 

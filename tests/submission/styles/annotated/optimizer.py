@@ -3,7 +3,8 @@ import torch.nn as nn
 
 def paper_lr(step_num, d_model, warmup_steps=4000, factor=1.0):
     step_num = max(step_num, 1)
-    return factor * (d_model ** -0.5 * min(step_num ** -0.5, step_num * warmup_steps ** -1.5))
+    curve = min(step_num ** -0.5, step_num * warmup_steps ** -1.5)
+    return factor * d_model ** -0.5 * curve
 
 def make_adam(model):
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
