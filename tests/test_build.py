@@ -1,5 +1,5 @@
 "Build it yourself: the grader gives the points, and the names that a mistake has"
-import errno, json, os, re, resource, subprocess, sys, types
+import errno, json, os, re, resource, signal, subprocess, sys, types
 from functools import cache
 from pathlib import Path
 import nbformat, pytest, torch
@@ -367,7 +367,7 @@ def test_options_reach_the_checks(capsys, tmp_path):
     out = check(capsys, tmp_path, stage=1, masks='hidden')[0].out
     assert 'padding mask inverted: ' in out and 'no scale: ' not in out
     out = check(capsys, tmp_path, week=1)[0].out
-    assert 'Stage 2' in out and 'Stage 3' not in out and 'total: 19 of 24 points' in out
+    assert 'Stage 2' in out and 'Stage 3' not in out and 'total: 15 of 24 points' in out
     for wrong in (dict(week=6), dict(week=1, stage=1)):
         printed, status = check(capsys, tmp_path, **wrong)
         assert status == 2 and '--week' in printed.err
@@ -386,7 +386,7 @@ def test_a_class_is_graded_into_a_table(tmp_path, capsys):
     assert printed.endswith('mistakes:\n  2 of 4  no scale\n  1 of 4  mask inverted\n')
     rows = out.read_text(encoding='utf8').splitlines()
     assert rows[0] == 'student,1 attention.py,total,mistakes' and len(rows) == 5
-    assert rows[1] == "'=cmd,7,7,no scale" and rows[2] == 'ada,12,12,'
+    assert rows[1] == "'=cmd,3,3,no scale" and rows[2] == 'ada,12,12,'
     assert '→ mask inverted: ' in (reports/'zoe.txt').read_text(encoding='utf8')
     for wrong in (dict(out=str(out)), dict(folder=str(folder/'ada'))):
         asked = dict(folder=str(folder), out=str(tmp_path/'new.csv')) | wrong
@@ -414,6 +414,17 @@ def test_a_kit_that_nobody_wrote(text, capsys, tmp_path):
     printed, status = check(capsys, tmp_path, stage=1)
     assert status == 2 and 'kit.json is not the file that tnb_start wrote' in printed.err
     assert 'Traceback' not in printed.err and printed.out == ''
+
+def test_a_kit_of_twenty_gigabytes_is_not_read(capsys, tmp_path):
+    with (tmp_path/'kit.json').open('wb') as file: file.truncate(20 * 2**30)
+    printed, status = check(capsys, tmp_path, stage=1)
+    assert status == 2 and 'kit.json is not the file that tnb_start wrote' in printed.err
+
+def test_whoever_ignores_the_end_of_children_can_grade(tmp_path):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    write(tmp_path, attention=source('attention.py'))
+    try: assert grade(tmp_path, STAGES[0], KIT, 10).points == 12
+    finally: signal.signal(signal.SIGCHLD, before)
 
 @pytest.mark.parametrize('number', [9, 11])
 def test_right_files_get_every_point(number):

@@ -1,5 +1,4 @@
 import torch
-from optimizer import smoothed_loss
 
 def shifted(seqs):
     start = torch.full((len(seqs), 1), 1)

@@ -1,4 +1,3 @@
-import torch
 from torch import nn
 from attention import causal_mask, padding_mask
 from embedding import Embedding, PositionalEncoding
