@@ -1,9 +1,11 @@
 "benchmarks/controls.py: the controls of chapters 18 and 20, and one row with many seeds."
 import json, sys
+from pathlib import Path
 import numpy as np
 import pytest
 from transformer_nb.corpora import load_corpus
 import controls
+from runs import read_results
 
 @pytest.fixture(scope='module')
 def mini():
@@ -12,7 +14,8 @@ def mini():
     return dict(train=list(pairs['train'])[:60], valid=valid[:8], test=valid[8:12])
 
 @pytest.mark.parametrize('changes', [dict(rate=2), dict(parts=['rmsnorm'])])
-def test_captions_add_up_to_the_loss(mini, changes):
+def test_captions_add_up_to_the_loss(mini, monkeypatch, changes):
+    monkeypatch.setattr(controls.v, 'BATCH_TOKENS', 100)
     captions = mini['test']
     run = controls.train_control(changes, 3, mini, captions, 2)
     nats, tokens = np.array(run['captions']).sum(0)
@@ -44,3 +47,24 @@ def test_all_seeds_are_judged(tmp_path, monkeypatch, capsys, mini, gap, word):
     *_, seeds, captions, verdict = capsys.readouterr().out.splitlines()
     assert verdict == word
     assert 'over seeds:' in seeds and 'over seeds and captions:' in captions
+
+STORED = Path(__file__).parent.parent/'nbs'/'results'/'controls.jsonl'
+
+def test_stored_controls_are_whole(multi30k_dir):
+    "All runs of the rule, of one commit; the short captions of each give its test loss"
+    results = read_results(STORED)
+    jobs = {(row, seed) for row, seeds in controls.SEEDS.items() for seed in seeds}
+    assert len(results) == len(jobs) and {(r['row'], r['seed']) for r in results} == jobs
+    assert {r['commit'] for r in results} == {'eeb1b4f'}
+    pairs = load_corpus('multi30k', 'en', 'de')['test']
+    is_short = [len(source.split()) <= 9 for source, _ in pairs]
+    assert (len(is_short), sum(is_short)) == (1000, 281)
+    for r in results:
+        nats, tokens = np.array(r['captions'])[is_short].sum(0)
+        assert nats / tokens == pytest.approx(r['test_loss'], abs=2e-4)
+
+def test_a_difference_by_captions():
+    "Over seeds and captions: the mean of both, and an interval that holds it"
+    mean, low, high = controls.over_captions(
+        [r for r in read_results(STORED) if r['seed'] > 2], 'base@1.4', 'base@1')
+    assert low < mean < high < 0

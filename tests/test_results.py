@@ -53,7 +53,7 @@ def test_model_says_how_it_was_trained(model):
     assert about['data'] == data and about['result'] == lines[-1]
     assert all(line['lr'] <= run.training.lr for line in lines)
 
-@pytest.mark.parametrize('name', ['ablations', 'everyday', 'everyday_models',
+@pytest.mark.parametrize('name', ['ablations', 'controls', 'everyday', 'everyday_models',
                                   'everyday_sweep', 'families', 'families_test',
                                   'head_roles', 'parsing', 'path_lengths', 'since_2017',
                                   'since_2017_rates', 'sweep', 'translation',
@@ -61,6 +61,17 @@ def test_model_says_how_it_was_trained(model):
 def test_every_result_names_its_commit(name):
     for row in read_jsonl(RESULTS/f'{name}.jsonl'):
         assert len(row['commit']) >= 7 and int(row['commit'], 16), row
+
+def test_the_article_sums_up_what_was_spent():
+    text = (ROOT/'docs/article.md').read_text(encoding='utf8')
+    rows = re.findall(r'^\| \d\d \| (`.*`) \| (\d+) \| (\d+\.\d) \|$', text, re.M)
+    assert len(rows) == 6
+    for names, n_runs, hours in rows:
+        runs = [r for name in re.findall('`(.*?)`', names)
+                for r in read_jsonl(RESULTS/f'{name}.jsonl')]
+        seconds = [r['seconds'] for r in runs] # with those of the search, if it is a list
+        spent = sum(sum(s) if isinstance(s, list) else s for s in seconds)
+        assert (len(runs), round(spent / 3600, 1)) == (int(n_runs), float(hours)), names
 
 def test_reports_are_complete():
     rows = read_jsonl(RESULTS/'translation.jsonl')

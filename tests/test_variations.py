@@ -514,10 +514,11 @@ def test_direction(slopes, says):
 # The cells that read the results, on files that are made up
 
 CHAPTER = RESULTS.parent.parent/'18_variations.ipynb'
-READING = ('3816b348', '82ebb717', 'v18pap1', 'results0', 'b58e15d7', 'v18tab', '9babe303',
-           '3b929438', '1305eb09', 'v18left', '19fcc0e6', '60a88707', '952a3c6d', 'v18ptab',
-           'v18pfig', 'v18best', '6e50f566', 'e9c36fc0', 'b7c87d74', '4d4a5a3e', 'ffc56411',
-           'v18rtab')
+READING = (
+    '3816b348', '82ebb717', 'v18pap1', 'v18both', 'v18pap3', 'results0', 'b58e15d7',
+    'v18tab', '9babe303', '3b929438', '1305eb09', 'v18left', '19fcc0e6', '60a88707',
+    '952a3c6d', 'v18ptab', 'v18pfig', 'v18best', '6e50f566', 'e9c36fc0', 'b7c87d74',
+    '4d4a5a3e', 'ffc56411', 'v18rtab')
 
 PAPER = { # what the paper found, in nats beside base; effects within 0.01 are equal
     'A1': .073, 'A2': .016, 'A16': .018, 'B4': .048, 'B8': .018, 'C-N1': .217, 'C-N2': .053,
@@ -538,16 +539,26 @@ def a_file(effects, n_seeds=10, n_base=13, n_rates=3, s=.003):
                           ppl=exp(r['valid_loss']))
     return jobs
 
+def at_twice(lines):
+    "The rows of chapter 20's controls, with the losses that they have at the rate 1"
+    losses = {(r['row'], r['seed']): r['valid_loss'] for r in lines}
+    n = sum(row == 'A1' for row, _ in losses)
+    return [dict(row=f'{row}@2', seed=seed, valid_loss=losses[row, seed % n])
+            for row in ('base', 'A1', 'D-ls0') for seed in range(3, 10)]
+
 @pytest.fixture
 def read_chapter(tmp_path, monkeypatch, capsys, quick):
     "What the reading cells print of some runs"
     monkeypatch.chdir(tmp_path)
     cells = read_notebook(CHAPTER)['cells']
     sources = {cell['id']: ''.join(cell['source']) for cell in cells}
-    def read(lines):
+    def read(lines, controls=None):
         (tmp_path/'results').mkdir(exist_ok=True)
-        text = ''.join(json.dumps(line) + '\n' for line in lines)
-        (tmp_path/'results/variations_ten.jsonl').write_text(text, encoding='utf8')
+        files = dict(variations_ten=lines, controls=controls or at_twice(lines),
+                     since_2017_rates=[])
+        for name, stored in files.items():
+            text = ''.join(json.dumps(line) + '\n' for line in stored)
+            (tmp_path/f'results/{name}.jsonl').write_text(text, encoding='utf8')
         capsys.readouterr()
         names = dict(vars(chapter))
         for name in READING: exec(sources[name], names)
@@ -614,6 +625,14 @@ def test_reading_rates_that_turn_verdicts(read_chapter):
     assert 'D-drop0' in depends and words['C58'] == words['C50'] == 'undecided'
     assert words['C37'] == 'agrees' # equal has no sign
     assert re.search(r'^D-drop0 +rate × 0.5 .* depends on the learning rate$', text, re.M)
+
+def test_reading_a_control_that_does_not_disagree(read_chapter):
+    opposite = a_file({row: -d for row, d in PAPER.items()})
+    text = read_chapter(opposite, at_twice(a_file(PAPER)))
+    words, rest = claims(text)
+    assert 'C50: depends on the learning rate' in text
+    assert re.search(r'^A1 .* better: depends on the learning rate$', text, re.M)
+    assert words['C58'] == 'disagrees' # which has no control
 
 def test_reading_a_trend_that_turns_at_the_best_rates(read_chapter):
     text = read_chapter(a_file(PAPER | {'C-ff128@2': -.5}))

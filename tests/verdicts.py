@@ -113,6 +113,9 @@ def chapter_18():
         ours = sign_stays(word(mean, half), row, results)
         effect = np.log(PAPER[row] / 4.92)
         ledger[row] = beside(ours, mean - half, mean + half, effect)
+        if ledger[row] == 'disagrees' and row in ('A1', 'D-ls0'):
+            if at_twice(row, effect) != 'disagrees':
+                ledger[row] = 'depends on the learning rate'
         says[row] = f'{ours}: {ledger[row]}'
     first, later = losses[:5].mean(0), losses[5:]
     at = dict(zip(['base', *rows], range(len(rows) + 1)))
@@ -129,6 +132,15 @@ def chapter_18():
     says['C58'] = ledger['D-drop0'] if gap == 'worse' else 'undecided'
     says |= {'C50': ledger['D-ls0'], 'C37': ledger['E']}
     return says | again_18({row: word(*x) for row, *x in zip(rows, means, halves)})
+
+def at_twice(row, effect):
+    "Beside the paper, with row and base at twice the rate and seven further seeds"
+    runs = lines('controls') + lines('since_2017_rates')
+    names = f'{row}@2', 'base@2'
+    row, base = table(runs, names, range(3, 10)).T
+    d = row - base
+    mean, half = d.mean(), stats.t.ppf(1 - 0.0125, 6) * stats.sem(d)
+    return beside(word(mean, half), mean - half, mean + half, effect)
 
 def again_18(before):
     "The eight rows asked again, with one spread, as three seeds need it"
@@ -149,12 +161,17 @@ def confirmed(before, now):
 def chapter_20():
     losses = table(lines('since_2017'), ['base', *SINCE], range(10))
     says = words(losses[:, 1:] - losses[:, :1], SINCE)
-    rates = lines('since_2017_rates')
+    rates = lines('since_2017_rates') + lines('controls')
     chosen = {row: best_rate(row, rates) for row in ('base', *SINCE, 'muon')}
     losses = table(rates, chosen.values(), range(3, 10), 'test_loss')
     base, ten, adamw, muon = losses[:, :1], losses[:, 1:-1], losses[:, 8:9], losses[:, -1:]
     at_best = words(ten - base, SINCE) | words(muon - adamw, ['muon'])
-    return says | {f'{row} at its best': x for row, x in at_best.items()}
+    says |= {f'{row} at its best': x for row, x in at_best.items()}
+    for rate in ('1', '1.4', '2'):
+        base = table(rates, [f'base@{rate}'], range(3, 10), 'test_loss')
+        better = [row for row, x in words(ten - base, SINCE).items() if x == 'better']
+        says[f'base × {rate}'] = f"better: {' '.join(better)}"
+    return says
 
 def best_rate(row, results):
     names = {r['row'] for r in results if r['row'].startswith(f'{row}@')}
