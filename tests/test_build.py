@@ -145,12 +145,30 @@ def test_small_numbers_are_not_taken_for_equal(x, y):
     (lambda y: y[:, :1].expand(4, 4), 'the same at every column'),
     (lambda y: torch.where(y == y[1], torch.nan, y), 'NaN or infinite only at row 1'),
     (lambda y: y + torch.eye(4)*(y == y[0, 0]), 'wrong only at row 0'),
-    (lambda y: y[..., None], 'in another shape'), (lambda y: y.exp() + y, ''),
-    (lambda y: y.flatten(), 'in another shape')])
+    (lambda y: y[..., None], 'in the shape (4, 4, 1), not (4, 4)'),
+    (lambda y: y.exp() + y, ''),
+    (lambda y: y.flatten(), 'in the shape (16,), not (4, 4)')])
 def test_a_relation_is_told(turn, words):
     y = torch.randn(4, 4, dtype=torch.float64)
     said = _relation('the table', turn(y), y, 'row column')
     assert words in said and bool(words) == bool(said), said
+
+# What everybody copies: our own code, in the conventions of four well-known ones
+
+STYLES = {
+    'annotated/attention.py': ['empty row is mean', 'padding mask without heads',
+                               'causal_mask'],
+    'annotated/optimizer.py': ['smoothing of annotated'],
+    'bentrevett/attention.py': ['empty row is mean'],
+    'd2l/attention.py': ['empty row is mean'],
+    'hyunwoongko/attention.py': ['empty row is mean']}
+
+@pytest.mark.parametrize('file', STYLES)
+def test_what_everybody_copies_is_right_or_named(file):
+    [stage] = [stage for stage in STAGES if stage.file == Path(file).name]
+    result = graded(stage, source(f'styles/{file}'))
+    assert names(result) == STYLES[file], report(result)
+    assert 'none of the' not in report(result)
 
 # Two mistakes at once
 

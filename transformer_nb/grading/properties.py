@@ -234,7 +234,8 @@ def _of_shapes(name:str, x:Tensor, y:Tensor)->str:
             if _alike(x, y.permute(order)):
                 return f'{name} has its axes in the order {order}'
     if _alike(x.flatten(), y.flatten()):
-        return f'{name} has the right numbers in another shape'
+        came, asked = tuple(x.shape), tuple(y.shape)
+        return f'{name} has the right numbers in the shape {came}, not {asked}'
     return ''
 
 def _of_nan(name:str, x:Tensor, y:Tensor, axes:str)->str:
