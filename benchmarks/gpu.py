@@ -9,18 +9,21 @@ twelve minutes are enough for those that matter. A stage adds one line to the fi
 ends. If it fails or runs out of time, the line has what was found until then and says why,
 and the same command tries it again. `--rehearse` writes to a temporary file.
 """
-import json, os, subprocess, sys, time
+import json, os, signal, subprocess, sys, time
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from functools import partial
 from statistics import median
 from tempfile import TemporaryDirectory
 import torch
 from torch.amp import GradScaler
+from torch.nn.attention import SDPBackend
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent)) # it need not be installed
 from transformer_nb.checkpoint import load_model, load_record
 from transformer_nb.copy_task import copy_model, draw_sequences, exact_match, train_copy
-from transformer_nb.core import InputError, find_in, provenance, set_seed
+from transformer_nb.core import (
+    InputError, find_in, provenance, set_seed, write_atomically)
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import search
@@ -35,6 +38,7 @@ from transformer_nb.training import (
     TrainingConfig, accumulate_gradients, train_step, valid_loss, wrap_model)
 from transformer_nb.translation import (
     RunConfig, Translator, evaluate, preset, train_translator)
+from everyday_models import RECIPE
 from runs import read_results, write_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,8 +50,9 @@ PEAKS = {'H200': 989e12, 'H100': 989e12, 'A100': 312e12, 'L4': 121e12, 'T4': 65e
 
 class Day:
     "What the stages need to know: sizes, and where they compute"
-    def __init__(self, rehearse:bool, folder:Path, result:Path):
+    def __init__(self, rehearse:bool, folder:Path, result:Path, kept:Path):
         self.rehearse, self.folder, self.result = rehearse, folder, result
+        self.kept = kept # for runs that go on another time; `folder` is emptied
         self.device = CPU if rehearse else torch.device('cuda')
         self.precision = 'fp32'
         if not rehearse:
@@ -63,7 +68,7 @@ class Day:
 
     def note(self, found:dict)->dict:
         "Keep what a stage has found so far, in case that it is cut off"
-        self.result.write_text(json.dumps(found | provenance()), encoding='utf8')
+        write_atomically(self.result, json.dumps(found | provenance()).encode())
         return found
 
     def graphs(self): return Now() if self.rehearse else CudaGraphs(self.device)
@@ -134,11 +139,21 @@ def climb(day:Day, config:TransformerConfig, batch_tokens:int, parts:list[str])-
                  longest_ms=round(1000 * max(steady), 2),
                  first_round_seconds=round(sum(seconds[:n]), 2))
     found |= mfu(config, found['tokens_per_second'])
+    found['attention'] = attention_kernels(day, config.d_k)
     if day.device.type == 'cuda':
         found['num_alloc_retries'] = torch.cuda.memory_stats()['num_alloc_retries']
         found['peak_gb'] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
         torch.cuda.reset_peak_memory_stats()
     return found
+
+def attention_kernels(day:Day, d_k:int)->str: # as PyTorch chooses them
+    "With a mask, as in the encoder, and with the causal one by its name"
+    dtype = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)[day.precision]
+    q = torch.zeros(2, 2, 16, d_k, dtype=dtype, device=day.device)
+    mask = torch.ones(2, 1, 1, 16, dtype=torch.bool, device=day.device)
+    masked = SDPBackend(torch._fused_sdp_choice(q, q, q, mask))
+    causal = SDPBackend(torch._fused_sdp_choice(q, q, q, is_causal=True))
+    return f'{masked.name}, causal {causal.name}'
 
 def stepper(day:Day, config:TransformerConfig, parts:list[str]):
     "A function that takes one step on a batch, and the model"
@@ -422,27 +437,48 @@ def captions(day:Day)->dict:
     return found | dict(training_seconds=round(spent), speeds=speeds[1:4],
                         signature=scores['signatures']['bleu'])
 
+SMALL_RECIPE = ('--corpus mini --vocab_size 500 --d_model 32 --d_ff 32 --max_steps 4 '
+                '--n_encoder_layers 1 --n_decoder_layers 1 --valid_every 2 --save_every 2')
+
+def everyday(day:Day)->dict:
+    "Seed 2 of chapter 15's everyday model; the run is kept, and another attempt goes on"
+    run, recipe = day.kept/'en-de-2', day.pick(RECIPE, SMALL_RECIPE).split()
+    languages = ['--src_lang', 'en', '--tgt_lang', 'de']
+    command = [Path(sys.executable).with_name('tnb_train'), '--out', run, *languages,
+               '--seed', '2', '--device', day.device.type, *recipe]
+    if (run/'checkpoints').exists(): command.append('--resume')
+    started = time.perf_counter()
+    day.note(dict(kept=str(run)))
+    if not (run/'model.safetensors').exists(): subprocess.run(command, check=True)
+    lines = (run/'metrics.jsonl').read_text(encoding='utf8').splitlines()
+    last = json.loads(lines[-1])
+    found = {key: last[key] for key in ('step', 'valid_loss', 'best_loss', 'weights')}
+    return found | dict(kept=str(run),
+                        training_seconds=round(time.perf_counter() - started))
+
 STAGES = dict(
     ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality, recorded=recorded,
     decoding=decoding, captions=captions, ladder_big=ladder_big, copy_task=copy_task,
     resumed=resumed, compiled=compiled, precisions=precisions, sixteen_bits=sixteen_bits,
     base_throughput=base_throughput, big_throughput=big_throughput,
     smoke_attention=smoke_attention, processes=processes,
-    smoke_performance=smoke_performance)
-LIMITS = dict(captions=2.9, smoke_performance=8.9) # minutes; of the others, `--minutes`
+    smoke_performance=smoke_performance, everyday=everyday)
+LIMITS = dict( # minutes; of the others, `--minutes`
+    captions=2.9, everyday=4.9, smoke_performance=8.9)
 
 # The day
 
-def run_stage(name:str, rehearse:bool, result:Path):
+def run_stage(name:str, rehearse:bool, result:Path, kept:Path):
     "In a process of its own: what it found goes into a file"
     with TemporaryDirectory() as folder:
         prepare_gpu()
-        day = Day(rehearse, Path(folder), result)
+        day = Day(rehearse, Path(folder), result, kept)
         day.note(STAGES[name](day))
 
-def attempt_stage(name:str, rehearse:bool, minutes:float)->dict:
+def attempt_stage(name:str, rehearse:bool, minutes:float, kept:Path)->dict:
     "A line for the file, whatever happens"
     this = [sys.executable, __file__, '--child', name] + ['--rehearse'] * rehearse
+    this += ['--keep', kept]
     started = time.perf_counter()
     with TemporaryDirectory() as folder:
         result = Path(folder)/'result.json'
@@ -452,18 +488,25 @@ def attempt_stage(name:str, rehearse:bool, minutes:float)->dict:
     return found | ended | dict(seconds=round(time.perf_counter() - started, 1))
 
 def why_ended(command:list, minutes:float)->dict: # `failed`, unless it went well
-    try: done = subprocess.run(command, timeout=60*minutes, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+    "Commands that the stage has started end with it"
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)
+    try: _, told = running.communicate(timeout=60*minutes)
     except subprocess.TimeoutExpired: return dict(failed=f'over {minutes} minutes')
-    if done.returncode == 0: return {}
-    lines = done.stderr.strip().splitlines() or ['no message']
+    finally: end_group(running)
+    if running.returncode == 0: return {}
+    lines = told.strip().splitlines() or ['no message']
     return dict(failed=lines[-1][:500])
 
-def run_day(out:Path, names:list[str], rehearse:bool, minutes:float):
+def end_group(running:subprocess.Popen): # of processes, which it leads
+    with suppress(ProcessLookupError): os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+
+def run_day(out:Path, names:list[str], rehearse:bool, minutes:float, kept:Path):
     for name in names:
         lines = read_results(out)
         if any(line['row'] == name and 'failed' not in line for line in lines): continue
-        found = attempt_stage(name, rehearse, minutes)
+        found = attempt_stage(name, rehearse, minutes, kept)
         others = [line for line in lines if line['row'] != name]
         write_results(out, [*others, dict(row=name, seed=0) | found])
         shown = found.get('failed') or f"{found['seconds']} s"
@@ -474,11 +517,12 @@ def main():
     add = parser.add_argument
     add('--out', type=Path, help='file of results, such as nbs/results/gpu.jsonl')
     add('--stages', help=f'all by default: {",".join(STAGES)}')
+    add('--keep', type=Path, help='folder for runs that go on later (default: runs)')
     add('--minutes', type=float, default=1.5, help='that a stage may take')
     add('--rehearse', action='store_true', help='on a CPU, with tiny sizes')
     add('--child', choices=STAGES, help='used by this program')
     args = parser.parse_args()
-    if args.child: return run_stage(args.child, args.rehearse, args.out)
+    if args.child: return run_stage(args.child, args.rehearse, args.out, args.keep)
     names = args.stages.split(',') if args.stages else list(STAGES)
     unknown = set(names) - set(STAGES)
     if unknown: raise InputError(f'no such stage: {", ".join(sorted(unknown))}')
@@ -486,9 +530,10 @@ def main():
         raise InputError('there is no GPU that PyTorch can use; try --rehearse')
     if args.rehearse and args.out is None:
         with TemporaryDirectory() as folder:
-            return run_day(Path(folder)/'gpu.jsonl', names, True, args.minutes)
+            out, kept = Path(folder)/'gpu.jsonl', Path(folder)/'runs'
+            return run_day(out, names, True, args.minutes, kept)
     if args.out is None: raise InputError('--out is needed: the file of results')
-    run_day(args.out, names, args.rehearse, args.minutes)
+    run_day(args.out, names, args.rehearse, args.minutes, args.keep or ROOT/'runs')
 
 if __name__ == '__main__':
     try: main()

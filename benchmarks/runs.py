@@ -7,6 +7,7 @@ keeps the settings of its row: a file with a line of other settings is refused, 
 of it would come from the old ones.
 """
 import json
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -99,3 +100,17 @@ def _check_settings(path:str|Path, results:list[dict], settings:dict, field:str)
         if r['row'] not in settings or r.get(field) != settings[r['row']]:
             raise InputError(f"{path}: row {r['row']} was run with other settings; "
                              'choose another file')
+
+def main(about:str,       # what the program does, in its first line
+         train:Callable,  # gets the options by name
+         processes:int=2, # by default
+         **options):      # further ones: arguments of `add_argument`, by name
+    "The command of a file of trainings: --out, --processes, and what else it has"
+    parser = ArgumentParser(description=about.split('\n')[0])
+    parser.add_argument('--out', type=Path, required=True, help='file of results')
+    parser.add_argument('--processes', type=int, default=processes,
+                        help='runs at the same time, one thread each')
+    for name, how in options.items(): parser.add_argument(f'--{name}', **how)
+    given = vars(parser.parse_args())
+    try: train(**given)
+    except InputError as e: parser.exit(2, f'{parser.prog}: {e}\n')

@@ -9,7 +9,7 @@ nothing. A model starts with its seed, and dropout starts with it again, so that
 different sizes draw the same random numbers. The rule stands in nbs/results/RULES.md. What
 the file already has is not trained again.
 """
-import argparse, time
+import time
 from functools import partial
 from math import exp
 from pathlib import Path
@@ -30,7 +30,7 @@ from transformer_nb.studies.variations import (
     BASE, BATCH_TOKENS, N_STEPS, PEAK_LR, VOCAB_SIZE, WARMUP_STEPS, prepare_task, seeded,
     task_corpus)
 from transformer_nb.text import BPETokenizer
-from runs import run_missing
+from runs import main, run_missing
 
 READERS = { # and the number of steps
     'decoder':      (DecoderOnly, next_token_loss, 2000),
@@ -185,14 +185,10 @@ def confirm_families(out:str|Path, # file of results
     jobs = [('translate', name, 1, seed) for seed in range(6, 10) for name in TRANSLATORS]
     return train_families(out, corpora or family_corpora(), jobs, **options)
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--models', type=Path, help='folder for the readers of seed 0')
-    parser.add_argument('--confirm', action='store_true', help='ask the verdicts again')
-    parser.add_argument('--processes', type=int, default=2)
-    a = parser.parse_args()
-    if a.confirm: return confirm_families(a.out, processes=a.processes)
-    train_families(a.out, family_corpora(), processes=a.processes, models=a.models)
+def command(out:Path, processes:int, models:Path|None, confirm:bool):
+    if confirm: confirm_families(out, processes=processes)
+    else: train_families(out, family_corpora(), processes=processes, models=models)
 
-if __name__ == '__main__': main()
+if __name__ == '__main__':
+    main(__doc__, command, models=dict(type=Path, help='folder for the readers of seed 0'),
+         confirm=dict(action='store_true', help='ask the verdicts again'))

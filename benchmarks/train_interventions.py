@@ -5,7 +5,7 @@
 
 The rule stands in nbs/results/RULES.md. What the file already has is not trained again.
 """
-import argparse, time
+import time
 from pathlib import Path
 import torch
 from transformer_nb.checkpoint import fingerprint
@@ -15,7 +15,7 @@ from transformer_nb.grammar import mini_corpus
 from transformer_nb.studies.attention_maps import GRAMMAR_MODEL, train_grammar_model
 from transformer_nb.studies.interventions import OBJECTS, grammar_pairs, study
 from transformer_nb.text import WordTokenizer
-from runs import run_missing
+from runs import main, run_missing
 
 GRAMMAR_TRAINING = dict(n_train=22_000, n_steps=800)
 
@@ -45,11 +45,4 @@ def train_interventions(out:str|Path,    # file of results; what it has is not r
     def show(result): return f"kept {result['kept']}, {result['word']}"
     return run_missing(out, train_and_study, jobs, settings, processes, show)
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--processes', type=int, default=1)
-    a = parser.parse_args()
-    train_interventions(a.out, processes=a.processes)
-
-if __name__ == '__main__': main()
+if __name__ == '__main__': main(__doc__, train_interventions, processes=1)

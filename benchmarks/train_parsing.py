@@ -7,7 +7,7 @@ Each line has a fingerprint of the settings and of all sentences, so a change in
 grammar, the sizes or the search makes stored results foreign, and they are refused. The
 rule stands in nbs/results/RULES.md.
 """
-import argparse, time
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ from transformer_nb.studies.parsing import (
     PARSER, PARSER_BATCH, PARSER_LR, PARSER_SEARCH, PARSER_STEPS, PARSER_WARMUP,
     SpacedTokenizer, Tree, compare, leaves, linearize, parse, parse_scores, train_parser,
     treebank)
-from runs import run_missing
+from runs import main, run_missing
 
 SHARES = {'100%': 1., '10%': 0.1, '1%': 0.01} # of the training pairs
 TESTS = 'test', 'longer', 'deeper', 'both'
@@ -76,11 +76,4 @@ def train_shares(out:str|Path,   # file of results; what it has is not trained a
     settings = dict.fromkeys(SHARES, same)
     return run_missing(out, train_share, jobs, settings, processes, show)
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--processes', type=int, default=2)
-    a = parser.parse_args()
-    train_shares(a.out, processes=a.processes)
-
-if __name__ == '__main__': main()
+if __name__ == '__main__': main(__doc__, train_shares)

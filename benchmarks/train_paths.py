@@ -7,14 +7,13 @@ Seeds 0 to 2 choose a learning rate for each network, and seeds 3 to 12 are judg
 hours; each training is a line of the file as soon as it ends. The rule stands in
 nbs/results/RULES.md.
 """
-import argparse
 from itertools import product
 from pathlib import Path
 from transformer_nb.checkpoint import fingerprint
 from transformer_nb.studies.layer_types import (
     BATCH, CAP, CHECK, CYCLE, DOSE_DEPTH, DOSE_LRS, DOSE_SIZES, dose_rates, dose_rows,
     train_path)
-from runs import run_missing
+from runs import main, run_missing
 
 def train_paths(out:str|Path,     # file of results; what it has is not trained again
                 distances:tuple=(8, 32, 128),
@@ -37,11 +36,4 @@ def train_paths(out:str|Path,     # file of results; what it has is not trained 
     rates = dose_rates([r for r in results if r['seed'] in choosing])
     return train((*arm, rates[arm], seed) for seed, arm in product(judged, arms))
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--processes', type=int, default=2)
-    a = parser.parse_args()
-    train_paths(a.out, processes=a.processes)
-
-if __name__ == '__main__': main()
+if __name__ == '__main__': main(__doc__, train_paths)

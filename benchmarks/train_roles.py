@@ -8,7 +8,7 @@ heads are chosen on one half of the labeled sentences and scored on the other, b
 baselines that follow nothing. The rule stands in nbs/results/RULES.md. What the file
 already has is not trained again.
 """
-import argparse, time
+import time
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from transformer_nb.studies.attention_maps import (
     find_cases, flat, grammar_tokenizer, head_hits, judge_task, labeled_pairs,
     new_grammar_model, redundancy, rounded, specialization, train_grammar_model)
 from transformer_nb.text import WordTokenizer
-from runs import run_missing
+from runs import main, run_missing
 
 FEWEST = 100 # cases in each half, for a task to be judged
 
@@ -187,12 +187,6 @@ def train_head_roles(out:str|Path,     # file of results; what it has is not tra
     settings = dict.fromkeys(directions, same)
     return run_missing(out, train_roles, jobs, settings, processes, show)
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--models', type=Path, help='folder for the six models')
-    parser.add_argument('--processes', type=int, default=2)
-    a = parser.parse_args()
-    train_head_roles(a.out, processes=a.processes, models=a.models)
-
-if __name__ == '__main__': main()
+if __name__ == '__main__':
+    main(__doc__, train_head_roles,
+         models=dict(type=Path, help='folder for the six models'))

@@ -10,7 +10,6 @@ the best rate is the last that was tried; then seeds 3 to 9 at the best rates. T
 the rate 1 are those of since_2017.jsonl, which lies beside the new file, if today's code
 repeats the first of them. The rule stands in nbs/results/RULES.md.
 """
-import argparse
 from pathlib import Path
 from transformer_nb.corpora import load_corpus
 from transformer_nb.studies.since_2017 import (
@@ -18,7 +17,7 @@ from transformer_nb.studies.since_2017 import (
     next_rates)
 from transformer_nb.studies.variations import (
     N_STEPS, row_settings, short_corpus, task_corpus, train_row)
-from runs import read_results, run_missing
+from runs import main, read_results, run_missing
 
 def train_modern(row:str,     # a name in `ROWS_SINCE` or `RATES_SINCE`
                  seed:int,
@@ -83,14 +82,11 @@ def train_best(out:str|Path, # the file of `train_rates`
     best = [at_rate(row, best_rate(results, row)) for row in ROWS_SINCE | MUON_ROW]
     return train_missing(out, best, range(3, 10), corpus, n_steps, processes)
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, required=True)
-    parser.add_argument('--rates', action='store_true', help='at other learning rates')
-    parser.add_argument('--processes', type=int, default=2)
-    a = parser.parse_args()
-    if not a.rates: return train_since(a.out, range(10), processes=a.processes)
-    train_rates(a.out, processes=a.processes)
-    train_best(a.out, processes=a.processes)
+def command(out:Path, processes:int, rates:bool):
+    if not rates: return train_since(out, range(10), processes=processes)
+    train_rates(out, processes=processes)
+    train_best(out, processes=processes)
 
-if __name__ == '__main__': main()
+if __name__ == '__main__':
+    main(__doc__, command,
+         rates=dict(action='store_true', help='at other learning rates'))

@@ -3,6 +3,7 @@ import math, os, sys, weakref
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
+from itertools import combinations
 import numpy as np
 import pytest, torch
 from hypothesis import given, settings, strategies as st
@@ -18,7 +19,7 @@ from transformer_nb.decoding import power_penalty, search
 from transformer_nb.fast import accelerate
 from transformer_nb.gpu import (
     MAX_SHAPES, FixedBatches, FixedBeams, RecordedSearch, RecordedSteps, accelerate_on_gpu,
-    chunked_loss, gpu_step, grid_width, lean_loss, prepare_gpu, shapes_of)
+    best_widths, chunked_loss, gpu_step, lean_loss, prepare_gpu, shapes_of)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam, smoothed_loss
 from transformer_nb.training import (
@@ -79,16 +80,32 @@ def test_every_pair_once_and_few_shapes(lengths, budget, seed):
         shapes.add((b, t))
     assert len(shapes) <= MAX_SHAPES
 
-def test_widths_grow_and_fit():
-    sizes = np.arange(1, 600)
-    for grid in gpu._GRIDS:
-        widths = grid_width(sizes, *grid)
-        assert (widths >= sizes).all() and (np.diff(widths) >= 0).all()
-        assert (grid_width(widths, *grid) == widths).all() # a width is its own
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_no_other_widths_cost_less(sizes, n):
+    sizes = np.array(sizes)
+    def places(widths): return widths[np.searchsorted(widths, sizes)].sum()
+    found = best_widths(sizes, n)
+    assert len(found) <= n and (np.diff(found) > 0).all() and (found % 2 == 0).all()
+    possible = sorted({int(size) + size % 2 for size in sizes})
+    *narrower, widest = possible
+    others = [places(np.array([*some, widest])) for k in range(n)
+              for some in combinations(narrower, k)]
+    assert places(found) == min(others)
+
+def test_the_largest_batch_comes_first():
+    "And only once, in the first epoch"
+    batches = FixedBatches(pairs(400), 500, seed=3)
+    def sizes(epoch): return [batch.src.numel() for batch in batches.epoch(epoch)]
+    assert sizes(0)[0] == max(sizes(0)) and sorted(sizes(0)) == sorted(sizes(1))
+    firsts = [sizes(epoch)[0] for epoch in range(1, 9)]
+    assert min(firsts) < max(sizes(0))
 
 @pytest.mark.parametrize('budget', [1000, 2000])
 def test_few_shapes_cost_little_padding(budget):
-    corpus = [(src, src) for src, _ in pairs(3000, 50)]
+    rng = np.random.default_rng(0)
+    lengths = np.exp(rng.normal(3.2, 0.7, 3000)).clip(1, 250).astype(int) # as of news
+    corpus = [([5]*n, [6] * max(1, n - int(rng.integers(8)))) for n in lengths]
     n_plain, _ = shapes_of(TokenBatches(corpus, budget))
     n_shapes, padding = shapes_of(FixedBatches(corpus, budget))
     assert n_shapes <= MAX_SHAPES < n_plain and padding <= 0.15

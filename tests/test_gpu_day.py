@@ -1,9 +1,9 @@
 "What a day with a GPU has found, in the chapters that show it."
-import json
+import json, os, sys, time
 from contextlib import chdir
 import pytest
 from book import cells
-from gpu import STAGES
+from gpu import STAGES, Day, why_ended
 from running import ROOT
 from transformer_nb.notebook import show_gpu
 
@@ -48,3 +48,39 @@ def test_every_stage_is_shown_somewhere(capsys, tmp_path):
     path.touch()
     show_gpu(path, ['decoding'])
     assert 'it was not run' in capsys.readouterr().out
+
+LATE = """
+import subprocess, sys, time
+other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+open(sys.argv[1], 'w').write(str(other.pid))
+time.sleep(600)
+"""
+
+def has_ended(pid): # gone, or waiting for nobody but its parent
+    try: status = open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0]
+    except OSError: return True
+    return status in 'ZX'
+
+@pytest.mark.skipif(not os.path.exists('/proc'), reason='looks for processes there')
+def test_a_stage_is_cut_off_with_all_that_it_has_started(tmp_path):
+    ended = why_ended([sys.executable, '-c', LATE, tmp_path/'pid'], 0.05)
+    assert ended == dict(failed='over 0.05 minutes')
+    pid = int((tmp_path/'pid').read_text())
+    for _ in range(100):
+        if has_ended(pid): break
+        time.sleep(0.1)
+    assert has_ended(pid)
+
+def test_why_a_stage_has_failed():
+    assert why_ended([sys.executable, '-c', 'pass'], 1) == {}
+    found = why_ended([sys.executable, '-c', 'raise ValueError("no room")'], 1)
+    assert found == dict(failed='ValueError: no room')
+
+def test_what_a_stage_notes_is_whole(tmp_path):
+    "Cut off at any time, it leaves a line that can be read"
+    day = Day(True, tmp_path, tmp_path/'result.json', tmp_path)
+    before = (day.note(dict(a=1)), (tmp_path/'result.json').stat().st_ino)
+    day.note(before[0] | dict(b=2))
+    found = json.loads((tmp_path/'result.json').read_text())
+    assert (found['a'], found['b']) == (1, 2) and 'commit' in found
+    assert (tmp_path/'result.json').stat().st_ino != before[1] # replaced, not rewritten

@@ -329,16 +329,14 @@ def train_steps(model:nn.Module, optimizer:torch.optim.Optimizer,
     "A short run; a step whose loss or gradient is not finite is skipped"
     device = next(model.parameters()).device
     losses, n_skipped = [], 0
+    def loss_alone(model, batch, *_): return loss_of(model, batch) # without smoothing
     groups = islice(batch_groups(batches, 1), n_steps)
     for step, (epoch, _, [rows]) in enumerate(groups, 1):
-        loss = loss_of(model, batches.batch(rows).to(device))
-        loss.backward()
+        batch = batches.batch(rows).to(device)
+        loss, was_taken = train_step(model, optimizer, [batch], lr_of(step),
+                                     loss_of=loss_alone)
         losses.append(loss.item())
-        norm = get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-        set_lr(optimizer, lr_of(step))
-        if math.isfinite(losses[-1] + norm): optimizer.step()
-        else: n_skipped += 1
-        optimizer.zero_grad()
+        if not was_taken: n_skipped += 1
     return dict(steps=n_steps, epochs=epoch + 1, skipped=n_skipped), losses
 
 # %% ../nbs/12_training.ipynb #e4d8d4fe

@@ -64,7 +64,7 @@ def orthogonalize(g:Tensor,    # a matrix (m, n)
 class TwoOptimizers:
     "Two optimizers of different parameters that step as one"
     def __init__(self, first:Optimizer, second:Optimizer):
-        self.both = first, second
+        self.both, self.defaults = (first, second), {}
         self.param_groups = first.param_groups + second.param_groups
 
     def step(self):
