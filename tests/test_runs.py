@@ -2,6 +2,7 @@
 import os, time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 import pytest, torch
 import runs
 from runs import read_results, run_in_processes, run_missing
@@ -92,6 +93,21 @@ def test_a_file_that_is_not_text(tmp_path):
     (tmp_path/'x').write_bytes(WHOLE + b'\xff\x00')
     with pytest.raises(InputError, match='x:2: byte 0xff is not UTF-8'):
         read_results(tmp_path/'x')
+
+ASKED = ['train_x.py', '--out', 'x.jsonl', '--again']
+
+def test_the_command_of_a_file_of_trainings(monkeypatch):
+    monkeypatch.setattr('sys.argv', ASKED)
+    given = {}
+    runs.main('Trainings.', given.update, processes=3, again=dict(action='store_true'))
+    assert given == dict(out=Path('x.jsonl'), processes=3, again=True)
+
+def test_the_command_refuses_in_one_line(monkeypatch, capsys):
+    monkeypatch.setattr('sys.argv', ASKED[:3])
+    def train(out, processes): raise InputError(f'{out}:2: not a result')
+    with pytest.raises(SystemExit) as end: runs.main('Trainings.', train)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == 'train_x.py: x.jsonl:2: not a result\n'
 
 @pytest.mark.slow
 def test_processes_side_by_side_have_one_thread():
