@@ -86,7 +86,8 @@ def test_no_other_widths_cost_less(sizes, n):
     sizes = np.array(sizes)
     def places(widths): return widths[np.searchsorted(widths, sizes)].sum()
     found = best_widths(sizes, n)
-    assert len(found) <= n and (np.diff(found) > 0).all() and (found % 2 == 0).all()
+    assert len(found) <= n and (np.diff(found) > 0).all()
+    assert (found % 2 == 0).all()
     possible = sorted({int(size) + size % 2 for size in sizes})
     *narrower, widest = possible
     others = [places(np.array([*some, widest])) for k in range(n)
@@ -97,7 +98,8 @@ def test_the_largest_batch_comes_first():
     "And only once, in the first epoch"
     batches = FixedBatches(pairs(400), 500, seed=3)
     def sizes(epoch): return [batch.src.numel() for batch in batches.epoch(epoch)]
-    assert sizes(0)[0] == max(sizes(0)) and sorted(sizes(0)) == sorted(sizes(1))
+    first, second = sizes(0), sizes(1)
+    assert first[0] == max(first) and sorted(first) == sorted(second)
     firsts = [sizes(epoch)[0] for epoch in range(1, 9)]
     assert min(firsts) < max(sizes(0))
 
