@@ -85,6 +85,10 @@ class FixedBatches(TokenBatches):
             stop -= rows
         return pieces
 
+    def plan(self, n:int)->list[np.ndarray]: # as for `TokenBatches`
+        plan = super().plan(n)
+        return _largest_first(self, plan) if n == 0 else plan
+
     def batch(self, rows:Sequence[int])->Batch:
         batch = super().batch(rows)
         shape = self.shape(self.lengths[rows].max() + 1)
@@ -94,12 +98,9 @@ class FixedBatches(TokenBatches):
         return Batch(src, tgt, labels, batch.n_tokens)
 
 # %% ../nbs/14c_gpu.ipynb #14cfix2b
-@patch
-def plan(self:FixedBatches, n:int)->list[np.ndarray]: # as for `TokenBatches`
-    "The very first batch is the largest: if it fits into memory, so do the others"
-    plan = TokenBatches.plan(self, n)
-    if n > 0: return plan
-    def size(rows): return prod(self.shape(self.lengths[rows].max() + 1))
+def _largest_first(batches:FixedBatches, plan:list[np.ndarray])->list[np.ndarray]:
+    "If the first batch of a run fits into memory, so do the others"
+    def size(rows): return prod(batches.shape(batches.lengths[rows].max() + 1))
     largest = max(range(len(plan)), key=lambda i: size(plan[i]))
     return [plan[largest], *plan[:largest], *plan[largest+1:]]
 
