@@ -207,6 +207,35 @@ def test_tatoeba(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['deu-eng.zip']
     assert not (tmp_path.parent/'escape.txt').exists()
 
+ROWS_OF_THREE = 'Hi.\tSalut !\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (a) & #2 (b)\n'
+
+@pytest.mark.parametrize('lang, code', [('fr', 'fra'), ('fra', 'fra'), ('zh', 'cmn'),
+                                        ('qqq', 'qqq')]) # which our table lacks
+def test_any_language_of_tatoeba(lang, code, tmp_path):
+    "By either standard, with English by either; authors are no sentence"
+    (tmp_path/f'tatoeba-{code}-eng').mkdir()
+    with zipfile.ZipFile(tmp_path/f'tatoeba-{code}-eng'/f'{code}-eng.zip', 'w') as archive:
+        archive.writestr(f'{code}.txt', ROWS_OF_THREE)
+    for english in ('en', 'eng'):
+        assert load_corpus('tatoeba', lang, english, tmp_path)['train'] == [('Salut !', 'Hi.')]
+        assert load_corpus('tatoeba', english, lang, tmp_path)['train'] == [('Hi.', 'Salut !')]
+
+@pytest.mark.parametrize('src, tgt, message', [
+    ('en', 'frr!', r"no language 'frr!' \(perhaps fr, "),
+    ('zz', 'en', "no language 'zz'.* it takes the codes of ISO 639"),
+    ('de', 'fr', 'pairs English with another language'),
+    ('en', 'eng', 'pairs English with another language')])
+def test_a_language_that_tatoeba_cannot_have(src, tgt, message, tmp_path):
+    with pytest.raises(InputError, match=message): load_corpus('tatoeba', src, tgt, tmp_path)
+
+@pytest.mark.parametrize('code, n, first', [
+    ('fra', 142_424, 'Va !'), ('jpn', 55_066, '行け。'), ('cmn', 21_058, '嗨。')])
+def test_languages_that_are_here(code, n, first, multi30k_dir):
+    if not (multi30k_dir/f'tatoeba-{code}-eng').exists(): pytest.skip(f'no {code} here')
+    corpus = load_corpus('tatoeba', code, 'en', multi30k_dir)
+    assert sum(map(len, corpus.values())) == n and corpus['train'][0][0] == first
+    assert_no_leak(corpus)
+
 def assert_no_leak(corpus):
     for side in (0, 1):
         train, valid, test = [{pair[side] for pair in corpus[split]}
@@ -250,7 +279,7 @@ def test_tatoeba_is_as_10a_says(multi30k_dir):
     path = multi30k_dir/'tatoeba-deu-eng'/'deu-eng.zip'
     if not path.exists(): pytest.skip('Tatoeba is not here')
     german = dict(train=set(), valid=set(), test=set())
-    for de, en in _tatoeba_pairs(path): german[_split_of_sentence(en)].add(de)
+    for de, en in _tatoeba_pairs(path, 'deu.txt'): german[_split_of_sentence(en)].add(de)
     assert len(german['test']) == 1733
     assert len(german['test'] & german['train']) == 187
     train = load_corpus('tatoeba', 'de', 'en', multi30k_dir)['train']

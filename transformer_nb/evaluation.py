@@ -12,6 +12,7 @@ from math import exp, inf
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 from .core import FieldError, InputError
+from .corpora import short_code
 
 # %% ../nbs/14_evaluation.ipynb #d7d87005
 _UNSPLIT = ('zh', 'yue') # of these Moses knows only which periods to keep
@@ -30,6 +31,7 @@ def moses_lc(lines:list[str], # raw sentences
             )->list[str]:     # tokens separated by spaces
     "Lower-case, normalize punctuation and tokenize by Moses, like Multi30k's own files"
     import sacremoses # here, because it is slow to import
+    lang = short_code(lang)
     known = sacremoses.corpus.NonbreakingPrefixes().available_langs.values()
     if lang not in known or lang in _UNSPLIT:
         raise InputError(f'lang is {lang!r}, for which Moses has no rules; '
@@ -52,7 +54,7 @@ def choose_tokenizer(lang:str|None=None,     # of the references, such as 'de'
                      tokenize:str|None=None, # in place of the rule for `lang`
                     )->str:                  # the name of a rule in sacreBLEU
     "Raises `FieldError` for an unknown rule, and for one that is not installed"
-    rule = tokenize or _SPLIT_BY.get(lang, '13a')
+    rule = tokenize or _SPLIT_BY.get(short_code(lang), '13a')
     if rule not in BLEU.TOKENIZERS:
         known = ', '.join(BLEU.TOKENIZERS)
         raise FieldError('tokenize', f'is {rule!r}; it must be one of: {known}')
@@ -104,7 +106,7 @@ def score(translations:list[str], # one sentence each, raw
     metrics = dict(bleu=BLEU(tokenize=rule), bleu_lc=BLEU(True, tokenize=rule),
                    chrf=CHRF())
     texts = dict.fromkeys(metrics, (translations, sets))
-    has_moses = lang and lang not in _SPLIT_BY
+    has_moses = lang and short_code(lang) not in _SPLIT_BY
     if has_moses:
         # force: no warning that the text is tokenized already
         metrics['bleu_moses_lc'] = BLEU(tokenize='none', force=True)

@@ -21,6 +21,7 @@ from .checkpoint import (
 from transformer_nb.core import (
     VERSION, BOS, EOS, Arg, InputError, check_new_file, command, find_in,
     write_atomically)
+from .corpora import short_code
 from .decoding import SearchConfig, search
 from .embedding import Embedding
 from .layers import ResidualNorm
@@ -287,15 +288,19 @@ def _stored_check(model:Transformer, tokenizer:BPETokenizer, config:SearchConfig
     return dict(text=text, ids=labels, log_prob=round(log_probs.sum().item(), 5))
 
 # %% ../nbs/15b_export.ipynb #e15page6
-_LANGUAGES = dict(cs='Czech', da='Danish', de='German', en='English', es='Spanish',
-                  fi='Finnish', fr='French', it='Italian', nl='Dutch', pl='Polish',
-                  pt='Portuguese', ru='Russian', sv='Swedish', uk='Ukrainian')
+_LANGUAGES = dict(ar='Arabic', cs='Czech', da='Danish', de='German', el='Greek', en='English',
+                  eo='Esperanto', es='Spanish', he='Hebrew', hi='Hindi', hu='Hungarian',
+                  fi='Finnish', fr='French', it='Italian', ja='Japanese', ko='Korean',
+                  nb='Norwegian', nl='Dutch', pl='Polish', ro='Romanian',
+                  pt='Portuguese', ru='Russian', sv='Swedish', tr='Turkish',
+                  uk='Ukrainian', vi='Vietnamese', zh='Chinese')
 
 def _languages(folder:Path)->dict: # of a model: key, title, src, tgt
     config = json.loads((folder/'config.json').read_text(encoding='utf8'))
     def of_data(name): return find_in(config, 'training', 'config', 'data', name) or ''
     if of_data('corpus'): codes = of_data('src_lang'), of_data('tgt_lang')
     else: codes = [Path(of_data(side)).suffix[1:] for side in ('src', 'tgt')]
+    codes = [short_code(code) for code in codes]
     if not set(codes) <= set(_LANGUAGES): # files of unknown languages
         name = os.fsencode(folder.resolve().name).decode(errors='replace')
         return dict(key=name, title=name, src='Source', tgt='Target')
