@@ -288,7 +288,7 @@ def _stored_check(model:Transformer, tokenizer:BPETokenizer, config:SearchConfig
     return dict(text=text, ids=labels, log_prob=round(log_probs.sum().item(), 5))
 
 # %% ../nbs/15b_export.ipynb #e15page6
-_LANGUAGES = dict(ar='Arabic', cs='Czech', da='Danish', de='German', el='Greek', en='English',
+_LANGUAGES = dict(ar='Arabic', cs='Czech', da='Danish', de='German', en='English',
                   eo='Esperanto', es='Spanish', he='Hebrew', hi='Hindi', hu='Hungarian',
                   fi='Finnish', fr='French', it='Italian', ja='Japanese', ko='Korean',
                   nb='Norwegian', nl='Dutch', pl='Polish', ro='Romanian',
