@@ -21,7 +21,7 @@ from transformer_nb.export import (
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
-    READING, doubts, read_sentence, split_paragraphs, split_sentences)
+    READING, doubts, read_sentence, split_paragraphs, split_sentences, tidy)
 from transformer_nb.text import BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
@@ -233,8 +233,9 @@ TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
     'Ja!', '...', '…', '?!', '3.50', '19,99', '10:30', '1,000', '555-1234', '12', '2.',
     '1)', '(a)', '😀', '👩‍👩‍👧‍👦', '❤️', '🇩🇪', ':-)', '<3', 'https://example.org/a?b=1.',
     'www.x.de', 'a@b.de', '@tom', '#tag', 'HELLO', 'STRASSE', 'GROSS', 'hello', 'straße',
-    "don't", "DON'T", 'wie', 'how are you', 'hast du', 'iPhone', 'McDonald', 'Ünal', '你好',
-    'かな', 'नमस्ते', '\n', '\n\n', '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
+    '&#39;', '&amp;', '&nbsp;', '&#x27;', '<i>', '</i>', '{name}', '%s', ' .', ' ?', 'go?No',
+    'left.She', 'HEIßE', '"Hallo"', "don't", "DON'T", 'wie', 'how are you', 'hast du',
+    'iPhone', 'McDonald', 'Ünal', '你好', 'かな', 'नमस्ते', '\n', '\n\n', '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
 
 def typed_strings(n):
     rng = random.Random(2)
@@ -257,7 +258,7 @@ READ = """([header, texts]) => {
 
 def read_here(text, tokenizer):
     for paragraph in split_paragraphs(text):
-        plain = tokenizer.normalize(paragraph)
+        plain = tidy(paragraph, tokenizer.normalize)
         if not plain.strip(): continue
         sentences = [read_sentence(x, tokenizer.encode) for x in split_sentences(plain)]
         yield [[vars(sentence), given, [doubts(sentence.typed, text) for text in given]]

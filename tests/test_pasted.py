@@ -31,6 +31,18 @@ SAME = [ # of a review of commit 9b972b3, and their sisters
     ('The oﬃce is closed.', 'The office is closed.'),
     ('It is cold \u2013 very cold.', 'It is cold - very cold.')]
 
+SAME += [ # of public reports of other translators, after the review
+    ('I can&#39;t come.', "I can't come."), # LibreTranslate #203, XUnity.AutoTranslator #165
+    ('Tom &amp; Mary are here.', 'Tom & Mary are here.'), # translate-html #16
+    ('He said &quot;no&quot;.', 'He said "no".'), # integreat-cms #2721
+    ('Can&nbsp;I pay?', 'Can I pay?'), # deepl-dotnet #64, wp-calypso #52361
+    ('Are you there ?', 'Are you there?'), ('Hello , Tom !', 'Hello, Tom!'),
+    ('"Hello"', '"Hello."'), ('He said "no"', 'He said "no."'),
+    ('<i>They are here.</i>', 'They are here.'), # SubtitleEdit #3599
+    ('♪ I love you ♪', 'I love you.'), ('Core ▾', 'Core.'), # mozilla/translations #1450
+    ('DID YOU KNOW?', 'Did you know?'), # firefox-translations #486
+    ('{name} is here', '{name} is here.'), ('%s is here', '%s is here.')]
+
 @pytest.mark.parametrize('typed, clean', SAME)
 def test_read_alike(typed, clean):
     bpe = everyday('en-de').tokenizer
@@ -59,6 +71,22 @@ TRANSLATED = {
 
 def test_translated_as_meant():
     assert everyday('en-de').translate(list(TRANSLATED)) == list(TRANSLATED.values())
+
+@pytest.mark.parametrize('typed, sentences', [
+    ('Can I go?No.', ['Can I go?', 'No.']), ('He left.She stayed.', ['He left.', 'She stayed.']),
+    ('See www.Example.Com.', ['See www.Example.Com.']), ('Er kam z.B. um 8.', None),
+    ('ICH HEIßE TOM.', ['Ich heiße Tom.'])])
+def test_spaces_that_are_missing(typed, sentences):
+    "The second sentence was lost (argos-translate #382, #409)"
+    tokenizer = everyday('de-en' if typed[0] in 'EI' else 'en-de').tokenizer
+    read = [x.read for x in read_text(typed, tokenizer)]
+    assert read == (sentences or [typed])
+
+def test_what_a_program_would_miss_is_told():
+    "Placeholders and tags (quarkusio/cn.quarkus.io #31, amethyst PR 2869)"
+    [line] = everyday('en-de').translate_lines(['{name} is in <b>Berlin</b> now.'])
+    assert '{name}' in line.text or 'not copied: {name}' in ' '.join(line.notes)
+    assert everyday('en-de').translate(['{name}', '%s']) == ['{name}', '%s']
 
 def test_doubt_is_said():
     translator = everyday('en-de')

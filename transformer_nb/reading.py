@@ -133,13 +133,18 @@ def capitalize(text:str)->str: # its first letter, unless the word has capitals 
 _ENGLISH = "i'm|i'd|i'll|i've|i am|the|is|are|was|you|my|have|don't|will|would|want|like"
 _ENGLISH += '|know|love|need|think|see|can|could|should|may|what|where|how|when|had|did'
 
+_TAG = '</?[A-Za-z][^<> ]*>' # of HTML or of a subtitle
+_PLACEHOLDER = '[{][^{} ]+[}]|%[0-9$]*[sd]' # of a program, such as {name}
+
 READING |= dict(
-    word=_WORD, symbols=_SYMBOLS, # where “i” is a pronoun, and not Italian or Polish
+    word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}', # where “i” is a pronoun, and not Italian or Polish
     english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
-    symbolic=f'^(?:{_SYMBOLS}|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
+    symbolic=f'^(?:{_SYMBOLS}|{_TAG}|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
-    address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@[^ @]+[.][^ @]+$|^[@#][^ ]+$',
-    link='(?:[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']|[^ @(]+@[^ @]+[.][A-Za-z]+',
+    address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@[^ @]+[.][^ @]+$|^[@#][^ ]+$'
+            f'|^(?:{_PLACEHOLDER})$',
+    link='(?:[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']|[^ @(]+@[^ @]+[.][A-Za-z]+'
+         f'|{_PLACEHOLDER}|</?[A-Za-z][^<>]*>',
     mark=f'[.!?:;,…-]{_CLOSING}$', number='[0-9]+(?:[.,:][0-9]+)*')
 
 def _is_item(token:str, following:str)->bool: # does it number or mark what follows?
@@ -170,7 +175,7 @@ class Sentence:
     def write(self, translation:str)->str: # of `read` -> of `typed`
         if not self.read: return self.typed
         if self.is_loud: translation = translation.upper()
-        if not self.has_mark and translation.endswith('.'): translation = translation[:-1]
+        if not self.has_mark: translation = re.sub('[.](["“”]?)$', r'\1', translation)
         return ' '.join(x for x in (self.before, translation, self.after) if x)
 
 # %% ../nbs/08a_reading.ipynb #08a25
@@ -193,20 +198,48 @@ def read_sentence(text:str,               # normalized
     left_out = [token for token in inner if _has('symbolic', token)]
     plain = ' '.join(token for token in inner if token not in left_out)
     read = Sentence(text, plain, ' '.join(before), ' '.join(after), ' '.join(left_out))
-    letters = [c for c in plain if c != c.lower() or c != c.upper()]
-    read.is_loud = len(letters) > 1 and plain == plain.upper()
+    bare = plain.replace('ß', '') # which many keyboards write among capitals
+    letters = [c for c in bare if c != c.lower() or c != c.upper()]
+    read.is_loud = len(letters) > 1 and bare == bare.upper()
     is_small = bool(letters) and plain == plain.lower()
     if read.is_loud: plain = plain.lower()
     if read.is_loud or is_small: plain = recase(plain, encode, read.is_loud)
     read.has_mark = _has('mark', plain)
-    if not read.has_mark:
-        plain += '?' if _has('question', plain.lower()) else '.'
-    read.read = capitalize(plain)
+    read.read = capitalize(plain if read.has_mark else _with_mark(plain))
     return read
+
+def _with_mark(text:str)->str: # at its end, or within the quotation that ends it
+    mark = '?' if _has('question', text.lower()) else '.'
+    is_quotation = text.endswith('"') and text.count('"') % 2 == 0
+    at = len(text) - is_quotation
+    return text[:at] + mark + text[at:]
 
 def _is_language(tokens:list[str])->bool: # or does it come back as it is?
     words = [t for t in tokens if not _has('address', t) and not _has('symbolic', t)]
     return _has('letter', ' '.join(words))
+
+# %% ../nbs/08a_reading.ipynb #08a26c
+_LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
+READING |= dict(
+    entity='&(amp|lt|gt|quot|apos|nbsp|#[0-9]{1,4}|#x[0-9a-cA-C]?[0-9a-fA-F]{1,3});',
+    gap=f'(?<=[{_LOW}][.!?])(?=[{_HIGH}](?:[{_LOW}]|$))', # where a space is missing
+    stray=f'(?<=[{_LETTER}0-9]) ([,.!?;:])(?= |$)') # and where there is one too many
+
+_ENTITIES = dict(amp='&', lt='<', gt='>', quot='"', apos="'", nbsp=' ')
+
+def _character(entity:re.Match)->str:
+    name = entity[1]
+    if name in _ENTITIES: return _ENTITIES[name]
+    return chr(int(name[2:], 16) if name[1] == 'x' else int(name[1:]))
+
+def tidy(text:str,
+         normalize:Callable # of the tokenizer
+        )->str:             # entities are characters, and spaces are where they belong
+    plain = normalize(_pattern('entity').sub(_character, text))
+    def apart(token):
+        is_one = _has('address', token) or _has('link', token)
+        return token if is_one else _pattern('gap').sub(' ', token)
+    return _pattern('stray').sub(r'\1', ' '.join(map(apart, plain.split(' '))))
 
 # %% ../nbs/08a_reading.ipynb #08a27
 def read_text(text:str,             # a line, or a paragraph
@@ -214,7 +247,8 @@ def read_text(text:str,             # a line, or a paragraph
               split:bool=True,      # at the ends of sentences?
               exact:bool=False      # as typed, without any change but `normalize`
              )->list[Sentence]:     # none for an empty text
-    plain = tokenizer.normalize(text)
+    if exact: plain = tokenizer.normalize(text)
+    else: plain = tidy(text, tokenizer.normalize)
     if not plain.strip(): return []
     if exact: return [Sentence(plain, plain)]
     tags, plain = _split_tags(plain, tokenizer)

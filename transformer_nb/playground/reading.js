@@ -13,9 +13,17 @@ class Reader {
 
   // ---- Where a sentence ends -----------------------------------------------------------
 
-  paragraphs(text) { // none of them blank, each in the form that the tokenizer cuts
+  paragraphs(text, exact = false) { // none blank, each in the form that the tokenizer cuts
     const parts = text.replace(/\r\n?/g, '\n').split(/\n[ \t]*\n/)
-    return parts.map(part => this.tokenizer.normalize(part)).filter(strip)
+    const form = part => exact ? this.tokenizer.normalize(part) : this.tidy(part)
+    return parts.map(form).filter(strip)
+  }
+
+  tidy(text) { // entities are characters, and spaces are where they belong
+    const plain = this.tokenizer.normalize(text.replace(this.patterns.entity, character))
+    const isOne = token => this.has('address', token) || this.has('link', token)
+    const apart = token => isOne(token) ? token : token.replace(this.patterns.gap, ' ')
+    return plain.split(' ').map(apart).join(' ').replace(this.patterns.stray, '$1')
   }
 
   split(text) { // a paragraph -> sentences; joined by spaces, they are the text
@@ -75,14 +83,22 @@ class Reader {
   }
 
   asSentence(text) { // with a capital first and a mark at its end, and not in capitals
-    const letters = [...text].filter(hasCase).length
-    const is_loud = letters > 1 && text === text.toUpperCase()
+    const bare = text.replaceAll('ß', '') // which many keyboards write among capitals
+    const letters = [...bare].filter(hasCase).length
+    const is_loud = letters > 1 && bare === bare.toUpperCase()
     const is_small = letters > 0 && text === text.toLowerCase()
     let plain = is_loud ? text.toLowerCase() : text
     if (is_loud || is_small) plain = this.recase(plain, is_loud)
     const has_mark = this.has('mark', plain)
-    const mark = this.has('question', plain.toLowerCase()) ? '?' : '.'
-    return {read: this.capitalize(has_mark ? plain : plain + mark), is_loud, has_mark}
+    return {read: this.capitalize(has_mark ? plain : this.withMark(plain)), is_loud,
+            has_mark}
+  }
+
+  withMark(text) { // at its end, or within the quotation that ends it
+    const mark = this.has('question', text.toLowerCase()) ? '?' : '.'
+    const isQuotation = text.endsWith('"') && text.split('"').length % 2 === 1
+    const at = text.length - isQuotation
+    return text.slice(0, at) + mark + text.slice(at)
   }
 
   recase(text, is_loud) { // in small letters -> each word as the vocabulary knows it best
@@ -131,6 +147,14 @@ const isSmall = c => c === c.toLowerCase() && c !== c.toUpperCase()
 const hasCase = c => c !== c.toLowerCase() || c !== c.toUpperCase()
 const capital = word => [...word].map((c, i) => i ? c : c.toUpperCase()).join('')
 
+const ENTITIES = {amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' '}
+
+function character(entity, name) {
+  if (name in ENTITIES) return ENTITIES[name]
+  const isHex = name[1] === 'x'
+  return String.fromCodePoint(parseInt(name.slice(isHex ? 2 : 1), isHex ? 16 : 10))
+}
+
 function spellings(word, is_loud) { // of a word in small letters
   if (word === 'i') return ['I'] // which is English: German has no such word
   const found = [word, capital(word), word.toUpperCase()]
@@ -151,8 +175,8 @@ function without(numbers, others) {
 function finish({typed, read, before, after, is_loud, has_mark}, translation) {
   if (!read) return typed
   const loud = is_loud ? translation.toUpperCase() : translation
-  const end = !has_mark && loud.endsWith('.') ? -1 : undefined
-  return [before, loud.slice(0, end), after].filter(Boolean).join(' ')
+  const written = has_mark ? loud : loud.replace(/[.](["“”]?)$/u, '$1')
+  return [before, written, after].filter(Boolean).join(' ')
 }
 
 function exactly(typed) { // without any change but that of its form

@@ -15,7 +15,7 @@ function withinLimit(text) { // whole words, where there are any
 
 function wholeParagraphs(text) { // lists of sentences
   const {reader} = model()
-  return reader.paragraphs(text).map(paragraph => reader.split(paragraph))
+  return reader.paragraphs(text, state.exact).map(paragraph => reader.split(paragraph))
 }
 
 const paragraphsOf = text => wholeParagraphs(text).map(list => list.map(withinLimit))
