@@ -233,9 +233,11 @@ TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
     'Ja!', '...', '…', '?!', '3.50', '19,99', '10:30', '1,000', '555-1234', '12', '2.',
     '1)', '(a)', '😀', '👩‍👩‍👧‍👦', '❤️', '🇩🇪', ':-)', '<3', 'https://example.org/a?b=1.',
     'www.x.de', 'a@b.de', '@tom', '#tag', 'HELLO', 'STRASSE', 'GROSS', 'hello', 'straße',
-    '&#39;', '&amp;', '&nbsp;', '&#x27;', '<i>', '</i>', '{name}', '%s', ' .', ' ?', 'go?No',
-    'left.She', 'HEIßE', '"Hallo"', "don't", "DON'T", 'wie', 'how are you', 'hast du',
-    'iPhone', 'McDonald', 'Ünal', '你好', 'かな', 'नमस्ते', '\n', '\n\n', '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
+    '&#39;', '&amp;', '&nbsp;', '&#x27;', '<i>', '</i>', '{name}', '%s', ' .', ' ?',
+    'go?No', 'left.She', 'HEIßE', '"Hallo"', "don't", "DON'T", 'wie', 'how are you',
+    'hast du',
+    'iPhone', 'McDonald', 'Ünal', '你好', 'かな', 'नमस्ते', '\n', '\n\n',
+    '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
 
 def typed_strings(n):
     rng = random.Random(2)

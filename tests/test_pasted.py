@@ -32,7 +32,7 @@ SAME = [ # of a review of commit 9b972b3, and their sisters
     ('It is cold \u2013 very cold.', 'It is cold - very cold.')]
 
 SAME += [ # of public reports of other translators, after the review
-    ('I can&#39;t come.', "I can't come."), # LibreTranslate #203, XUnity.AutoTranslator #165
+    ('I can&#39;t come.', "I can't come."), # LibreTranslate #203
     ('Tom &amp; Mary are here.', 'Tom & Mary are here.'), # translate-html #16
     ('He said &quot;no&quot;.', 'He said "no".'), # integreat-cms #2721
     ('Can&nbsp;I pay?', 'Can I pay?'), # deepl-dotnet #64, wp-calypso #52361
@@ -73,7 +73,8 @@ def test_translated_as_meant():
     assert everyday('en-de').translate(list(TRANSLATED)) == list(TRANSLATED.values())
 
 @pytest.mark.parametrize('typed, sentences', [
-    ('Can I go?No.', ['Can I go?', 'No.']), ('He left.She stayed.', ['He left.', 'She stayed.']),
+    ('Can I go?No.', ['Can I go?', 'No.']),
+    ('He left.She stayed.', ['He left.', 'She stayed.']),
     ('See www.Example.Com.', ['See www.Example.Com.']), ('Er kam z.B. um 8.', None),
     ('ICH HEIßE TOM.', ['Ich heiße Tom.'])])
 def test_spaces_that_are_missing(typed, sentences):

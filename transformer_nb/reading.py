@@ -137,7 +137,8 @@ _TAG = '</?[A-Za-z][^<> ]*>' # of HTML or of a subtitle
 _PLACEHOLDER = '[{][^{} ]+[}]|%[0-9$]*[sd]' # of a program, such as {name}
 
 READING |= dict(
-    word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}', # where “i” is a pronoun, and not Italian or Polish
+    word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}',
+    # where “i” is a pronoun, and not Italian or Polish
     english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
     symbolic=f'^(?:{_SYMBOLS}|{_TAG}|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
@@ -208,6 +209,7 @@ def read_sentence(text:str,               # normalized
     read.read = capitalize(plain if read.has_mark else _with_mark(plain))
     return read
 
+# %% ../nbs/08a_reading.ipynb #08a26e
 def _with_mark(text:str)->str: # at its end, or within the quotation that ends it
     mark = '?' if _has('question', text.lower()) else '.'
     is_quotation = text.endswith('"') and text.count('"') % 2 == 0
@@ -227,6 +229,7 @@ READING |= dict(
 
 _ENTITIES = dict(amp='&', lt='<', gt='>', quot='"', apos="'", nbsp=' ')
 
+# %% ../nbs/08a_reading.ipynb #08a26d
 def _character(entity:re.Match)->str:
     name = entity[1]
     if name in _ENTITIES: return _ENTITIES[name]

@@ -241,7 +241,8 @@ const tnb = {call, ready: begin().catch(fail)}
 tnb.translate = async (text, {exact = false, model: key, ...options} = {}) => {
   await tnb.ready
   const model = key ?? state.model ?? Object.keys(models)[0], {reader} = models[model]
-  const typed = reader.paragraphs(text, exact).flatMap(part => exact ? part : reader.split(part))
+  const parts = reader.paragraphs(text, exact)
+  const typed = parts.flatMap(part => exact ? part : reader.split(part))
   const read = typed.map(sentence => exact ? exactly(sentence) : reader.read(sentence))
   const answers = await Promise.all(read.map(
     ({read: text}) => call('translate', {model, text, ...options})))
