@@ -14,7 +14,7 @@ from statistics import mean, median
 from symtable import symtable
 from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
-                  is_workshop, module, read_notebook)
+                  is_workshop, module, number, read_notebook)
 from readme import made_files
 import figures, grading, scripts
 
@@ -601,6 +601,26 @@ def scripts_exist(root):
         if function not in defined:
             found.append(f'settings.ini: {name} names {target}, which is not there')
     return found
+
+EFFECT = re.compile(
+    r'better|worse|lower|higher|faster|cheaper|helps?\b|learn(s|ed)\b|matters?\b|'
+    r'costs?\b|can go|change the loss|holds? back|train(s|ed)\b|fails?\b|carries|'
+    r's differ\b|undecided|unlike|no difference|enough|predicts?\b', re.I)
+
+@rule
+def headings_are_judged(root):
+    "A heading of 15 to 22 that names an effect is listed in docs/headings.md, with verdict"
+    text = Path(root, 'docs/headings.md').read_text(encoding='utf8')
+    listed = set(re.findall(r'^\| (\d+a?) \| (.*?) \|', text, re.M))
+    found = set()
+    for path in chapters(root):
+        if not '15_' <= path.name < '23' or is_workshop(path.stem): continue
+        prose = '\n'.join(cell.source for cell in cells(path, 'markdown'))
+        for heading in re.findall(r'^#{2,4} (?!Aside:|How |What )(.*[^?\s])$', prose, re.M):
+            row = number(path.stem), heading
+            if EFFECT.search(heading) or row in listed: found.add(row)
+    return [f'docs/headings.md and chapter {chapter} disagree on “{heading}”'
+            for chapter, heading in sorted(found ^ listed)]
 
 @rule
 def every_chapter_is_on_the_map(root):
