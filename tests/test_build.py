@@ -158,16 +158,22 @@ def test_a_relation_is_told(turn, words):
 STYLES = {
     'annotated/attention.py': ['empty row is mean', 'padding mask without heads',
                                'causal_mask'],
+    'annotated/multihead.py': ['projections have bias'],
+    'annotated/layers.py': ['feed forward dropout', 'norm of annotated', 'pre norm'],
     'annotated/optimizer.py': ['smoothing of annotated'],
     'bentrevett/attention.py': ['empty row is mean'],
+    'bentrevett/layers.py': ['feed forward dropout'],
     'd2l/attention.py': ['empty row is mean'],
-    'hyunwoongko/attention.py': ['empty row is mean']}
+    'd2l/multihead.py': [], 'd2l/layers.py': [],
+    'hyunwoongko/attention.py': ['empty row is mean'],
+    'hyunwoongko/layers.py': ['feed forward dropout', 'eps default tiny']}
 
 @pytest.mark.parametrize('file', STYLES)
 def test_what_everybody_copies_is_right_or_named(file):
     [stage] = [stage for stage in STAGES if stage.file == Path(file).name]
     result = graded(stage, source(f'styles/{file}'))
     assert names(result) == STYLES[file], report(result)
+    assert bool(result.remarks) == (result.points < stage.points)
     assert 'none of the' not in report(result)
 
 # Two mistakes at once
