@@ -1,13 +1,13 @@
 "Encoded pairs, in memory and on disk; splits, budgets, batches."
-import os
+import os, pickle
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb import data
 from transformer_nb.core import EOS, PAD, InputError
-from transformer_nb.data import (TokenBatches, check_encoded, encode_pairs, encode_to_disk,
-                                 open_encoded, order_by_length, read_info,
-                                 split_by_budget)
+from transformer_nb.data import (
+    EncodedPairs, TokenBatches, check_encoded, encode_pairs, encode_to_disk, open_encoded,
+    order_by_length, read_info, split_by_budget)
 from transformer_nb.text import BPETokenizer
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 80))
@@ -227,3 +227,15 @@ def test_a_negative_seed():
     pairs = pairs_of([(3, 3)]*9)
     plans = [TokenBatches(pairs, 8, seed).plan(0) for seed in (-1, 2**64 - 1)]
     assert str(plans[0]) == str(plans[1])
+
+def test_another_process_gets_the_path_and_not_the_array(encoded):
+    encode, _, _, folder = encoded
+    encode([('ab', 'ba')] * 500)
+    pairs = open_encoded(folder/'train')
+    stored = pickle.dumps(pairs)
+    assert len(stored) < 1000
+    again = pickle.loads(stored)
+    assert [again[i] for i in range(len(again))] == [pairs[i] for i in range(len(pairs))]
+    in_memory = EncodedPairs(np.array(pairs.ids), np.array(pairs.lengths))
+    again = pickle.loads(pickle.dumps(in_memory))
+    assert again[3] == pairs[3] and len(again) == len(pairs)

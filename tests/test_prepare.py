@@ -14,8 +14,8 @@ from transformer_nb.core import FieldError, InputError
 from transformer_nb.corpora import JoinedPairs, load_corpus
 from transformer_nb.export import tnb_export
 from transformer_nb.prepare import (
-    CleanPairs, DataConfig, clean_corpora, learn_tokenizer, letter_share, open_prepared,
-    prepare_data, settle)
+    CleanPairs, DataConfig, clean_corpora, clean_splits, learn_tokenizer, letter_share,
+    open_prepared, prepare_data, settle)
 from transformer_nb.text import BPETokenizer, ForeignTokenizer, load_any_tokenizer
 from transformer_nb.translation import (Translator, model_languages, preset,
                                         train_translator)
@@ -118,6 +118,44 @@ def test_validation_is_left_as_it_is():
 def test_settings_of_no_use_are_refused(options, message):
     with pytest.raises(FieldError, match=message): DataConfig(**options)
 
+# Sentences held out
+
+LEAKS = [('Ein Hund.', 'A dog.'), ('ein  HUND.', 'Another.'), ('Neu.', 'A cat.'),
+         ('x', 'y')]
+VALID = [('Ein Hund.', 'The dog.'), ('Was?', 'A cat.'), ('', '')]
+
+def test_leaks_are_counted_and_removed_where_asked():
+    corpus = dict(train=LEAKS, valid=VALID)
+    for drop, kept in ((False, LEAKS), (True, [('x', 'y')])):
+        splits = clean_splits(corpus, DataConfig(drop_leaks=drop))
+        [train], [valid] = splits['train'], splits['valid']
+        assert list(train) == kept and list(valid) == VALID
+        assert train.leaks == len(kept) - 1 and valid.leaks == 0
+        assert train.dropped == ({'held out': 3} if drop else {})
+
+def test_further_sentences_are_held_out(tmp_path):
+    write(tmp_path/'test.en', ['Y', ''])
+    config = DataConfig(drop_leaks=True, held_out=str(tmp_path/'test.en'))
+    [train] = clean_splits(dict(train=[*LEAKS, ('', '')], valid=VALID[:1]), config)['train']
+    assert list(train) == [('Neu.', 'A cat.'), ('', '')]
+
+def test_leaks_are_told(texts, tmp_path):
+    "By both commands, and once they are removed, as what was left out"
+    options = sources(texts)
+    options[7], options[9] = texts/'own.de', texts/'own.en' # validation is in the training
+    files = ['--vocab_size', 9000]
+    done = prepared(tmp_path/'d', *options, *files).stdout.decode()
+    assert '150 with a sentence of the validation or held_out (see drop_leaks)' in done
+    assert '9000 were requested' in done
+    done = train('--data', tmp_path/'d', '--out', tmp_path/'m').stderr.decode()
+    assert 'with a sentence of the validation' in done
+    done = prepared(tmp_path/'e', *options, '--drop_leaks').stdout.decode()
+    assert '150 held out' in done and 'with a sentence' not in done
+
+def test_a_missing_file_of_held_out_sentences_is_named(texts, tmp_path):
+    refuses(prepared(tmp_path/'d', *sources(texts), '--held_out', tmp_path/'none'), 'none')
+    assert not (tmp_path/'d').exists()
+
 # The tokenizer
 
 def test_a_sample_is_drawn_from_all_of_the_text():
@@ -140,6 +178,21 @@ def test_the_tokenizer_sees_the_sample_only(monkeypatch):
     config = DataConfig(tokenizer_pairs=3)
     learn_tokenizer([CleanPairs([('a', 'b')] * 10, config)], config)
     assert seen == ['a', 'b'] * 3
+
+def test_the_sample_follows_the_mixture():
+    corpora = [[('a', 'b')] * 100, [('c', 'd')] * 100]
+    mixed = list(prepare._mixed(corpora, DataConfig(mix=[3., 0.5])))
+    counts = Counter(mixed)
+    assert counts['a', 'b'] == 300 and 30 < counts['c', 'd'] < 70
+
+def test_the_sample_is_bounded_by_default(monkeypatch):
+    seen = []
+    monkeypatch.setattr(BPETokenizer, 'train', lambda texts, *rest: seen.extend(texts))
+    monkeypatch.setattr(prepare, '_MOST_PAIRS', 4)
+    for n in (4, 10):
+        learn_tokenizer([[('a', 'b')] * n], DataConfig())
+        assert seen == ['a', 'b'] * 4
+        seen.clear()
 
 def test_a_tag_is_one_token_and_is_not_learned_as_text(data):
     tokenizer = open_prepared(data[0]).tokenizer

@@ -34,7 +34,8 @@ from .fast import accelerate
 from .model import TransformerConfig
 from .notebook import check_figures, save_figure
 from .prepare import (
-    DataConfig, PreparedData, as_list, check_unprepared, format_dropped, prepare_data)
+    DataConfig, PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
+    format_vocabulary, prepare_data)
 from .text import load_any_tokenizer
 from .training import TrainingConfig, plot_training
 from .translation import PRESETS, Line, RunConfig, Translator
@@ -436,9 +437,9 @@ def _format_report(data:PreparedData)->str: # what was kept and what was left ou
     lines = []
     for name, part in [*zip(names, train), ('validation', data.splits['valid'])]:
         lines.append(f"{name}: {part['pairs']:,} pairs, "
-                     f"left out: {format_dropped(part['dropped'])}")
-    lines.append(f'vocabulary of {data.tokenizer.vocab_size:,} tokens; '
-                 f'train with: tnb_train --data {data.folder} --out MODEL')
+                     f"left out: {format_dropped(part['dropped'])}{format_leaks(part)}")
+    vocabulary = format_vocabulary(data.tokenizer.vocab_size, c.vocab_size)
+    lines.append(f'{vocabulary}; train with: tnb_train --data {data.folder} --out MODEL')
     return '\n'.join(lines)
 
 # %% ../nbs/15a_commands.ipynb #3e33e4c7

@@ -186,12 +186,17 @@ def _fill(ids:np.ndarray,     # all tokens
 class EncodedPairs(Sequence):
     "Sentence pairs in two arrays, which may lie on disk"
     def __init__(self, ids:np.ndarray,      # all tokens, pair by pair, source before target
-                       lengths:np.ndarray): # tokens of source and target (n, 2)
-        self.ids, self.lengths = ids, lengths
+                       lengths:np.ndarray,  # tokens of source and target (n, 2)
+                 stem:Path|None=None): # of the files
+        self.ids, self.lengths, self.stem = ids, lengths, stem
         sizes = lengths.sum(axis=1, dtype=np.int64)
         self.ends = sizes.cumsum() # where each pair ends in `ids` (n,)
 
     def __len__(self)->int: return len(self.lengths)
+
+    def __reduce__(self): # another process opens the files, and copies no array
+        if self.stem is None: return EncodedPairs, (self.ids, self.lengths)
+        return open_encoded, (Path(self.stem).absolute(),)
 
     def __getitem__(self, i:int)->Ids:
         n_src, n_tgt = self.lengths[i].tolist()
@@ -217,7 +222,7 @@ def open_encoded(stem:Path # path of the files, without what follows the dot
     "Map into memory what `encode_to_disk` wrote"
     ids = np.memmap(f'{stem}.ids', dtype=np.int32, mode='r')
     lengths = np.memmap(f'{stem}.lengths', dtype=np.int32, mode='r')
-    return EncodedPairs(ids, lengths.reshape(-1, 2))
+    return EncodedPairs(ids, lengths.reshape(-1, 2), stem)
 
 # %% ../nbs/10_data.ipynb #d10check
 def check_encoded(stem:Path, n_pairs:int, vocab_size:int):

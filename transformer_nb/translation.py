@@ -36,8 +36,8 @@ from .model import Transformer, TransformerConfig
 from .notebook import heatmap
 from .optimizer import paper_lr
 from .prepare import (
-    DataConfig, PreparedData, as_list, format_dropped, open_prepared, prepare_data,
-    remove_prepared, settle)
+    DataConfig, PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
+    open_prepared, prepare_data, remove_prepared, settle)
 from .reading import Sentence, doubts, read_text
 from .text import BPETokenizer, Tokenizer, load_any_tokenizer
 from .training import Trainer, TrainingConfig, choose_precision, valid_loss
@@ -317,6 +317,7 @@ def _make_trainer(out:Path, config:RunConfig, data:PreparedData, model:Transform
 def _summarize(data:PreparedData, parameters:int)->dict: # first line of `metrics.jsonl`
     train, valid = data.splits['train'], data.splits['valid']
     return dict(pairs=train['pairs'], dropped=train['dropped'],
+                leaks=train.get('leaks', 0), # older folders do not tell
                 valid_pairs=valid['pairs'], valid_dropped=valid['dropped'],
                 vocabulary=data.tokenizer.vocab_size, parameters=parameters)
 
@@ -362,10 +363,9 @@ def _write_beginning(out:Path, config:RunConfig, data:PreparedData, trainer:Trai
 def _format_data_summary(summary:dict, vocab_size:int)->str: # on one line
     train = f"{summary['pairs']} pairs to train on"
     valid = f"{summary['valid_pairs']} pairs to validate on"
-    vocabulary = f"vocabulary of {summary['vocabulary']} tokens"
-    if summary['vocabulary'] < vocab_size:
-        vocabulary += f' (the text yields no more; {vocab_size} were requested)'
-    return '; '.join([f"{train}, left out: {format_dropped(summary['dropped'])}",
+    vocabulary = format_vocabulary(summary['vocabulary'], vocab_size)
+    left_out = format_dropped(summary['dropped']) + format_leaks(summary)
+    return '; '.join([f"{train}, left out: {left_out}",
                       f"{valid}, left out: {format_dropped(summary['valid_dropped'])}",
                       vocabulary])
 
