@@ -635,6 +635,8 @@ def another_norm(model): model.encoder.layers[0].residuals[1].norm = RMSNorm(128
 def another_eps(model): model.decoder.layers[0].residuals[2].norm.eps = 1e-3
 def without_table(model): model.src_positions.table = None
 def without_bias(model): model.encoder.layers[2].feed_forward.inner.bias = None
+def more_bias(model):
+    model.encoder.layers[2].self_attention.query.bias = nn.Parameter(torch.zeros(128))
 def turned(model): model.encoder.layers[0].self_attention.__class__ = RotaryAttention
 def without_scale(model): ablate(model, '√d_model')
 def without_division(model): ablate(model, '1/√d_k')
@@ -647,6 +649,7 @@ BEHIND = {
     another_eps: 'layers.0.residuals.2.norm.eps is 0.001, by its config 1e-05',
     without_table: r'src_positions.table is not there, by its config \(512, 128\)',
     without_bias: r'inner.bias is not there, by its config \(256,\)',
+    more_bias: r'query.bias is \(128,\), by its config not there',
     turned: 'self_attention is RotaryAttention, by its config MultiHeadAttention',
     without_scale: 'embeddings.0 is UnscaledEmbedding',
     without_division: 'self_attention is _UnscaledAttention',
