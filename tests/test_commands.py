@@ -422,7 +422,8 @@ def test_fine_tuning_takes_other_data_than_the_models(tmp_path):
         data='d', src=['a', 'b'], tgt=['c', 'd'], valid_src='e', valid_tgt='f',
         tag=['>>x<<', '>>y<<'], valid_tag='>>x<<', mix=[1., 2.], data_dir='g',
         tokenizer_pairs=9, max_ratio=3., min_letters=0.5, drop_duplicates=True,
-        drop_same=True, max_minutes=5., patience=3, workers=0, device='cpu',
+        drop_same=True, drop_leaks=True, held_out='h', max_minutes=5., patience=3,
+        workers=0, device='cpu',
         src_lang='nl', tgt_lang='sv', normalize='nfc', batch_tokens=900, vocab_size=100)
     ids = BPETokenizer.train(['ein Hund', 'a dog'], 300)
     model = Transformer(replace(run.model, vocab_size=ids.vocab_size))
