@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'VERSION', 'set_seed', 'default_device', 'temporary_path',
-           'write_atomically', 'remove_half_written', 'remove_abandoned_folders', 'InputError', 'FieldError',
-           'check_plain_file', 'check_new_file', 'Arg', 'command_parser', 'read_arguments', 'shorten', 'find_in',
-           'read_json', 'check_types', 'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
+           'write_atomically', 'remove_half_written', 'remove_abandoned_folders', 'shorten', 'InputError', 'FieldError',
+           'check_plain_file', 'check_new_file', 'Arg', 'command_parser', 'read_arguments', 'find_in', 'read_json',
+           'check_types', 'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
 import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
@@ -108,6 +108,19 @@ def remove_abandoned_folders(out:Path):
     "Remove what killed processes left beside `out` of folders of that name"
     for path in out.parent.glob(f'.{escape(out.name)}.*.tnb.tmp'):
         if path.is_dir() and _is_abandoned(path): shutil.rmtree(path, ignore_errors=True)
+
+# %% ../nbs/00a_core.ipynb #00short1
+def _escape(text:str)->str: # without control characters
+    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+def shorten(text:str, longest:int)->str: # its beginning and its end
+    if len(text) <= longest: return text
+    half = (longest - 1) // 2
+    return f'{text[:half]}…{text[-half:]}'
+
+def _readable(message:str)->str: # on one line, within a screen, whatever it quotes
+    words = re.sub(r'\S+', lambda word: shorten(word[0], 200), _escape(message))
+    return shorten(words, 1000)
 
 # %% ../nbs/00a_core.ipynb #1352db28
 class InputError(ValueError):
@@ -218,19 +231,6 @@ def read_arguments(parser:argparse.ArgumentParser, argv:list[str])->dict: # by n
 def _shown(parser:argparse.ArgumentParser, name:str)->str: # an argument, for a message
     option = f'--{name}'
     return option if option in parser._option_string_actions else name
-
-# %% ../nbs/00a_core.ipynb #00short1
-def _escape(text:str)->str: # without control characters
-    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-def shorten(text:str, longest:int)->str: # its beginning and its end
-    if len(text) <= longest: return text
-    half = (longest - 1) // 2
-    return f'{text[:half]}…{text[-half:]}'
-
-def _readable(message:str)->str: # on one line, within a screen, whatever it quotes
-    words = re.sub(r'\S+', lambda word: shorten(word[0], 200), _escape(message))
-    return shorten(words, 1000)
 
 # %% ../nbs/00a_core.ipynb #00findin
 def find_in(record, *names:str, kind:type=str): # of JSON that may be a stranger's
