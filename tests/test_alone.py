@@ -19,7 +19,8 @@ TRANSLATION = ROOT/'nbs/13_decoding.ipynb'
 def archive(tmp_path_factory):
     "The repository as its host packs it, without what this test does not read"
     path = tmp_path_factory.mktemp('archive')/'book.zip'
-    folders = 'transformer_nb', 'nbs/models/multi30k-en-de'
+    folders = 'transformer_nb', *(f'nbs/models/{name}' for name in (
+        'multi30k-en-de', 'everyday-en-de', 'everyday-de-en'))
     files = [p for p in ROOT.iterdir() if p.is_file() and p.name != '.git']
     files += [p for name in folders for p in (ROOT/name).rglob('*') if p.is_file()]
     with ZipFile(path, 'w') as packed:

@@ -65,6 +65,7 @@ TESTS_OF = {
     'test_teaching': 'docs/teaching.md docs/questions.yaml',
     'test_types': 'mypy.ini',
     'test_variations': 'benchmarks/train_variations.py',
+    'test_verdicts': 'nbs/18_* nbs/20_* nbs/21_* nbs/22_* nbs/results/*',
     'test_spelling': '*.md docs/*.md tests/words.txt'}
 
 OF_ANY_CHAPTER = ('test_minutes', 'test_spelling') # what is written in it
