@@ -352,6 +352,7 @@ def deviations(book):
                    f'{book.linked(table[1], chapter)}')
 
 def api(book):
+    def listed(m): return m[1] if m[1] in book.internal else m[0] # else it would be a link
     yield ('# Exported names\n\nEvery name of the package, chapter by chapter, with a link '
            'to its definition: first the library, then the studies, which the library does '
            'not need. [From A to Z](genindex)')
@@ -362,7 +363,8 @@ def api(book):
         lines = ['| name | what it is |', '|---|---|']
         for line, same in groupby(rows, key=lambda row: row[1]):
             links = ' '.join(f'[`{n}`](#def-{module_of(chapter)}.{n})' for n, _ in same)
-            lines.append(f'| {links} | {book.linked(escape(line), chapter)} |')
+            line = re.sub(r'`(\w+)`', listed, escape(line))
+            lines.append(f'| {links} | {book.linked(line, chapter)} |')
         heading = f'## {book.title[chapter]}\n\n`transformer_nb.{book.module[chapter]}`\n\n'
         yield heading + '\n'.join(lines)
 
