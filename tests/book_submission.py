@@ -94,7 +94,8 @@ def write_book(folder:Path):
              for name in MODULES}
     texts['book'] = (PACKAGE/'__init__.py').read_text(encoding='utf8')
     for name, text in (texts | FILES).items():
-        text = re.sub(r'^from \.(\w+)', r'from book_\1', text, flags=re.M)
+        text = re.sub(r'^from (\.|transformer_nb\.)(\w+)', r'from book_\2', text,
+                      flags=re.M)
         text = re.sub(r'^from \. ', 'from book ', text, flags=re.M)
         text = re.sub(r'^import transformer_nb$', 'import book as transformer_nb', text,
                       flags=re.M)

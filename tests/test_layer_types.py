@@ -1,11 +1,11 @@
 """Chapter 17 beyond its own proofs: sweeps against oracles, and the three measures on cases
 whose answer is known."""
-import ast, gc, json, re
+import gc, json, re
 from functools import cache, partial
 from math import gamma, pi
 from pathlib import Path
 import pytest, torch
-from book import cells as notebook_cells, read_notebook
+from book import read_notebook
 from hypothesis import given, settings, strategies as st
 from matplotlib import pyplot
 from torch import nn
@@ -176,19 +176,6 @@ def test_peak_memory_sees_the_backward_pass():
     with PeakMemory() as memory: x.exp().sum().backward()
     assert memory.peak >= 2*4000
     assert memory.held == 4000           # the gradient of x remains
-
-def test_the_figure_of_the_path_shows_the_stored_runs():
-    "The runs are slow, so their numbers stand in its cell: they must be what was printed"
-    code = notebook_cells(Path(__file__).parent.parent/'nbs/17_layer_types.ipynb', 'code')
-    figure = next(cell.source for cell in code if 'LEARNED = {' in cell.source)
-    shown = ast.literal_eval(ast.parse(figure).body[0].value)
-    line = re.compile(r'^distance +(\d+)  (.+?) +path +(\d+) +\w+ +(.+)$', re.M)
-    stored = {}
-    for output in (output for cell in code for output in cell.outputs):
-        for distance, kind, path, steps in line.findall(''.join(output.get('text', ''))):
-            seeds = [150 if x == '–' else int(x) for x in steps.split()]
-            stored.setdefault(kind, {})[int(distance)] = int(path), seeds
-    assert shown == stored and len(stored) == 6
 
 # The path as a dose: networks, trainings, and the rule that judges them
 
