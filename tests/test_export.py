@@ -1,6 +1,6 @@
 """Exported models beyond chapter 15b's own proofs: options that its models do not have, and
 what a page says of itself. `test_engine.py` and `test_playground.py` open pages."""
-import re
+import json, re
 from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import dedent
@@ -187,3 +187,12 @@ def test_the_check_of_a_page_is_what_the_search_finds(ends):
     wanted = log_probs(model, ids, found['ids']).sum().item()
     assert found['log_prob'] == pytest.approx(wanted, abs=1e-4)
     _stored_check(model, tokenizer, config, ' '.join(TEXTS)) # longer than the model reads
+
+@pytest.mark.parametrize('src, tgt, title', [
+    ('en', 'fr', 'English → French'), ('jpn', 'eng', 'Japanese → English'),
+    ('en', 'nob', 'English → Norwegian'), ('no', 'en', 'Norwegian → English')])
+def test_a_page_names_languages_by_either_code(src, tgt, title, tmp_path):
+    data = dict(corpus='tatoeba', src_lang=src, tgt_lang=tgt)
+    record = dict(training=dict(config=dict(data=data)))
+    (tmp_path/'config.json').write_text(json.dumps(record), encoding='utf8')
+    assert export._languages(tmp_path)['title'] == title

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .core import (
-    FieldError, InputError, check_plain_file, remove_abandoned_folders,
+    MAX_JSON, FieldError, InputError, check_plain_file, remove_abandoned_folders,
     remove_half_written, temporary_path, write_atomically)
 from .model import Transformer, TransformerConfig
 from .text import BPETokenizer, ForeignTokenizer, Tokenizer, WordTokenizer
@@ -187,12 +187,10 @@ def load_record(folder:str|Path # model folder
     return _load_part(folder/'config.json', _read_record)
 
 # %% ../nbs/11_checkpoint.ipynb #0c4f86c7
-_MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
-
 def _check_file(path:Path):
     check_plain_file(path)
-    if path.suffix == '.json' and path.stat().st_size > _MAX_JSON:
-        raise InputError(f'{path} is damaged: it has more than {_MAX_JSON:,} bytes')
+    if path.suffix == '.json' and path.stat().st_size > MAX_JSON:
+        raise InputError(f'{path} is damaged: it has more than {MAX_JSON:,} bytes')
 
 # %% ../nbs/11_checkpoint.ipynb #d0dab6b1
 def _verify_sha256(path:Path, sha256:str):

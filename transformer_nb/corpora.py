@@ -245,7 +245,7 @@ def _language_beside_english(src_lang:str, tgt_lang:str)->str: # its code
 def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba-deu-eng/`
             lang:str='de'                # the language beside English, by ISO 639-1 or -3
            )->dict[str,list[tuple[str,str]]]:
-    "Pairs (German, English) of tatoeba.org, distributed by manythings.org/anki (CC BY 2.0)"
+    "Pairs (`lang`, English) of tatoeba.org, distributed by manythings.org/anki (CC BY 2.0)"
     code = _LONG_CODES.get(lang, lang)
     name = f'{code}-eng.zip'
     folder = corpus_folder(f'tatoeba-{code}-eng', name, data_dir)

@@ -291,8 +291,8 @@ def _stored_check(model:Transformer, tokenizer:BPETokenizer, config:SearchConfig
 _LANGUAGES = dict(ar='Arabic', cs='Czech', da='Danish', de='German', en='English',
                   eo='Esperanto', es='Spanish', he='Hebrew', hi='Hindi', hu='Hungarian',
                   fi='Finnish', fr='French', it='Italian', ja='Japanese', ko='Korean',
-                  nb='Norwegian', nl='Dutch', pl='Polish', ro='Romanian',
-                  pt='Portuguese', ru='Russian', sv='Swedish', tr='Turkish',
+                  nb='Norwegian', nl='Dutch', no='Norwegian', pl='Polish',
+                  pt='Portuguese', ro='Romanian', ru='Russian', sv='Swedish', tr='Turkish',
                   uk='Ukrainian', vi='Vietnamese', zh='Chinese')
 
 def _languages(folder:Path)->dict: # of a model: key, title, src, tgt
