@@ -69,6 +69,7 @@ def main():
     parser.add_argument('--out', default='nbs/results/controls.jsonl')
     parser.add_argument('--rows', nargs='+', help='these alone; default: all')
     parser.add_argument('--equal', action='store_true', help='base and RMSNorm, 90 seeds')
+    parser.add_argument('--processes', type=int, default=0, help='side by side')
     a = parser.parse_args()
     torch.set_num_threads(1)
     rows = EQUAL if a.equal else CONTROLS
@@ -80,7 +81,7 @@ def main():
     jobs = {(row, seed): (rows[row], seed, corpus, captions, v.N_STEPS)
             for row, seed in wanted}
     def show(r): return f"{r['valid_loss']} nats, test {r['test_loss']}"
-    results = run_missing(a.out, train_control, jobs, settings, 0, show)
+    results = run_missing(a.out, train_control, jobs, settings, a.processes, show)
     if not a.equal or len(results) < len(EQUAL) * len(EQUAL_SEEDS): return
     d = judge_equal(results)
     wider = over_captions(results, 'rmsnorm', 'base')

@@ -121,7 +121,7 @@ def ladder(day:Day, size:str, batch_tokens:int)->dict:
 def climb(day:Day, config:TransformerConfig, batch_tokens:int, parts:list[str])->dict:
     torch.backends.cuda.enable_cudnn_sdp('cudnn' not in parts)
     kind = FixedBatches if 'fixed' in parts else TokenBatches
-    n = day.pick(60, 4)
+    n = day.pick(40, 4)
     batches = random_batches(config.vocab_size, n, day.pick(batch_tokens, 300), kind)
     batches.sort(key=lambda batch: -batch.src.numel()) # the largest first
     step, model = stepper(day, config, parts)
@@ -440,12 +440,13 @@ def captions(day:Day)->dict:
 SMALL_RECIPE = ('--corpus mini --vocab_size 500 --d_model 32 --d_ff 32 --max_steps 4 '
                 '--n_encoder_layers 1 --n_decoder_layers 1 --valid_every 2 --save_every 2')
 
-def everyday(day:Day)->dict:
-    "Seed 2 of chapter 15's everyday model; the run is kept, and another attempt goes on"
-    run, recipe = day.kept/'en-de-2', day.pick(RECIPE, SMALL_RECIPE).split()
-    languages = ['--src_lang', 'en', '--tgt_lang', 'de']
-    command = [Path(sys.executable).with_name('tnb_train'), '--out', run, *languages,
-               '--seed', '2', '--device', day.device.type, *recipe]
+TNB_TRAIN = [sys.executable, '-c', # also where no command is installed
+             'import sys; from transformer_nb.commands import tnb_train; sys.exit(tnb_train())']
+
+def train_by_command(day:Day, name:str, options:str)->dict:
+    "The run is kept, and another attempt goes on"
+    run = day.kept/name
+    command = [*TNB_TRAIN, '--out', run, '--device', day.device.type, *options.split()]
     if (run/'checkpoints').exists(): command.append('--resume')
     started = time.perf_counter()
     day.note(dict(kept=str(run)))
@@ -453,8 +454,28 @@ def everyday(day:Day)->dict:
     lines = (run/'metrics.jsonl').read_text(encoding='utf8').splitlines()
     last = json.loads(lines[-1])
     found = {key: last[key] for key in ('step', 'valid_loss', 'best_loss', 'weights')}
-    return found | dict(kept=str(run),
-                        training_seconds=round(time.perf_counter() - started))
+    return day.note(found | dict(kept=str(run),
+                                 training_seconds=round(time.perf_counter() - started)))
+
+def everyday(day:Day, seed:int)->dict:
+    "One more seed of chapter 15's everyday model"
+    recipe = day.pick(RECIPE, SMALL_RECIPE)
+    return train_by_command(day, f'en-de-{seed}', '--src_lang en --tgt_lang de '
+                            f'--seed {seed} --precision fp32 {recipe}')
+
+def everyday_1(day): return everyday(day, 1)
+def everyday_2(day): return everyday(day, 2)
+
+def french(day:Day)->dict:
+    "The same recipe for another language, from the download to a score"
+    recipe = day.pick(RECIPE.replace('everyday', 'tatoeba'), SMALL_RECIPE)
+    languages = 'en', day.pick('fr', 'de')
+    options = '--src_lang {} --tgt_lang {} --seed 0'.format(*languages)
+    found = train_by_command(day, '-'.join(languages), f'{options} {recipe}')
+    corpus = few_pairs(300) if day.rehearse else load_corpus('tatoeba', *languages)
+    scores = evaluate(Translator(day.kept/'-'.join(languages), day.device), corpus['test'])
+    return found | dict(bleu=round(scores['bleu'], 2), sentences=len(corpus['test']),
+                        signature=scores['signatures']['bleu'])
 
 STAGES = dict(
     ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality, recorded=recorded,
@@ -462,9 +483,10 @@ STAGES = dict(
     resumed=resumed, compiled=compiled, precisions=precisions, sixteen_bits=sixteen_bits,
     base_throughput=base_throughput, big_throughput=big_throughput,
     smoke_attention=smoke_attention, processes=processes,
-    smoke_performance=smoke_performance, everyday=everyday)
+    smoke_performance=smoke_performance, everyday_1=everyday_1, everyday_2=everyday_2,
+    french=french)
 LIMITS = dict( # minutes; of the others, `--minutes`
-    captions=2.9, everyday=4.9, smoke_performance=8.9)
+    captions=2.9, everyday_1=6, everyday_2=6, french=6, smoke_performance=8.9)
 
 # The day
 
@@ -495,6 +517,7 @@ def why_ended(command:list, minutes:float)->dict: # `failed`, unless it went wel
     except subprocess.TimeoutExpired: return dict(failed=f'over {minutes} minutes')
     finally: end_group(running)
     if running.returncode == 0: return {}
+    print(told, file=sys.stderr) # where it failed
     lines = told.strip().splitlines() or ['no message']
     return dict(failed=lines[-1][:500])
 

@@ -405,6 +405,15 @@ def test_no_step_of_a_search_waits_for_the_device(monkeypatch):
     assert len(held) == 4 and all(x.device == META for x in held)
     with pytest.raises((RuntimeError, NotImplementedError)): bool(beams.done.all())
 
+def test_a_recording_needs_no_copies_of_weights_that_are_gone(monkeypatch):
+    seen, searching = [], RecordedSearch(sharper(), Replayed())
+    def look(self, found, *_):
+        seen.append((torch.is_autocast_enabled('cpu'), torch.is_autocast_cache_enabled()))
+        return [[] for _ in found]
+    monkeypatch.setattr(RecordedSearch, '_search', look)
+    searching([[5]], precision='bf16')
+    assert seen == [(True, False)]
+
 def test_a_cpu_searches_as_it_did():
     model = sharper()
     assert gpu.searcher_for(model).func is search

@@ -401,12 +401,12 @@ def _batches(model:Transformer, sentences:list[list[int]], # as for `search`
 # %% ../nbs/13_decoding.ipynb #4690e72a
 SEARCH_TOKENS = 4096 # default budget of a batch
 
-def autocast_search(model:Transformer, precision:str):
+def autocast_search(model:Transformer, precision:str, cache_enabled:bool=True):
     dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
     if precision not in dtypes:
         raise FieldError('precision', f'is {precision!r}; it must be fp32, bf16 or fp16')
     device, dtype = next(model.parameters()).device, dtypes[precision]
-    return torch.autocast(device.type, dtype, enabled=dtype is not None)
+    return torch.autocast(device.type, dtype, dtype is not None, cache_enabled)
 
 def search(model:Transformer,         # in evaluation mode
            sentences:list[list[int]], # ids without `</s>`, each shorter than `max_len`

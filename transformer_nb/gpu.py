@@ -457,7 +457,9 @@ class RecordedSearch:
         check_n_best(n_best, beam_size)
         check_fits(self.model, sentences)
         results = [[]] * len(sentences)
-        with autocast_search(self.model, precision):
+        # Copies of weights in 16 bits are made in each step, because a recording would still
+        # read those that are kept for a while when they are gone.
+        with autocast_search(self.model, precision, cache_enabled=False):
             for places, shape in self._pieces(sentences, search_tokens, how):
                 found = self._search([sentences[i] for i in places], shape, precision, how)
                 for i, hypotheses in zip(places, found): results[i] = hypotheses
