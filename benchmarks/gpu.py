@@ -441,7 +441,7 @@ SMALL_RECIPE = ('--corpus mini --vocab_size 500 --d_model 32 --d_ff 32 --max_ste
                 '--n_encoder_layers 1 --n_decoder_layers 1 --valid_every 2 --save_every 2')
 
 TNB_TRAIN = [sys.executable, '-c', # also where no command is installed
-             'import sys; from transformer_nb.commands import tnb_train; sys.exit(tnb_train())']
+             'from transformer_nb.commands import tnb_train; exit(tnb_train())']
 
 def train_by_command(day:Day, name:str, options:str)->dict:
     "The run is kept, and another attempt goes on"

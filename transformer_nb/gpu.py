@@ -457,8 +457,8 @@ class RecordedSearch:
         check_n_best(n_best, beam_size)
         check_fits(self.model, sentences)
         results = [[]] * len(sentences)
-        # Copies of weights in 16 bits are made in each step, because a recording would still
-        # read those that are kept for a while when they are gone.
+        # Each step makes its own copies of weights in 16 bits: a recording would still read
+        # those that are kept for a while when they are gone.
         with autocast_search(self.model, precision, cache_enabled=False):
             for places, shape in self._pieces(sentences, search_tokens, how):
                 found = self._search([sentences[i] for i in places], shape, precision, how)
