@@ -19,7 +19,7 @@ html_math_renderer = 'mathml'
 
 html_theme = 'basic' # templates/layout.html is what one sees
 html_static_path, html_css_files = [str(HERE/'static')], ['book.css']
-html_js_files = ['book.js']
+html_js_files = ['book.js', 'questions.js', 'figures.js']
 html_extra_path = [str(HERE/'_build/extra')]   # translate_here.html
 html_favicon = str(HERE/'static/favicon.svg')
 home = repository.repository(HERE.parent)

@@ -10,7 +10,7 @@ paper sections to where they are quoted. Four pages are gathered from all chapte
 claims (docs/claims.md has them in words), the deviations from the paper, the results, the
 exported names.
 """
-import ast, json, re, shutil, sys
+import ast, builtins, json, re, shutil, sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
 import doors, figures, live, teaching
+from alternative import alternative
 from look import UNLISTED, parts as parts_of_the_book
 
 # before a quotation that ends with its section
@@ -92,6 +93,7 @@ class Book:
         self.cells = {p.stem: site_cells(p) for p in chapters(root)}
         self.title = {chapter: self.titled(chapter) for chapter in self.cells}
         self.module = {p.stem: module(p) or '' for p in chapters(root)}
+        self.questions = teaching.read_questions(root)
         self.claims_text = (root/'docs/claims.md').read_text(encoding='utf8')
         self.names = defaultdict(dict)   # name: its line, by chapter
         self.internal = set()            # of these, what a chapter keeps to itself
@@ -184,13 +186,14 @@ def page(book, chapter):
     "The cells as the site shows them"
     quoted, stubs, asides = set(), [], Asides()
     rows = book.cells[chapter]
-    for cell, below in zip(rows, rows[1:] + [None]):
+    for cell in rows:
         if cell.kind == 'markdown':
-            yield markdown(asides.fold(prose(book, chapter, cell, quoted)))
+            text = prose(book, chapter, cell, quoted)
+            yield markdown(asides.fold(with_questions(book, chapter, text)))
         elif cell.text and 'hide' not in cell.flags:
             above = before_code(cell)
             if above: yield markdown(above)
-            yield code(cell.text, look(cell, below.text if below else ''), cell.outputs)
+            yield code(cell.text, look(cell), cell.outputs)
             if cell.outputs and 'commit' in cell.flags:
                 commit = cell.directives['commit']
                 yield markdown(f'{{.caption}}\nOutput of commit {commit}')
@@ -203,6 +206,16 @@ def page(book, chapter):
                 stubs = []
     if asides.is_open: yield markdown(asides.END)
     if any(live.names(cell.text) for cell in rows): yield markdown(live.LOADER)
+
+WAY_ON = re.compile(r'^(?=\*\*(?:Now write it|Next:))', re.M)
+
+def with_questions(book, chapter, text):
+    "The questions of a chapter stand before its last paragraphs, which say how to go on"
+    asked = [q for q in book.questions if q['chapter'] == chapter]
+    place = WAY_ON.search(text)
+    if not asked or not place: return text
+    parts = [text[:place.start()], *teaching.chapter_questions(asked), text[place.start():]]
+    return '\n\n'.join(parts)
 
 class Asides:
     "Sections that a first reader may skip: each stands in a fold that ends with it"
@@ -290,8 +303,8 @@ def folded(prompt, *tags):
     shown = dict(code_prompt_show=prompt, code_prompt_hide=prompt)
     return dict(tags=['hide-input', *tags], mystnb=shown)
 
-def look(cell, below):
-    "Folds, labels and the words for a figure, its caption, as MyST-NB understands them"
+def look(cell):
+    "Folds, labels and the words for a figure, as MyST-NB understands them"
     tags, more = [flag for flag in ('slow', 'cuda') if flag in cell.flags], {}
     if cell.is_exported: tags.append('exported')
     if 'predict' in cell.flags:
@@ -300,23 +313,73 @@ def look(cell, below):
     if 'echo' in cell.flags: tags.append('remove-input')
     elif 'fold' in cell.flags:
         tags.append('hide-input')
-        more = folded('The code')['mystnb']
+        more = folded(cell.directives['fold'] or what_it_holds(cell))['mystnb']
     elif 'export' in cell.flags or is_preparation(cell.text):
         tags.append('hide-input')
         more = folded(prompt_of(cell))['mystnb']
-    if caption := CAPTION.match(below):
-        words = caption[1].partition(': ')[2] # after the figure's number
-        more['image'] = dict(alt=re.sub(r'[*`$\\]', '', words))
+    for output in cell.outputs:
+        if svg := ''.join(output.get('data', {}).get('image/svg+xml', '')):
+            more['image'] = dict(alt=alternative(svg))
     return dict(tags=tags, mystnb=more)
 
 def prompt_of(cell):
-    "What stands on the fold of a cell"
+    "What stands on the fold of a cell that prepares or exports"
     if any(map(is_import, ast.parse(cell.text).body)):
         whose = 'the module' if 'export' in cell.flags else 'this chapter'
         return f'Imports of {whose}'
     lines = [line if line[0] == '`' else f'{name}: {line}'
              for name, line in definitions(cell.text)]
-    return ' · '.join(lines).replace('`', '') or 'Helpers'
+    return ' · '.join(lines).replace('`', '') or what_it_holds(cell)
+
+def what_it_holds(cell):
+    "The names that a cell defines, else what it checks or works with"
+    tree = ast.parse(cell.text)
+    made = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    names = [name for node in made for name in names_of(node)]
+    if names == ['_'] * len(made) and made: return listed(map(words_of, made), most=2)
+    if len(made) == 1:
+        line = one_line(made[0], cell.text)
+        return line.strip('`') if line[0] == '`' else f'{names[0]}: {line}'.replace('`', '')
+    if made: return listed(name for name in names if name != '_')
+    if all(isinstance(node, ast.Assign) for node in tree.body):
+        return f'Definition of {listed(assigned(tree))}'
+    kind = 'Check of' if CHECK & set(called(tree, ast.Name)) else 'Code with'
+    return f'{kind} {listed(used(tree))}'
+
+def words_of(node):
+    "What is said of a function without a name, as the grader's checks are"
+    strings = (n.value for decorator in node.decorator_list for n in ast.walk(decorator)
+               if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return next(strings)
+
+CHECK = {'assert', 'assert_close', 'test_close', 'test_eq', 'test_fail', 'test_same'}
+# what any cell may call
+COMMON = CHECK | {*dir(builtins), 'append', 'format', 'item', 'items', 'join', 'no_grad',
+                  'randn64', 'set_seed', 'split', 'sqrt', 'tensor', 'values'}
+
+def called(tree, kind):
+    "Names of functions (ast.Name) or methods (ast.Attribute), in the order of the text"
+    nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.Call, ast.Assert))]
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
+        if isinstance(node, ast.Assert): yield 'assert'
+        elif isinstance(node.func, kind):
+            yield node.func.id if kind is ast.Name else node.func.attr
+
+def assigned(tree):
+    return [n.id for n in ast.walk(tree)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+def used(tree):
+    "What a cell calls, without what any cell calls; else what it makes"
+    for names in (called(tree, ast.Name), called(tree, ast.Attribute), assigned(tree)):
+        found = [name for name in names if name not in COMMON]
+        if found: return found
+    return ['a value']
+
+def listed(names, most=4):
+    "The first few of them, each once"
+    different = list(dict.fromkeys(names))
+    return ', '.join(different[:most]) + (' …' if len(different) > most else '')
 
 def contents(root):
     "For Sphinx, which wants every page in a table of contents; templates/ shows ours"
@@ -511,7 +574,7 @@ def playground(root, folder):
 def slide(book):
     "Makes the cells of a slide: a figure without its code, or code, and a caption"
     def show(chapter, cell, below):
-        metadata = look(cell, below)
+        metadata = look(cell)
         is_figure = any('image' in str(o.get('data', '')) for o in cell.outputs)
         if is_figure: metadata = metadata | dict(tags=['remove-input'])
         yield code(cell.text, metadata, cell.outputs)
@@ -534,7 +597,7 @@ SLIDES = ('Figures, quotations and code of the chapters, which are the only sour
 
 def write_teaching(book, out):
     shutil.copy(book.root/'docs/teaching.md', out)
-    questions = teaching.read_questions(book.root)
+    questions = book.questions
     parts = teaching.questions_page(questions, book.title)
     (out/'questions.md').write_text('\n\n'.join(parts) + '\n', encoding='utf8')
     file = out.parent/'extra'/teaching.MOODLE

@@ -1,7 +1,9 @@
-"""What the site has for teachers, besides docs/teaching.md: the question bank as a page and
-as a file for Moodle, and slides, which are the cells of the chapters marked `#| slide`."""
+"""What the site has for teachers, besides docs/teaching.md: the questions at the end of
+each chapter, the same as a file for Moodle, and slides, which are the cells of the chapters
+marked `#| slide`."""
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from html import escape
 from zlib import crc32
 import yaml
@@ -17,42 +19,48 @@ def shuffled(question):
     answers = [question['right'], *question['wrong']]
     return sorted(answers, key=lambda answer: crc32((question['ask'] + answer).encode()))
 
-# The page
+# The page, and the end of each chapter
 
 def questions_page(questions, titles): # titles by chapter
-    "Markdown: every answer lies in a fold, so that one can think first"
+    "Markdown: where the questions are"
+    counts = Counter(question['chapter'] for question in questions)
     yield INTRODUCTION
-    before = None
-    for question in questions:
-        chapter = question['chapter']
-        if chapter != before:
-            yield f'## {titles[chapter]}'
-            number = 0
-        before, number = chapter, number + 1
-        yield from one_question(question, number)
+    yield '\n'.join(f'- [{titles[chapter]}]({chapter}.ipynb#questions): {n} questions'
+                    for chapter, n in counts.items())
 
 INTRODUCTION = f"""# Questions
 
-Multiple choice, five or six for each chapter up to 15d, the workshop included. Every wrong
-answer is one that people give, and the fold below a question says why it is wrong. Where
-there is code, predict what its last line gives before you run it. The tests of the book run
-all of it: no answer here rests on our word.
+Multiple choice, five or six at the end of each chapter up to 15d, the workshop included.
+Every wrong answer is one that people give, and the page says why it is wrong. Where there
+is code, predict what its last line gives before you run it. The tests of the book run all
+of it: no answer here rests on our word.
 
 For Moodle, import <a href="{MOODLE}">{MOODLE}</a> as *Moodle XML format*; the questions
 come sorted by chapter. Moodle publishes no schema of that format, so the tests check the
 file against its [description](https://docs.moodle.org/en/Moodle_XML_format)."""
 
+def chapter_questions(questions):
+    """Markdown of those of a chapter. The answers lie in folds, so that one can think
+    first; static/questions.js makes radio buttons of them."""
+    yield '## Questions'
+    yield ('Choose what you think is right before you look. Every wrong answer is one that '
+           'people give.')
+    for number, question in enumerate(questions, 1):
+        yield from one_question(question, number)
+
 def one_question(question, number):
+    yield '<div class="question">'
     yield f"**{number}.** {question['ask']}"
     if 'code' in question: yield f"```python\n{question['code'].rstrip()}\n```"
     letters = dict(zip(shuffled(question), 'abcd'))
     yield '\n'.join(f'- **{letter}** {shown(question, answer)}'
                     for answer, letter in letters.items())
-    yield '<details class="answer"><summary>Answer</summary>'
+    yield f'<details class="answer"><summary>Answer to question {number}</summary>'
     yield f"**{letters[question['right']]}** is right. {question['why']}"
     yield '\n'.join(f"- **{letter}** {question['wrong'][answer]}"
                     for answer, letter in letters.items() if answer in question['wrong'])
     yield '</details>'
+    yield '</div>'
 
 def shown(question, answer): # what code prints looks like code, and a sentence does not
     is_prose = re.match('(it|an|all|about) ', answer)

@@ -174,13 +174,10 @@ def test_outcomes_on_the_claims_page_are_those_of_the_chapters():
 
 @pytest.mark.parametrize('number', ['', ' 18.2', ' 15b.1', ' 16.10'])
 def test_captions_with_a_number(number):
-    "They are set as captions, and the picture's own words do without it"
+    "They are set as captions"
     text = f'*Figure{number}: a *cat* and its share of 5: a half.*\n\nMore: words.'
     found = pages.CAPTION.match(text)
     assert pages.caption(found).startswith('{.caption}\n**Figure' + number + ':** a')
-    cell = next(c for c in cells(chapters(ROOT)[0]) if c.kind == 'code')
-    image = pages.look(cell, text)['mystnb']['image']
-    assert image['alt'] == 'a cat and its share of 5: a half.'
 
 @pytest.mark.parametrize('view, href', [
     ('break', 'translate_here.html#break'),
@@ -474,6 +471,102 @@ def test_theme_switches_and_code_copies(tab, address):
     figure = tab.locator('.cell_output img').first
     background = figure.evaluate('e => getComputedStyle(e).backgroundColor')
     assert background == 'rgba(0, 0, 0, 0)' # drawn for both
+
+# Questions and figures
+
+def stored_in(tab): return tab.evaluate('localStorage.length + sessionStorage.length')
+
+def test_a_question_says_why_an_answer_is_wrong(tab, address):
+    tab.goto(f'{address}/01_attention.html#questions')
+    question = tab.locator('.question').first
+    verdict = question.get_by_role('status')
+    check = question.get_by_role('button', name='Check')
+    assert question.get_by_role('radio').count() == 4
+    assert question.get_by_role('group').get_attribute('aria-labelledby') == 'question-1'
+    assert not question.locator('details').is_visible()
+    check.click()
+    assert verdict.inner_text() == 'Choose an answer first.'
+    question.get_by_label('0.0', exact=True).click()
+    check.click()
+    assert verdict.inner_text().startswith('No. A query of zeros scores every key with 0.')
+    question.get_by_label('4.0', exact=True).click()
+    assert verdict.inner_text() == '' # not what was said of another answer
+    check.click()
+    assert verdict.inner_text().startswith('Right. All scores are 0, all weights 1/5')
+    assert stored_in(tab) == 0
+    tab.reload()
+    assert tab.locator('.question input:checked').count() == 0
+
+def test_a_question_is_answered_by_keyboard(tab, address):
+    tab.goto(f'{address}/03_layers.html')
+    questions = tab.locator('.question').all()
+    assert len(questions) >= 5
+    for question in questions:
+        verdict = question.get_by_role('status')
+        question.get_by_role('radio').first.focus()
+        tab.keyboard.press('Space')
+        said = []
+        for _ in range(4):
+            tab.keyboard.press('Enter')
+            said.append(verdict.inner_text())
+            tab.keyboard.press('ArrowDown') # chooses; nothing is said before it is asked
+            assert verdict.inner_text() == ''
+        assert sorted(text.split('. ')[0] for text in said) == ['No', 'No', 'No', 'Right']
+        assert len(set(said)) == 4 and all(len(text) > 15 for text in said)
+
+def test_questions_without_scripts_are_a_list_and_a_fold(watched, address):
+    watched.allowed.append(address)
+    page = watched.page(PHONE, java_script_enabled=False)
+    page.goto(f'{address}/02_multihead.html')
+    question = page.locator('.question').first
+    assert question.locator('input').count() == 0
+    assert question.locator(':scope > ul > li').count() == 4
+    answer = question.locator('details')
+    assert 'is right' not in question.inner_text()
+    answer.locator('summary').click()
+    assert 'is right' in question.inner_text() and answer.locator('li').count() == 3
+
+@pytest.mark.parametrize('theme', ['light', 'dark'])
+def test_a_figure_opens_at_full_size(tab, address, theme):
+    tab.goto(f'{address}/01_attention.html')
+    use_theme(tab, theme)
+    figure = tab.locator('.cell_output img').nth(1)
+    figure.scroll_into_view_if_needed()
+    small = figure.bounding_box()['width']
+    window = tab.locator('dialog.figure-window')
+    alone = window.locator('img')
+    button = tab.get_by_role('button', name='Figure 1.2 at full size')
+    def is_open(): return bool(tab.evaluate("!!document.querySelector('dialog[open]')"))
+    def opened(open_it):
+        open_it()
+        tab.wait_for_function("document.querySelector('dialog[open] img')?.width > 0")
+        assert window.get_by_text('Figure 1.2:').is_visible()
+        assert alone.get_attribute('alt') == figure.get_attribute('alt')
+        return alone.bounding_box()['width']
+    assert opened(figure.click) > 1.5 * small # as large as it was drawn
+    assert tab.evaluate('document.documentElement.scrollWidth') <= 390
+    alone.click(position=dict(x=5, y=5))
+    assert not is_open()
+    button.focus()
+    opened(lambda: tab.keyboard.press('Enter'))
+    prepare_axe(tab)
+    assert unreadable(tab, theme, 'dialog') == []
+    assert violations(tab, theme, dict(include=['dialog']), ALL_RULES) == []
+    tab.keyboard.press('Escape')
+    assert not is_open() and button.evaluate('e => e == document.activeElement')
+    tab.set_viewport_size(dict(width=1280, height=900))
+    assert opened(button.click) > 1000 # as large as the window
+    box = alone.bounding_box()
+    assert box['y'] >= 0 and box['y'] + box['height'] <= 900
+    tab.get_by_role('button', name='Close').click()
+    assert not is_open()
+
+def test_every_figure_can_be_opened_by_its_name(tab, address):
+    tab.goto(f'{address}/05_model.html')
+    figures = tab.locator('article .cell_output img').count()
+    names = [b.get_attribute('aria-label') for b in tab.locator('.open-figure').all()]
+    assert len(names) == len(set(names)) == figures
+    assert all(re.fullmatch(r'Figure 5\.\d+ at full size', name) for name in names)
 
 def test_keyboard_reaches_everything(tab, address):
     tab.set_viewport_size(dict(width=1280, height=800))

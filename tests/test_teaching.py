@@ -8,7 +8,7 @@ from math import log, sqrt
 from pathlib import Path
 import pytest, torch
 from book import cells, chapters, module
-from teaching import moodle, questions_page, read_questions
+from teaching import chapter_questions, moodle, questions_page, read_questions
 
 ROOT = Path(__file__).parent.parent
 ASKED = read_questions(ROOT)
@@ -136,8 +136,15 @@ def test_a_wrong_moodle_file_is_seen(old, new):
     with pytest.raises((AssertionError, ValueError, ET.ParseError)):
         check_moodle(text.replace(old, new))
 
-def test_the_page_has_every_question_in_a_fold():
+def test_the_page_leads_to_the_questions_of_every_chapter():
     page = '\n\n'.join(questions_page(ASKED, TITLES))
+    line = r'^- \[(\w+)\]\((\w+)\.ipynb#questions\): (\d+) questions$'
+    listed = re.findall(line, page, re.M)
+    counts = Counter(question['chapter'] for question in ASKED)
+    assert listed == [(chapter, chapter, str(n)) for chapter, n in counts.items()]
+
+def test_every_question_has_its_answer_in_a_fold():
+    page = '\n\n'.join(chapter_questions(ASKED))
     assert page.count('<details') == page.count('</details>') == len(ASKED)
     assert all(question['why'] in page for question in ASKED)
     for fold in re.findall('<details.*?</details>', page, re.S):
