@@ -31,7 +31,7 @@ def word_count(text): # `[chapter](file)` is read as `chapter`
 def line_count(text): return sum(bool(line.strip()) for line in text.splitlines())
 
 def is_shown(cell):
-    tags = look(cell, '')['tags'] if cell.text and 'hide' not in cell.flags else ['hide']
+    tags = look(cell)['tags'] if cell.text and 'hide' not in cell.flags else ['hide']
     return not {'hide', 'hide-input', 'remove-input'} & set(tags)
 
 def kind_of(heading, before):
