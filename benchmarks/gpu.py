@@ -107,7 +107,8 @@ def test_sentences(n:int)->list[str]: return [en for _, en in mini_corpus()['tes
 
 RUNGS = { # a name, and what it has more than the one before
     'as it was': '', 'no cuDNN': 'cudnn', 'few shapes': 'cudnn fixed',
-    'lean loss': 'cudnn fixed lean', 'recorded': 'cudnn fixed lean record'}
+    'lean loss': 'cudnn fixed lean', 'recorded': 'cudnn fixed lean record',
+    'recorded, all logits': 'cudnn fixed record'}
 
 def ladder(day:Day, size:str, batch_tokens:int)->dict:
     "A step on each rung: target tokens per second, median and longest milliseconds"

@@ -4,9 +4,11 @@ from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
 from itertools import combinations
+from types import SimpleNamespace
 import numpy as np
 import pytest, torch
 from hypothesis import given, settings, strategies as st
+from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -19,7 +21,7 @@ from transformer_nb.decoding import power_penalty, search
 from transformer_nb.fast import accelerate
 from transformer_nb.gpu import (
     MAX_SHAPES, FixedBatches, FixedBeams, RecordedSearch, RecordedSteps, accelerate_on_gpu,
-    best_widths, chunked_loss, gpu_step, lean_loss, prepare_gpu, shapes_of)
+    best_widths, chunked_loss, gpu_step, lean_loss, loss_within, prepare_gpu, shapes_of)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam, smoothed_loss
 from transformer_nb.training import (
@@ -150,6 +152,19 @@ def test_the_lean_loss_is_the_loss(options):
     assert {type(m.self_attention).__name__ for m in on_gpu.decoder.layers} <= {
         'CausalByName', 'CausalByNameRotary'}
 
+def test_the_lean_loss_is_for_little_memory(monkeypatch):
+    model, called = model_of(), []
+    [batch] = list(FixedBatches(pairs(8), 400).epoch(0))[:1]
+    for name in ('token_loss', 'lean_loss'):
+        def note(*args, name=name): called.append((name, args[2:]))
+        monkeypatch.setattr(gpu, name, note)
+    needed = 12 * batch.labels.numel() * model.config.vocab_size
+    for memory in (4 * needed - 1, 4 * needed):
+        loss_within(memory)(model, batch, 0.1, 17)
+    loss_within(0)(nn.DataParallel(model), batch, 0.1, 17) # has no logits of its own
+    expected = 'lean_loss', 'token_loss', 'token_loss'
+    assert called == [(name, (0.1, 17)) for name in expected]
+
 class Alive(TorchDispatchMode):
     "The most bytes that the results of operations have held at once"
     def __init__(self):
@@ -203,11 +218,12 @@ def on_meta(monkeypatch, **options):
 
 @pytest.mark.parametrize('positions', ['sinusoidal', 'rotary'])
 @pytest.mark.parametrize('max_grad_norm', [None, 1.])
-def test_no_step_waits_for_the_device(positions, max_grad_norm, monkeypatch):
+@pytest.mark.parametrize('loss_of', [token_loss, lean_loss])
+def test_no_step_waits_for_the_device(positions, max_grad_norm, loss_of, monkeypatch):
     model = on_meta(monkeypatch, dropout=0.1, positions=positions)
     optimizer = adam(model, fused=True)
     batch = FixedBatches(pairs(30), 200).batch(range(5)).to(META)
-    step = RecordedSteps(partial(train_step, loss_of=lean_loss), Plain(), META)
+    step = RecordedSteps(partial(train_step, loss_of=loss_of), Plain(), META)
     for lr in (1e-3, 2e-3):
         results = step(model, optimizer, [batch], lr, 0.1, max_grad_norm, 9, 'fp32', None)
         assert all(x.device == META for x in results)
@@ -329,16 +345,21 @@ def test_what_cannot_be_recorded_is_told():
     with pytest.raises(FieldError, match='fixed_shapes must be false.*: operation not'):
         steps(recorded(Refusing()))
 
+@pytest.fixture
+def a_gpu(monkeypatch): # as far as somebody only asks how large it is
+    monkeypatch.setattr(torch.cuda, 'get_device_properties',
+                        lambda device: SimpleNamespace(total_memory=2**34))
+
 @pytest.mark.parametrize('settings, reason', [
     (dict(fixed_shapes=False), 'fixed_shapes is false'),
     (dict(precision='fp16'), 'fp16'), (dict(grad_accum_steps=2), 'grad_accum_steps')])
-def test_why_steps_are_not_recorded(settings, reason, capsys):
+def test_why_steps_are_not_recorded(settings, reason, capsys, a_gpu):
     assert gpu_step(TrainingConfig(**settings), CPU) is None
     step = gpu_step(TrainingConfig(**dict(precision='bf16') | settings), CUDA)
     assert step.func is train_step
     assert reason in capsys.readouterr().err
 
-def test_several_processes_are_not_recorded(capsys, monkeypatch):
+def test_several_processes_are_not_recorded(capsys, monkeypatch, a_gpu):
     monkeypatch.setattr(gpu, 'world_size', lambda: 2)
     gpu_step(TrainingConfig(precision='bf16'), CUDA)
     assert 'several processes' in capsys.readouterr().err

@@ -189,6 +189,20 @@ def lean_loss(model:nn.Module, batch:Batch, label_smoothing:float=0.,
     total = chunked_loss(x, model.output.weight, batch.labels, label_smoothing)
     return total / (batch.n_tokens if n_tokens is None else n_tokens)
 
+# %% ../nbs/14c_gpu.ipynb #14closs11
+_LOGIT_BYTES = 12 # of a step, for each logit: it, its softmax, and its gradient
+
+def loss_within(memory:int # bytes of the GPU
+               )->Callable: # a loss of model and batch, as `token_loss`
+    "`token_loss`, or `lean_loss` where the logits would take over a quarter of the memory"
+    def loss_of(model, batch, *how):
+        if not isinstance(model, Transformer): return token_loss(model, batch, *how)
+        n_bytes = _LOGIT_BYTES * batch.labels.numel() * model.config.vocab_size
+        is_large = n_bytes > memory / 4
+        return (lean_loss if is_large else token_loss)(model, batch, *how)
+    return loss_of
+
+
 # %% ../nbs/14c_gpu.ipynb #14ccau1
 class CausalByName(FusedAttention):
     "Names the causal mask to the kernel, instead of handing it over"
@@ -288,7 +302,8 @@ def _why_not_recorded(c:TrainingConfig, device:torch.device)->str|None:
 def gpu_step(c:TrainingConfig, device:torch.device
             )->Callable|None: # in place of `train_step`; None on anything but a GPU
     if device.type != 'cuda': return None
-    step = partial(train_step, loss_of=lean_loss)
+    memory = torch.cuda.get_device_properties(device).total_memory
+    step = partial(train_step, loss_of=loss_within(memory))
     reason = _why_not_recorded(c, device)
     if reason is None: return RecordedSteps(step, CudaGraphs(device), device)
     print(f'steps are not recorded, which is slower: {reason}', file=sys.stderr)
