@@ -13,7 +13,7 @@ from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
     _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate,
-    tnb_train, tnb_translate)
+    tnb_score, tnb_train, tnb_translate)
 from transformer_nb.core import BOS, EOS, InputError, command_parser, read_arguments
 from transformer_nb.decoding import Hypothesis
 from transformer_nb.export import _languages, tnb_export
@@ -1105,7 +1105,8 @@ def test_demo_wants_a_new_folder(tmp_path):
     refuses(done, 'not empty; choose another folder')
     assert b'resume' not in done.stderr
 
-COMMANDS = [tnb_copy_task, tnb_demo, tnb_evaluate, tnb_export, tnb_translate]
+COMMANDS = [
+    tnb_copy_task, tnb_demo, tnb_evaluate, tnb_export, tnb_score, tnb_translate]
 
 @pytest.mark.parametrize('command', COMMANDS, ids=lambda command: command.__name__)
 def test_help_and_version(command, capsys):
@@ -1387,3 +1388,55 @@ def test_normalized_by_default_and_the_folder_says_so(tmp_path):
     encode = translator.tokenizer.encode
     assert encode(' „gut“\u00a0…') == encode('"gut" ...')
     assert 'normalize: plain' in (tmp_path/'m'/'run.yaml').read_text()
+
+# tnb_score
+
+def scored(*args, **options):
+    done = call(tnb_score, *args, **options)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split('\t') for line in done.stdout.decode().splitlines()]
+    return [(float(total), float(mean), *rest) for total, mean, *rest in rows], done.stderr
+
+@pytest.mark.smoke
+def test_score_counts_as_the_search_does(model, texts, tmp_path):
+    "And neither order nor batches matter"
+    translator = Translator(model)
+    sources = (texts/'valid.de').read_text(encoding='utf8').splitlines()[:30]
+    found = [h for [h, *_] in translator.search(sources, beam_size=2)]
+    write(tmp_path/'src', sources)
+    write(tmp_path/'tgt', [translator.text(h) for h in found])
+    rows, said = scored(model, tmp_path/'src', tmp_path/'tgt', tokens=True)
+    assert len(rows) == 30 and not said
+    n_same = 0
+    for h, (total, mean, pieces) in zip(found, rows):
+        pieces = json.loads(pieces)
+        [again] = translator.tokenizer.encode_targets([translator.text(h)])
+        assert len(pieces) == len(again) + 1 and pieces[-1][0] == '</s>'
+        assert total == pytest.approx(sum(x for _, x in pieces), abs=0.01)
+        assert mean == pytest.approx(total / len(pieces), abs=1e-3)
+        if again != h.ids or len(pieces) != len(h.log_probs):
+            continue # the same text was cut otherwise, or has a token without text
+        assert [x for _, x in pieces] == pytest.approx(h.log_probs, abs=1e-3)
+        n_same += 1
+    assert n_same > 5
+    for name in ('src', 'tgt'):
+        lines = (tmp_path/name).read_text(encoding='utf8').splitlines()
+        write(tmp_path/f'{name}2', lines[::-1])
+    other, _ = scored(model, tmp_path/'src2', tmp_path/'tgt2', search_tokens=40)
+    assert [row[0] for row in other[::-1]] == pytest.approx([row[0] for row in rows],
+                                                            abs=1e-3)
+
+def test_score_says_what_it_leaves_out(model, tmp_path):
+    write(tmp_path/'src', ['Hund', '', 'sehr ' * 600, 'Hund'])
+    write(tmp_path/'tgt', ['dog', 'Nothing.', 'very ' * 600, ''])
+    rows, said = scored(model, tmp_path/'src', tmp_path/'tgt')
+    assert [math.isnan(row[0]) for row in rows] == [False, True, True, True]
+    assert said.decode().splitlines() == [
+        'tnb_score: not scored, empty: lines 2, 4',
+        'tnb_score: not scored, too long: line 3']
+    write(tmp_path/'tgt', ['dog'])
+    refuses(call(tnb_score, model, tmp_path/'src', tmp_path/'tgt'), '4', '1')
+    refuses(call(tnb_score, model, tmp_path/'no', tmp_path/'tgt'), 'no')
+    write(tmp_path/'src', [''])
+    [[total, mean, pieces]], _ = scored(model, tmp_path/'src', tmp_path/'tgt', tokens=True)
+    assert math.isnan(total) and pieces == '[]'

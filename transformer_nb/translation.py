@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['PRESETS', 'RunConfig', 'preset', 'fine_tuning', 'train_translator', 'load_search', 'Translator', 'distinct',
-           'model_languages', 'Line', 'is_cut', 'Translation', 'plot_attention', 'evaluate', 'evaluate_lines']
+           'model_languages', 'Line', 'is_cut', 'Translation', 'plot_attention', 'evaluate', 'encode_each',
+           'evaluate_lines']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
 import math, re, sys, time
@@ -642,18 +643,25 @@ def _search_of(translator:Translator)->dict: # the fields of `SearchConfig`
     return {name: translator.options[name] for name in asdict(SearchConfig())}
 
 # %% ../nbs/15_translation.ipynb #15631c13
+def encode_each(translator:Translator, pairs:list[tuple[str,str]]
+               )->tuple[dict[int,tuple],dict[str,list[int]]]: # ids of both sides
+    "Those that fit, by the number of their line, and the other lines, by reason"
+    max_len = translator.model.config.max_len
+    kept, left_out = {}, {}
+    for line, pair in enumerate(pairs, 1):
+        ids, dropped = encode_pairs([pair], translator.tokenizer, max_len, math.inf)
+        if ids: [kept[line]] = ids
+        for reason, n in dropped.items():
+            if n: left_out.setdefault(reason, []).append(line)
+    return kept, left_out
+
 def _perplexity(translator:Translator, pairs:list[tuple[str,str]]
                )->tuple[float|None,dict[str,list[int]]]: # None where no pair fits
     "Perplexity of the references, and the lines left out of it, by reason"
     from transformer_nb.evaluation import perplexity
-    model, bpe = translator.model, translator.tokenizer
-    kept, left_out = [], {}
-    for line, pair in enumerate(pairs, 1):
-        ids, dropped = encode_pairs([pair], bpe, model.config.max_len, max_ratio=math.inf)
-        kept += ids
-        for reason, n in dropped.items():
-            if n: left_out.setdefault(reason, []).append(line)
+    kept, left_out = encode_each(translator, pairs)
     if not kept: return None, left_out
+    model, kept = translator.model, list(kept.values())
     device = next(model.parameters()).device
     budget = translator.options['search_tokens']
     batches = [batch.to(device) for batch in TokenBatches(kept, budget).epoch(0)]
