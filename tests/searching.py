@@ -39,30 +39,40 @@ def random_sentences(seed, n, vocab_size=12, longest=7):
         return [rng.randrange(3, vocab_size) for _ in range(length)]
     return [sentence() for _ in range(n)]
 
-def log_probs_of(model, sentence, prefix):
-    src, tgt = torch.tensor([sentence + [EOS]]), torch.tensor([[BOS] + prefix])
-    return model(src, tgt)[0, -1].log_softmax(-1)
+def log_probs_of(model, sentence, *prefixes):
+    "Of every next token (n, v), by the whole model; the prefixes are equally long"
+    src = torch.tensor([sentence + [EOS]]).expand(len(prefixes), -1)
+    tgt = torch.tensor([[BOS] + prefix for prefix in prefixes])
+    return model(src, tgt)[:, -1].log_softmax(-1)
 
 def token_ids(ids): return [t for t in ids if t != EOS]
 
 def plain_beam(model, sentence, k, alpha, n_best, penalty, min_len=0):
-    """The definition, one hypothesis at a time, without a cache and without an early stop
+    """The definition, without a cache and without an early stop
 
     Returns (score, ids, log-probabilities) of the `n_best`.
     """
+    return ranked(hypotheses_of(model, sentence, k, min_len), alpha, n_best, penalty)
+
+def hypotheses_of(model, sentence, k, min_len=0):
+    "Ids and log-probabilities of all that ended, or else of those that were cut off"
     live, ended = [([], [])], []
     limit = min(len(sentence) + 50, model.config.max_len)
     for n in range(1, limit + 1):
         candidates = []
-        for ids, log_probs in live:
-            for token, p in enumerate(log_probs_of(model, sentence, ids).tolist()):
+        rows = log_probs_of(model, sentence, *(ids for ids, _ in live)).tolist()
+        for (ids, log_probs), row in zip(live, rows):
+            for token, p in enumerate(row):
                 if token == EOS and n <= min_len: continue
                 candidates.append((ids + [token], log_probs + [p]))
         kept = sorted(candidates, key=lambda c: -sum(c[1]))[:k]
         ended += [c for c in kept if c[0][-1] == EOS]
         live = [c for c in kept if c[0][-1] != EOS]
         if not live: break
-    scored = [(sum(p) / penalty(len(p), alpha), ids, p) for ids, p in ended or live]
+    return ended or live
+
+def ranked(hypotheses, alpha, n_best, penalty):
+    scored = [(sum(p) / penalty(len(p), alpha), ids, p) for ids, p in hypotheses]
     best = sorted(scored, key=lambda c: -c[0])[:n_best]
     return [(score, token_ids(ids), p) for score, ids, p in best]
 

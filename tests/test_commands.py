@@ -793,8 +793,8 @@ def odd_lines(n):
     return [rng.choice(kinds)() for _ in range(n)] + last
 
 @pytest.mark.slow
-def test_three_thousand_odd_lines(model):
-    lines = odd_lines(3000)
+def test_six_hundred_odd_lines(model):
+    lines = odd_lines(600)
     done = call(tnb_translate, model, beam_size=1, search_tokens=8192,
                 stdin='\n'.join(lines).encode())
     error = done.stderr.decode()

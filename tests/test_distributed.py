@@ -1,12 +1,17 @@
 "Several processes: what launchers leave out, processes that die, one GPU for several."
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, time
+from unittest import mock
 import pytest
 import torch
 from torch import distributed as dist
 from transformer_nb import distributed
+from transformer_nb.checkpoint import Checkpoints
 from transformer_nb.core import FieldError, InputError
+from transformer_nb.data import TokenBatches
 from transformer_nb.distributed import (
-    broadcast_from_rank0, check_shared_device, in_any_process, process_group)
+    broadcast_from_rank0, check_shared_device, in_any_process, process_group, world_size)
+from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.training import Trainer, TrainingConfig, _final_weights
 from running import BIN
 
 LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='29511')
@@ -99,56 +104,43 @@ def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     [line] = [line for line in error.splitlines() if line.startswith('tnb_train:')]
     assert 'process 0 has lost the others' in line and '--resume' in line
 
-RESUMED = """
-import sys
-import torch
-from transformer_nb.checkpoint import Checkpoints
-from transformer_nb.data import TokenBatches
-from transformer_nb.distributed import process_group, rank, world_size
-from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.training import Trainer, TrainingConfig, _final_weights
-
-def listed(self, kind): # the newest file isn't in what the second process sees
-    found = everything(self, kind)
-    return found[:-1] if rank() == 1 else found
-
-everything = Checkpoints.paths
-pairs = [([5, 6], [7, 8])] * 4
-config = TransformerConfig(10, d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1,
-                           n_decoder_layers=1, dropout=0.)
 def trainer(folder, n):
     torch.manual_seed(0)
-    batches = TokenBatches(pairs, 64, 0)
+    config = TransformerConfig(10, d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1,
+                               n_decoder_layers=1, dropout=0.)
+    batches = TokenBatches([([5, 6], [7, 8])] * 4, 64, 0)
     settings = TrainingConfig(max_steps=n, save_every=2, valid_every=2, lr=0.01,
                               grad_accum_steps=2 // world_size())
     return Trainer(Transformer(config), batches, [*batches.epoch(0)], settings, folder)
 
-folder = sys.argv[1]
-if len(sys.argv) > 2:
-    trainer(folder, 4).run()
-    raise SystemExit
-with process_group():
-    Checkpoints.paths = listed
-    t = trainer(folder, 100)
-    assert t.resume()
-    weights = sum(p.double().sum() for p in t.model.parameters()).item()
-    mean = _final_weights(t.files.checkpoints, 'mean')
-    mean = sum(w.double().sum() for w in mean.values()).item()
-    print('found', t.state.step, weights, mean)
-"""
+def resumed(rank, folder, said):
+    "In a process of its own: the step, and sums of the weights and of their mean"
+    everything = Checkpoints.paths
+    def listed(self, kind): # the newest file isn't in what the second process sees
+        found = everything(self, kind)
+        return found[:-1] if rank == 1 else found
+    os.environ.update(LAUNCHED, RANK=str(rank), LOCAL_RANK=str(rank))
+    with process_group(), mock.patch.object(Checkpoints, 'paths', listed):
+        t = trainer(folder, 100)
+        assert t.resume()
+        weights = sum(p.double().sum() for p in t.model.parameters()).item()
+        mean = _final_weights(t.files.checkpoints, 'mean')
+        mean = sum(w.double().sum() for w in mean.values()).item()
+        said.put((rank, t.state.step, weights, mean))
 
 @pytest.mark.slow
-def test_processes_resume_from_one_state(tmp_path):
+def test_processes_resume_from_one_state(tmp_path, copies):
     "Though one of them does not see the newest file yet, as on a network's folder"
-    def start(rank, *arguments):
-        env = {**os.environ, **(LAUNCHED if rank is not None else {}),
-               'RANK': str(rank), 'LOCAL_RANK': str(rank), 'OMP_NUM_THREADS': '1'}
-        program = [sys.executable, '-c', RESUMED, str(tmp_path), *arguments]
-        return subprocess.Popen(program, env=env, stdout=subprocess.PIPE, text=True)
-    assert start(None, 'train').wait(120) == 0
-    both = [start(rank) for rank in range(2)]
-    said = [process.communicate(timeout=120)[0].split('found')[-1] for process in both]
-    assert said[0] == said[1] and said[0].split()[0] == '4'
+    trainer(tmp_path, 4).run()
+    context = copies('spawn')
+    said = context.Queue()
+    both = [context.Process(target=resumed, args=(rank, tmp_path, said))
+            for rank in range(2)]
+    for process in both: process.start()
+    (_, *first), (_, *second) = [said.get(timeout=120) for _ in both]
+    for process in both: process.join(60)
+    assert first == second and first[0] == 4
+    assert [process.exitcode for process in both] == [0, 0]
 
 # Two commands, one file of results
 

@@ -9,7 +9,7 @@ from runs import read_results, run_in_processes, run_missing
 from transformer_nb.core import InputError
 
 @pytest.mark.parametrize('processes', [0, 2])
-def test_calls_side_by_side(processes):
+def test_calls_side_by_side(processes, copies):
     jobs = {'two to the third': (2, 3), 'three squared': (3, 2)}
     found = dict(run_in_processes(pow, jobs, processes))
     assert found == {'two to the third': 8, 'three squared': 9}
@@ -109,17 +109,23 @@ def test_the_command_refuses_in_one_line(monkeypatch, capsys):
     assert end.value.code == 2
     assert capsys.readouterr().err == 'train_x.py: x.jsonl:2: not a result\n'
 
-@pytest.mark.slow
-def test_processes_side_by_side_have_one_thread():
-    found = dict(run_in_processes(torch.get_num_threads, dict(a=(), b=()), 2))
+def test_every_process_has_one_thread(monkeypatch):
+    "Though by default a process has as many as there are cores, and forks keep the number"
+    def pool(n, context, *start, **more): return ThreadPoolExecutor(n, '', *start)
+    monkeypatch.setattr(runs, 'ProcessPoolExecutor', pool)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try: found = dict(run_in_processes(torch.get_num_threads, dict(a=(), b=()), 1))
+    finally: torch.set_num_threads(before)
     assert found == dict(a=1, b=1)
 
 @pytest.mark.slow
-def test_a_killed_training_says_how_to_go_on():
+def test_a_killed_training_says_how_to_go_on(copies):
     with pytest.raises(InputError, match='makes only what is missing'):
         list(run_in_processes(os._exit, dict(a=(1,)), 1))
 
 @pytest.mark.parametrize('processes', [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_error_of_a_training_is_its_own(processes):
+    "The process is a new Python, as a user's; those of other tests are copies of one"
     with pytest.raises(ZeroDivisionError):
         list(run_in_processes(divmod, dict(a=(1, 0)), processes))
