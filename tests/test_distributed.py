@@ -113,6 +113,8 @@ def trainer(folder, n):
                               grad_accum_steps=2 // world_size())
     return Trainer(Transformer(config), batches, [*batches.epoch(0)], settings, folder)
 
+def total(weights): return sum(w.double().sum() for w in weights).item()
+
 def resumed(rank, folder, said):
     "In a process of its own: the step, and sums of the weights and of their mean"
     everything = Checkpoints.paths
@@ -123,10 +125,9 @@ def resumed(rank, folder, said):
     with process_group(), mock.patch.object(Checkpoints, 'paths', listed):
         t = trainer(folder, 100)
         assert t.resume()
-        weights = sum(p.double().sum() for p in t.model.parameters()).item()
         mean = _final_weights(t.files.checkpoints, 'mean')
-        mean = sum(w.double().sum() for w in mean.values()).item()
-        said.put((rank, t.state.step, weights, mean))
+        sums = total(t.model.parameters()), total(mean.values())
+        said.put((rank, t.state.step, sums))
 
 @pytest.mark.slow
 def test_processes_resume_from_one_state(tmp_path, copies):
