@@ -21,7 +21,7 @@ from transformer_nb.export import (
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
-    READING, doubts, read_sentence, split_paragraphs, split_sentences, tidy)
+    READING, doubts, read_sentence, split_paragraphs, split_sentences, strange, tidy)
 from transformer_nb.text import BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
@@ -234,8 +234,12 @@ TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
     '1)', '(a)', '😀', '👩‍👩‍👧‍👦', '❤️', '🇩🇪', ':-)', '<3', 'https://example.org/a?b=1.',
     'www.x.de', 'a@b.de', '@tom', '#tag', 'HELLO', 'STRASSE', 'GROSS', 'hello', 'straße',
     '&#39;', '&amp;', '&nbsp;', '&#x27;', '<i>', '</i>', '{name}', '%s', ' .', ' ?',
-    'go?No', 'left.She', 'HEIßE', '"Hallo"', "don't", "DON'T", 'wie', 'how are you',
-    'hast du',
+    'go?No', 'left.She', '**', '*', '_', '__', '~~', '(', ')', '[', ']', '[OVER PHONE]',
+    '(laughs)', '。', '、', '؟', '¡', '¿', 'dont', 'Whats', 'CANT', 'STOP', 'USA', 'tHIS',
+    'IS', 'fuer', 'Strasse', 'moechte', 'Uebel', 'Lehrer:innen', 'SchülerInnen', '« ',
+    ' »', '-Ja', '!!', '?!', ':', ';', '\\n', '\\"', '&uuml;', '&rsquo;', '&#128512;',
+    '&#xd800;', '&no;', ' ,Tom', 'a,b', '1.Please', '2nd', '<a href="x y">', 'C++', '½',
+    'HEIßE', '"Hallo"', "don't", "DON'T", 'wie', 'how are you', 'hast du',
     'iPhone', 'McDonald', 'Ünal', '你好', 'かな', 'नमस्ते', '\n', '\n\n',
     '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']
 
@@ -253,7 +257,8 @@ READ = """([header, texts]) => {
   const all = typed => {
     const read = reader.read(typed), translations = ['Die Straße hat 12,5 Meter.', 'Ja! 30']
     const given = translations.map(text => finish(read, text))
-    return [read, given, given.map(text => reader.doubts(typed, text))]
+    return [read, given, given.map(text => reader.doubts(typed, text)),
+            reader.strange(read.read)]
   }
   return texts.map(text => reader.paragraphs(text).map(x => reader.split(x).map(all)))
 }"""
@@ -263,7 +268,8 @@ def read_here(text, tokenizer):
         plain = tidy(paragraph, tokenizer.normalize)
         if not plain.strip(): continue
         sentences = [read_sentence(x, tokenizer.encode) for x in split_sentences(plain)]
-        yield [[vars(sentence), given, [doubts(sentence.typed, text) for text in given]]
+        yield [[vars(sentence), given, [doubts(sentence.typed, text) for text in given],
+                strange(sentence.read, tokenizer)]
                for sentence in sentences
                for given in [[sentence.write('Die Straße hat 12,5 Meter.'),
                               sentence.write('Ja! 30')]]]
@@ -277,10 +283,10 @@ def test_text_is_read_as_by_python(tab, rule):
     n_sentences, n_kept = 0, 0
     for text, found in zip(texts, tab.evaluate(READ, [header, texts])):
         assert found == list(read_here(text, tokenizer)), ascii(text)
-        sentences = [sentence for paragraph in found for sentence, _, _ in paragraph]
+        sentences = [sentence for paragraph in found for sentence, *_ in paragraph]
         n_sentences += len(sentences)
         n_kept += sum(not sentence['read'] for sentence in sentences)
-    assert n_sentences > 4000 and n_kept > 200
+    assert n_sentences > 3500 and n_kept > 200
 
 # Logits
 

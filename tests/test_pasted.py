@@ -41,6 +41,14 @@ SAME += [ # of public reports of other translators, after the review
     ('<i>They are here.</i>', 'They are here.'), # SubtitleEdit #3599
     ('♪ I love you ♪', 'I love you.'), ('Core ▾', 'Core.'), # mozilla/translations #1450
     ('DID YOU KNOW?', 'Did you know?'), # firefox-translations #486
+    ('He is here。', 'He is here.'), ('¡Hello!', 'Hello!'), ('¿Is it you?', 'Is it you?'),
+    ('1.Please wait.', 'Please wait.'), ('**I am here.**', 'I am here.'),
+    ('I __really__ love you.', 'I really love you.'), ('Hello,Tom', 'Hello, Tom.'),
+    ('[OVER PHONE] They are here.', 'They are here.'), ('(I love you.)', 'I love you.'),
+    ('I LOVE you.', 'I love you.'), ('tHIS IS WRONG', 'This is wrong.'),
+    ('I dont know', "I don't know."), ('whats this', "What's this?"),
+    ('Go!!!', 'Go!'), ('Is it you?!', 'Is it you?'), ('It&rsquo;s me.', "It's me."),
+    ('« I love you. »', '"I love you."'), ('I love you;', 'I love you.'),
     ('{name} is here', '{name} is here.'), ('%s is here', '%s is here.')]
 
 @pytest.mark.parametrize('typed, clean', SAME)
@@ -53,7 +61,10 @@ def test_read_alike(typed, clean):
     ('Ich mo\u0308chte zahlen.', 'Ich möchte zahlen.'), ('„Hallo!“', '"Hallo!"'),
     (',,Hallo!\'\'', '"Hallo!"'), ('»Hallo!«', '"Hallo!"'),
     ('ich habe einen hund', 'Ich habe einen Hund.'), ('WO IST DER BAHNHOF?',
-    'Wo ist der Bahnhof?'), ('DIE STRASSE IST GROSS.', 'Die Straße ist groß.')])
+    'Wo ist der Bahnhof?'), ('DIE STRASSE IST GROSS.', 'Die Straße ist groß.'),
+    ('Ich weiss es.', 'Ich weiß es.'), ('Ich moechte gehen', 'Ich möchte gehen.'),
+    ('Aepfel fuer dich', 'Äpfel für dich.'), ('Ich LIEBE dich.', 'Ich liebe dich.'),
+    ('Die neue Quelle muss bleiben.', 'Die neue Quelle muss bleiben.')])
 def test_german_read_alike(typed, clean):
     [read] = read_text(typed, everyday('de-en').tokenizer)
     assert read.read == clean
@@ -95,6 +106,11 @@ def test_doubt_is_said():
         ['It costs 3.50.', 'I 😀 love you.', 'I love you.'])
     assert price.notes == ['the numbers differ: 3.50 is missing and 350 is new']
     assert middle.notes == ['left out: 😀'] and fine.notes == []
+    phone, plus, either = translator.translate_lines(
+        ['[OVER PHONE] They are here.', 'I love C++.', 'Tom/Mary'])
+    assert phone.notes == ['not translated: [OVER PHONE]']
+    assert plus.notes == ['the model hardly knows +']
+    assert either.notes == ['the model hardly knows /']
     short = Translator(MODELS/'everyday-en-de', 'cpu', max_extra=1)
     [cut] = short.translate_lines(['She is tired because she worked all night.'])
     assert cut.notes == ['the translation was cut at its limit']

@@ -2,7 +2,8 @@
 import json
 import pytest
 from transformer_nb.reading import (
-    READING, doubts, read_sentence, read_text, split_paragraphs, split_sentences)
+    READING, doubts, read_sentence, read_text, split_paragraphs, split_sentences, strange,
+    tidy)
 from transformer_nb.text import BPETokenizer, normalize
 
 # Rows of sentences that are apart, whatever stands beside them
@@ -20,6 +21,7 @@ APART = [
     ['hello!', 'how are you?', 'i am fine.'], ['Ja 😀', 'Gut.'],
     ['Really?!', 'Yes...', 'Ok.'],
     ['1. Tom kommt.', '2. Sie geht.'], ['Mein 30. Geburtstag war schön.', 'D. h. gut.'],
+    ['- Ja.', '- Nein.'], ['"Yes."', '- "No."'],
     ['Der Preis ist 3.50.', 'Das ist viel.'], ['u. a. Tom kam.', 'Er ging.']]
 
 @pytest.mark.parametrize('sentences', APART, ids=lambda row: row[0][:20])
@@ -43,7 +45,17 @@ READ = {
     '3. Oktober': ('', '3. Oktober.', '', ''), 'b) Tom kam.': ('b)', 'Tom kam.', '', ''),
     'WAIT': ('', 'Wait.', '', ''), 'I.': ('', 'I.', '', ''),
     'iPhone': ('', 'iPhone.', '', ''),
-    'Dear Tom,': ('', 'Dear Tom,', '', ''), 'www.example.com is down':
+    'Dear Tom,': ('', 'Dear Tom.', '', ''), '2nd floor': ('', '2nd floor.', '', ''),
+    '**Hello** Tom': ('', 'Hello Tom.', '', '** **'), '_Hello._': ('_', 'Hello.', '_', ''),
+    'I *love* you!': ('', 'I love you!', '', '* *'), 'a_b * c': ('', 'A_b c.', '', '*'),
+    '[OVER PHONE] Yes.': ('[OVER PHONE]', 'Yes.', '', ''), '(Yes.)': ('(', 'Yes.', ')', ''),
+    'Tom (my son) left.': ('', 'Tom left.', '', '(my son)'),
+    '[MUSIC]': ('[', 'Music.', ']', ''),
+    '<b>Hi</b> Tom': ('', 'Hi Tom.', '', '<b> </b>'), 'I 😀.': ('', 'I.', '', '😀'),
+    '<a href="x y">Hi</a>': ('<a href="x y">', 'Hi.', '</a>', ''), '(12)': ('', '', '', ''),
+    'book(s)': ('', 'Book(s).', '', ''), 'Really?!': ('', 'Really?', '', ''),
+    'Go!!!': ('', 'Go!', '', ''), 'dont go': ('', "Don't go.", '', ''),
+    'www.example.com is down':
     ('', 'www.example.com is down.', '', '')}
 
 @pytest.mark.parametrize('typed', READ)
@@ -62,7 +74,24 @@ def test_without_words_it_comes_back(typed):
 def test_what_was_made_is_undone():
     assert read_sentence('HELLO TOM').write('Hallo Tom.') == 'HALLO TOM'
     assert read_sentence('how are you').write('Wie geht es dir?') == 'Wie geht es dir?'
-    assert read_sentence('- hello 😀').write('Hallo.') == '- Hallo 😀'
+    for typed, back in {
+            '- hello 😀': '- Hallo 😀', 'Hello.😀': 'Hallo.😀', '**Hello.**': '**Hallo.**',
+            '(hello)': '(Hallo)', 'Hello!!!': 'Hallo!!!', 'Hello:': 'Hallo:',
+            'Hello, 😀': 'Hallo, 😀', 'Hello -': 'Hallo -', '[HELLO]': '[HALLO]'}.items():
+        assert read_sentence(typed).write('Hallo.') == back
+    assert read_sentence('How are you,').write('Wie geht es dir?') == 'Wie geht es dir,'
+    assert read_sentence('[COUGHS] (a) Hi. (2020)').kept == ['[COUGHS]']
+
+@pytest.mark.parametrize('typed, plain', [
+    ('Hello。Tom、too', 'Hello. Tom, too'), ('¿Is it? ¡Yes!', 'Is it? Yes!'), ('¿?', '¿?'),
+    ('1.Please 12)Go', '1. Please 12) Go'), ('a ,b,c', 'a, b, c'), ('1,5', '1,5'),
+    ('« Hi. »', '"Hi."'), (r'\"Hi\" I\'m', '"Hi" I\'m'), (r'Hi.\n', 'Hi. '),
+    ('C:\\new', 'C:\\new'), ('-Ja.-Nein.', '- Ja. - Nein.'),
+    ('Lehrer:innen', 'Lehrerinnen'), ('LehrerInnen', 'Lehrerinnen'),
+    ('Gr&uuml;&szlig;e&no;', 'Grüße&no;'), ('你。好', '你。好'),
+    ('&#128512;&#xD800;&#1114112;', '😀&#xD800;&#1114112;')])
+def test_tidied(typed, plain):
+    assert tidy(typed, normalize) == plain.strip()
 
 def test_exactly_as_typed():
     bpe = BPETokenizer.train(['a'], 260, 'plain')
@@ -83,6 +112,14 @@ DIFFER = 'the numbers differ: {} is missing and {} is new'
     ('Ask me@a.org.', 'Frag me@a.org.', [])])
 def test_what_went_astray_is_said(source, translation, notes):
     assert doubts(source, translation) == notes
+
+def test_what_the_vocabulary_hardly_knows():
+    bpe = BPETokenizer.train(['Tom & Anna (or two)'] * 3, 290, 'plain')
+    assert strange('Tom & (Anna): 5 % + 1/2 é -', bpe) == ') + / é'
+
+def test_brackets_that_the_vocabulary_knows_are_language():
+    bpe = BPETokenizer.train(['Tom (my son) left'] * 3, 290, 'plain')
+    assert read_sentence('Tom (my son) left.', bpe.encode).left_out == ''
 
 def test_patterns_are_for_json():
     assert json.loads(json.dumps(READING)) == READING

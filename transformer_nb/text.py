@@ -145,6 +145,11 @@ class BPETokenizer(Tokenizer):
     @cached_property
     def tags(self)->list[str]: return _tags_of(json.loads(self.to_json()))
 
+    @cached_property
+    def characters(self)->frozenset[str]: # frequent enough to be part of a merge
+        pieces = (self.decode([i]) for i in range(self.vocab_size))
+        return frozenset(''.join(piece for piece in pieces if len(piece) > 1))
+
     def normalize(self, text:str)->str:
         rule = self.tokenizer.normalizer
         text = _HALF.sub('\ufffd', text)

@@ -39,7 +39,7 @@ from .optimizer import paper_lr
 from .prepare import (
     DataConfig, PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
     open_prepared, prepare_data, remove_prepared, settle)
-from .reading import Sentence, doubts, read_text
+from .reading import Sentence, doubts, read_text, strange
 from .text import BPETokenizer, Tokenizer, load_any_tokenizer
 from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 
@@ -537,6 +537,9 @@ def _notes(self:Translator, sentence:Sentence, found:list[Hypothesis], is_beyond
     if self.needs_tag and not sentence.read.startswith(tuple(self.tokenizer.tags)):
         notes.append(f'it begins with none of the tags {" ".join(self.tokenizer.tags)}')
     if sentence.left_out: notes.append(f'left out: {sentence.left_out}')
+    if sentence.kept: notes.append(f'not translated: {" ".join(sentence.kept)}')
+    odd = strange(sentence.read, self.tokenizer)
+    if odd: notes.append(f'the model hardly knows {odd}')
     return notes + doubts(sentence.typed, sentence.write(self.text(found[0])))
 
 # %% ../nbs/15_translation.ipynb #0a78a615

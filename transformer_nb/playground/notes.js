@@ -19,21 +19,27 @@ function notes() { // strings, what is read instead ({warns}), an example to try
   if (isTooLong(state.text)) {
     list.push(`Of a sentence, the first ${MAX_SENTENCE} characters are translated here.`)
   }
-  if (sentence()) list.push(whatIsRead(), ...differences())
+  if (sentence()) list.push(whatIsRead(), unknown(), ...differences())
   if (now.scene && !isShuffled()) list.push(...whetherToTrust(now.scene))
   if (now.scene) list.push(...limits(now.scene), thingToTry())
   return list.filter(Boolean)
 }
 
 function whatIsRead() { // where that is not what was typed
-  const {typed, read, before, after, left_out, is_loud} = reading(sentence())
+  const {typed, read, before, after, left_out, is_loud, tail} = reading(sentence())
   if (state.exact) return {warns: 'Read exactly as typed.'}
   if (read === typed) return
   if (!read) return {warns: `Nothing to translate: ${typed} comes back as it is.`}
-  const aside = [before, after].filter(Boolean).join(' ')
+  const aside = [before, tail, after].filter(Boolean).join(' ')
   return {warns: [`Read as “${read}”`, is_loud && ' and given back in capitals',
                   aside && `, with ${aside} put back afterwards`,
                   left_out && `, without ${left_out}`, '.'].filter(Boolean).join('')}
+}
+
+function unknown() { // characters, in all sentences
+  const read = sentencesOf(state.text).map(text => reading(text).read)
+  const odd = model().reader.strange(read.join(' '))
+  return odd && `The model hardly knows ${odd}.`
 }
 
 function whetherToTrust(scene) {

@@ -1,6 +1,6 @@
 // Chapter 08a: what people type -> what the model reads, and back. The same functions as in
 // Python, with the same patterns, which the exporter wrote down. No page is needed here.
-import {SPACES, strip} from './tokenizer.js'
+import {strip} from './tokenizer.js'
 
 class Reader {
   constructor(patterns, tokenizer) {
@@ -20,10 +20,13 @@ class Reader {
   }
 
   tidy(text) { // entities are characters, and spaces are where they belong
-    const plain = this.tokenizer.normalize(text.replace(this.patterns.entity, character))
+    const {entity, foreign, needless, escape, inner, stray, gap, dash} = this.patterns
+    const known = text.replace(entity, character).replace(foreign, mark => MARKS[mark])
+    const bare = known.replace(needless, '').replace(escape, ' ').replace(inner, 'i')
+    const plain = this.tokenizer.normalize(bare).replace(stray, '')
     const isOne = token => this.has('address', token) || this.has('link', token)
-    const apart = token => isOne(token) ? token : token.replace(this.patterns.gap, ' ')
-    return plain.split(' ').map(apart).join(' ').replace(this.patterns.stray, '$1')
+    const apart = token => isOne(token) ? token : token.replace(gap, ' ')
+    return plain.split(' ').map(apart).join(' ').replace(dash, ' - ').replace(/^ /, '')
   }
 
   split(text) { // a paragraph -> sentences; joined by spaces, they are the text
@@ -51,24 +54,52 @@ class Reader {
   // ---- How a sentence is read ----------------------------------------------------------
 
   read(typed) { // of which nothing may be left to translate: then `read` is empty
+    if (this.has('whole', typed)) return this.readInBrackets(typed)
     const apart = typed.replace(this.patterns.symbols, ' $& ')
-    const tokens = apart.split(new RegExp(`[${SPACES}]+`)).filter(Boolean)
+    const tokens = apart.match(this.patterns.token) ?? []
     const [before, inner, after] = this.stripSymbols(tokens)
-    const sentence = {typed, read: '', before: '', after: '', left_out: '',
-                      is_loud: false, has_mark: true}
-    if (!this.isLanguage(inner)) return sentence
-    const isLeftOut = token => this.has('symbolic', token)
-    const [plain, left_out] = [inner.filter(x => !isLeftOut(x)), inner.filter(isLeftOut)]
+    const left_out = inner.filter(token => this.isSymbol(token))
+    const words = inner.filter(token => !left_out.includes(token))
+    const sentence = keptAs(typed)
+    if (!this.isLanguage(words)) return sentence
+    const plain = words.join(' ').replace(this.patterns.stray, '')
+    const [text, tail] = this.withoutTail(plain)
     Object.assign(sentence, {before: before.join(' '), after: after.join(' '),
-                             left_out: left_out.join(' ')})
-    return Object.assign(sentence, this.asSentence(plain.join(' ')))
+                             left_out: left_out.join(' '), tail})
+    return Object.assign(sentence, this.asSentence(text))
   }
 
-  stripSymbols(tokens) { // -> before, between and after
+  readInBrackets(typed) {
+    const [first, ...rest] = [...typed], last = rest.pop()
+    const read = this.read(strip(rest.join('')))
+    if (!read.read) return keptAs(typed)
+    return {...read, typed, before: first + read.before, after: read.after + last}
+  }
+
+  withoutTail(plain) { // of `?!` the model reads the question mark, of `:` nothing
+    const at = plain.search(this.patterns.tail)
+    if (at < 0) return [plain, '']
+    const text = plain.slice(0, at), tail = plain.slice(at)
+    if (!'!?'.includes(tail[0])) return [text, tail]
+    const run = text.at(-1) + tail
+    return [text.slice(0, -1) + (run.includes('?') ? '?' : '!'), run]
+  }
+
+  isSymbol(token) { // brackets that the vocabulary has as one piece are language
+    const isGroup = token.length > 1 && '(['.includes(token[0])
+    if (isGroup && this.tokenizer.encode(`a ${token[0]}`).length === 2) return false
+    return this.has('symbolic', token)
+  }
+
+  stripSymbols(tokens) { // -> before, between and after; markup of a part is between
     let start = 0, end = tokens.length
-    while (start < end && this.has('symbolic', tokens[start])) start++
-    while (end > start && this.has('symbolic', tokens[end - 1])) end--
+    while (start < end && this.isSymbol(tokens[start])) start++
+    while (end > start && this.isSymbol(tokens[end - 1])) end--
     if (end - start > 1 && this.isItem(tokens[start], tokens[start + 1])) start++
+    if (tokens.slice(start, end).some(token => this.has('markup', token))) {
+      while (start && this.has('markup', tokens[start - 1])) start--
+      while (end < tokens.length && this.has('markup', tokens[end])) end++
+    }
     return [tokens.slice(0, start), tokens.slice(start, end), tokens.slice(end)]
   }
 
@@ -78,8 +109,7 @@ class Reader {
   }
 
   isLanguage(tokens) { // or does it come back as it is?
-    const isWord = token => !this.has('address', token) && !this.has('symbolic', token)
-    return this.has('letter', tokens.filter(isWord).join(' '))
+    return this.has('letter', tokens.filter(x => !this.has('address', x)).join(' '))
   }
 
   asSentence(text) { // with a capital first and a mark at its end, and not in capitals
@@ -87,7 +117,7 @@ class Reader {
     const letters = [...bare].filter(hasCase).length
     const is_loud = letters > 1 && bare === bare.toUpperCase()
     const is_small = letters > 0 && text === text.toLowerCase()
-    let plain = is_loud ? text.toLowerCase() : text
+    let plain = this.respell(this.withApostrophes(is_loud ? text.toLowerCase() : text))
     if (is_loud || is_small) plain = this.recase(plain, is_loud)
     const has_mark = this.has('mark', plain)
     return {read: this.capitalize(has_mark ? plain : this.withMark(plain)), is_loud,
@@ -101,11 +131,37 @@ class Reader {
     return text.slice(0, at) + mark + text.slice(at)
   }
 
-  recase(text, is_loud) { // in small letters -> each word as the vocabulary knows it best
-    const best = word => {
-      const known = spellings(word, is_loud).map(word => ({word, by: this.rareness(word)}))
-      return known.reduce((a, b) => b.by < a.by ? b : a).word
+  withApostrophes(text) { // English
+    const {negation, is_short} = this.patterns
+    return text.replace(negation, "$1't").replace(is_short, "$1's")
+  }
+
+  respell(text) { // odd words in another spelling, if that is one piece
+    const pieces = word =>
+      this.tokenizer.encode(`a ${word}`).length - word.split("'").length
+    return text.replace(this.patterns.odd, word => {
+      const other = this.best(this.respellings(word))
+      return pieces(other) === 1 && pieces(word) > 1 ? other : word
+    })
+  }
+
+  respellings(word) { // of one that looks odd
+    if (this.has('acronym', word)) return [word]
+    const [first, ...rest] = [...word], end = rest.join('')
+    if (end === end.toUpperCase()) {
+      return [word.toLowerCase(), first.toUpperCase() + end.toLowerCase()]
     }
+    const umlauts = word.replace(this.patterns.digraph, pair => UMLAUTS[pair])
+    return [umlauts, ...[word, umlauts].map(word => word.replaceAll('ss', 'ß'))]
+  }
+
+  best(words) { // the most frequent spelling
+    const known = words.map(word => ({word, by: this.rareness(word)}))
+    return known.reduce((a, b) => b.by < a.by ? b : a).word
+  }
+
+  recase(text, is_loud) { // in small letters -> each word as the vocabulary knows it best
+    const best = word => this.best(spellings(word, is_loud))
     const recased = token =>
       this.has('address', token) ? token : token.replace(this.patterns.word, best)
     return this.capitalize(text.split(' ').map(recased).join(' '))
@@ -116,11 +172,11 @@ class Reader {
     return ids.length * 2**20 + Math.max(...ids)
   }
 
-  capitalize(text) { // its first letter, unless the word has capitals within
-    const [first] = text.match(this.patterns.word) ?? []
+  capitalize(text) { // at its beginning, unless that word has any within
+    const [[all, marks, first] = []] = text.matchAll(this.patterns.first)
     const isAddress = this.has('address', text.split(' ')[0])
     if (isAddress || !first || first !== first.toLowerCase()) return text
-    return text.replace(first, capital(first))
+    return marks + capital(first) + text.slice(all.length)
   }
 
   // ---- What a reader should doubt ------------------------------------------------------
@@ -137,6 +193,12 @@ class Reader {
     return notes
   }
 
+  strange(text) { // characters that the vocabulary hardly knows
+    const {tokenizer} = this
+    const odd = new Set(tokenizer.normalize(text).match(this.patterns.uncommon))
+    return [...odd].filter(c => !tokenizer.characters().has(c)).join(' ')
+  }
+
   numbers(text) { // 3.50 and 3,50 are one number
     const found = text.match(this.patterns.number) ?? []
     return found.map(number => number.replace(/[,:]/g, '.'))
@@ -147,12 +209,22 @@ const isSmall = c => c === c.toLowerCase() && c !== c.toUpperCase()
 const hasCase = c => c !== c.toLowerCase() || c !== c.toUpperCase()
 const capital = word => [...word].map((c, i) => i ? c : c.toUpperCase()).join('')
 
-const ENTITIES = {amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' '}
+const NAMES = 'amp lt gt quot apos nbsp auml ouml uuml Auml Ouml Uuml szlig eacute egrave '
+  + 'ecirc agrave acirc ccedil ocirc ntilde lsquo rsquo sbquo ldquo rdquo bdquo laquo '
+  + 'raquo hellip ndash mdash shy euro pound cent deg middot bull times copy reg trade sect'
+const CHARACTERS = '&<>"\' äöüÄÖÜßéèêàâçôñ‘’‚“”„«»…–—\u00ad€£¢°·•×©®™§'
+const ENTITIES = Object.fromEntries(
+  NAMES.split(' ').map((name, i) => [name, CHARACTERS[i]]))
+const MARKS = {
+  '。': '. ', '｡': '. ', '、': ', ', '،': ', ', '؛': '; ', '؟': '? ', '।': '. '}
+const UMLAUTS = {ae: 'ä', oe: 'ö', ue: 'ü', Ae: 'Ä', Oe: 'Ö', Ue: 'Ü'}
 
 function character(entity, name) {
-  if (name in ENTITIES) return ENTITIES[name]
+  if (name[0] !== '#') return ENTITIES[name] ?? entity
   const isHex = name[1] === 'x'
-  return String.fromCodePoint(parseInt(name.slice(isHex ? 2 : 1), isHex ? 16 : 10))
+  const code = parseInt(name.slice(isHex ? 2 : 1), isHex ? 16 : 10)
+  const isHalf = code >= 0xd800 && code < 0xe000 // of a pair
+  return isHalf || code > 0x10ffff ? entity : String.fromCodePoint(code)
 }
 
 function spellings(word, is_loud) { // of a word in small letters
@@ -172,16 +244,21 @@ function without(numbers, others) {
 }
 
 // The translation of what is read -> of what was typed
-function finish({typed, read, before, after, is_loud, has_mark}, translation) {
+function finish({typed, read, before, after, is_loud, has_mark, tail}, translation) {
   if (!read) return typed
-  const loud = is_loud ? translation.toUpperCase() : translation
-  const written = has_mark ? loud : loud.replace(/[.](["“”]?)$/u, '$1')
-  return [before, written, after].filter(Boolean).join(' ')
+  let text = is_loud ? translation.toUpperCase() : translation
+  if (tail) text = text.replace(/[.!?]+$/, '') + tail
+  else if (!has_mark) text = text.replace(/[.](["“”]?)$/u, '$1')
+  const isApart = before && typed.startsWith(`${before} `)
+  const isApartAfter = after && typed.endsWith(` ${after}`)
+  return before + (isApart ? ' ' : '') + text + (isApartAfter ? ' ' : '') + after
 }
 
-function exactly(typed) { // without any change but that of its form
-  return {typed, read: typed, before: '', after: '', left_out: '', is_loud: false,
-          has_mark: true}
-}
+const keptAs = typed => // it comes back as it is
+  ({typed, read: '', before: '', after: '', left_out: '', is_loud: false, has_mark: true,
+    tail: ''})
+
+// Without any change but that of its form
+const exactly = typed => ({...keptAs(typed), read: typed})
 
 export {Reader, finish, exactly}

@@ -55,6 +55,12 @@ class Tokenizer {
     return ids
   }
 
+  characters() { // frequent enough to be part of a merge
+    if (this.known) return this.known
+    const pieces = this.tokens.map((_, id) => this.decode([id]))
+    return this.known = new Set(pieces.filter(x => [...x].length > 1).join(''))
+  }
+
   merge(ids) { // of a word: the pair that was learned first, the leftmost of several; again
     const pairAt = i => this.merges.get(pairKey(ids[i], ids[i + 1])) ?? NO_PAIR
     const ranks = ids.map((_, i) => pairAt(i)[0]) // of the pair that begins here
