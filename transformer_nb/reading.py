@@ -177,12 +177,13 @@ _EMPHASIS = ( # as Markdown has it
     f'(?<![{_LETTER}0-9])[*_~]{{1,3}}(?=[{_LETTER}0-9"\'(])'
     f'|(?<=[{_LETTER}0-9.,!?"\')])[*_~]{{1,3}}(?![{_LETTER}0-9])')
 _GROUP = f'(?<![{_LETTER}0-9])(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])' # in brackets
+_SPACES = '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000'
 _PLACEHOLDER = '[{][^{} ]+[}]|%[0-9$]*[sd]' # of a program, such as {name}
 
 READING |= dict(
     word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}|{_GROUP}|{_EMPHASIS}', group=_GROUP,
-    token=f'{_GROUP}|{_TAG}|[^ ]+', markup=f'^(?:{_TAG}|[*_~]+)$',
-    whole='^(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])$',
+    token=f'{_GROUP}|{_TAG}|[^{_SPACES}]+', markup=f'^(?:{_TAG}|[*_~]+)$',
+    whole='^(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])(?![\\s\\S])',
     # where “i” is a pronoun, and not Italian or Polish
     english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
     symbolic=f'^(?:{_SYMBOLS}|{_TAG}|{_GROUP}|[*_~]+'
