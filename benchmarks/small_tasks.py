@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The small tasks of chapters 00 to 06 with ten seeds, of which the chapters print three.
+
+    python benchmarks/small_tasks.py               # an hour of one core
+    python benchmarks/small_tasks.py 02 03         # those of two chapters
+    python benchmarks/small_tasks.py fetch         # rows with this in their name
+    python benchmarks/small_tasks.py 02 --end 3    # seeds 0 to 2 alone
+
+The code is that of the chapters: the cells named below are run, and what they define is
+trained. Adds to nbs/results/small_tasks.jsonl the runs that it lacks.
+"""
+import argparse, importlib, json, os
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+import torch
+from transformer_nb.core import provenance, set_seed
+from transformer_nb.multihead import DigitModel, learn_digits, share_exact
+from transformer_nb.notebook import swap
+from runs import run_missing
+
+NBS = Path(__file__).parents[1]/'nbs'
+FILE = NBS/'results/small_tasks.jsonl'
+
+CELLS = { # that define the task, by their ids; import cells come first
+    '00_introduction': 'i00imports i00gru i00curvd i00lookback i00copyi',
+    '01_attention': '14b5ecfd 5bf48901 w01lad02 w01lad3a w01lad06',
+    '02_multihead': '878e7bbf 8a07b8fc w02lad00 w02lay01',
+    '03_layers': 'dea5d63d 6ee2bcd0 w03nopat w03lad02 w03clock0 w03drop1',
+    '04_embedding': '46dc3ebc c5b69af7 w04lad02',
+    '05_model': 'b7279186 8d884e8f w05seeal w05lad02',
+    '06_optimizer': '9cfcb705 718536d4 p4need01'}
+MODULES = {name: name[3:] for name in CELLS} | {'00_introduction': 'copy_task'}
+
+@cache
+def chapter(name):
+    "What the module of a chapter and its cells define"
+    module = importlib.import_module(f'transformer_nb.{MODULES[name]}')
+    found = dict(vars(module))
+    notebook = json.loads((NBS/f'{name}.ipynb').read_text(encoding='utf8'))
+    sources = {cell['id']: ''.join(cell['source']) for cell in notebook['cells']}
+    for key in CELLS[name].split(): exec(sources[key], found)
+    return SimpleNamespace(**found)
+
+def copies(kind, steps): # percent copied without a mistake, for 4 to 12 tokens
+    def run(c, seed):
+        set_seed(seed)
+        model = getattr(c, kind)()
+        c.train_copy(model, steps, longest=12)
+        return list(c.exact_by_length(model).values())
+    return run
+
+def digits(make, task, **options): # percent; both are given the chapter
+    def run(c, seed):
+        set_seed(seed)
+        model = DigitModel(*make(c))
+        learn_digits(model, task(c), **options)
+        return 100 * share_exact(model, task(c))
+    return run
+
+def looks_up(kind):
+    def run(c, seed):
+        def attend(d_k):
+            if kind == 'table': return c.Table()
+            return c.average if kind == 'average' else c.scaled_dot_product_attention
+        _, right = c.learn(16, attend, seed)
+        return 100 * right[-50:].mean().item()
+    return run
+
+def who_bites(positions):
+    return lambda c, seed: 100 * c.share_right(seed, positions(c))
+
+def writes(masked):
+    def run(c, seed):
+        if masked: writer, _ = c.train_writer(seed)
+        else:
+            with swap(c.causal_mask, c.see_all):
+                writer, _ = c.train_writer(seed)
+                return 100 * c.share_written(writer)
+        return 100 * c.share_written(writer)
+    return run
+
+def stack(around): return lambda c: (c.Layers(getattr(c, around)),)
+def copied(c): return c.copied
+def differences(c): return c.differences
+def on_a_clock(c): return c.on_a_clock
+
+TASKS = { # row: what a run of it measures
+    '00 one vector': copies('RecurrentCopier', 600),
+    '00 one vector, 4 × the steps': copies('RecurrentCopier', 2400),
+    '00 one vector, 16 × the steps': copies('RecurrentCopier', 9600),
+    '00 looking back': copies('LookingBack', 600),
+    '00 Transformer': copies('copy_model', 600),
+    '01 average': looks_up('average'),
+    '01 table': looks_up('table'),
+    '01 attention': looks_up('attention'),
+    '02 one head subtracts': digits(
+        lambda c: (c.bare(1), 19), differences, steps=300),
+    '02 two heads subtract': digits(
+        lambda c: (c.bare(2), 19), differences, steps=300),
+    '02 one head adds': digits(
+        lambda c: (c.bare(1), 19), lambda c: c.sums, steps=300),
+    '02 one head fetches both': digits(
+        lambda c: (c.Fetches(1), 19), differences, steps=300),
+    '02 one head fetches both, 1,000 steps': digits(
+        lambda c: (c.Fetches(1), 19), differences, steps=1000),
+    '02 two heads fetch both': digits(
+        lambda c: (c.Fetches(2), 19), differences, steps=300),
+    '02 one head, one digit is there': digits(
+        lambda c: (c.HasOneDigit(1), 19), differences, steps=300),
+    '03 NoPath': digits(stack('NoPath'), copied, steps=80, lr=0.003, batch_size=32),
+    '03 NoNorm': digits(stack('NoNorm'), copied, steps=80, lr=0.003, batch_size=32),
+    '03 ResidualNorm': digits(
+        stack('ResidualNorm'), copied, steps=80, lr=0.003, batch_size=32),
+    '03 NoNorm, fast': digits(stack('NoNorm'), copied, steps=200, lr=0.02),
+    '03 ResidualNorm, fast': digits(stack('ResidualNorm'), copied, steps=200, lr=0.02),
+    '03 attention alone': digits(lambda c: (c.Answer(False),), on_a_clock, steps=600),
+    '03 and a feed-forward network': digits(
+        lambda c: (c.Answer(True),), on_a_clock, steps=600),
+    '03 without dropout': lambda c, seed: c.by_heart(0., seed), # nats, known and new
+    '03 with dropout': lambda c, seed: c.by_heart(0.3, seed),
+    '04 without positions': who_bites(lambda c: torch.nn.Identity()),
+    '04 with positions': who_bites(lambda c: c.PositionalEncoding(32, 0., max_len=3)),
+    '05 with the causal mask': writes(True),
+    '05 without it': writes(False),
+    '06 0.005 from the first step': lambda c, seed: c.train_to_count(0.005, seed=seed),
+    '06 0.005 after a climb': lambda c, seed: c.train_to_count(0.005, 100, seed),
+    '06 0.001 from the first step': lambda c, seed: c.train_to_count(0.001, seed=seed)}
+
+def measure(row, seed):
+    [name] = [name for name in CELLS if name.startswith(row[:2])]
+    return dict(measured=TASKS[row](chapter(name), seed), **provenance())
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('parts', nargs='*', default=[''], help='of the names of rows')
+    parser.add_argument('--first', type=int, default=0)
+    parser.add_argument('--end', type=int, default=10)
+    parser.add_argument('--out', default=str(FILE))
+    a = parser.parse_args()
+    torch.set_num_threads(1)
+    os.environ['IN_TEST'] = '1' # no progress bars
+    rows = [row for row in TASKS if any(part in row for part in a.parts)]
+    jobs = {(row, seed): (row, seed) for seed in range(a.first, a.end) for row in rows}
+    settings = {row: 'as in the chapter' for row in TASKS}
+    run_missing(Path(a.out).resolve(), measure, jobs, settings, 0, lambda r: r['measured'])
+
+if __name__ == '__main__': main()
