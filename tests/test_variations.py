@@ -516,8 +516,8 @@ def test_direction(slopes, says):
 CHAPTER = RESULTS.parent.parent/'18_variations.ipynb'
 READING = (
     '3816b348', '82ebb717', 'v18pap1', 'v18both', 'v18pap3', 'results0', 'b58e15d7',
-    'v18tab', '9babe303', '3b929438', '1305eb09', 'v18left', '19fcc0e6', '60a88707',
-    '952a3c6d', 'v18ptab', 'v18pfig', 'v18best', '6e50f566', 'e9c36fc0', 'b7c87d74',
+    'v18tab', '9babe303', '3b929438', '1305eb09', 'v18left', '19fcc0e6', 'v18pfig',
+    '60a88707', '952a3c6d', 'v18ptab', 'v18best', '6e50f566', 'e9c36fc0', 'b7c87d74',
     '4d4a5a3e', 'ffc56411', 'v18rtab')
 
 PAPER = { # what the paper found, in nats beside base; effects within 0.01 are equal
