@@ -14,6 +14,7 @@ same, or a check that is missing, and a person decides which; a person also read
 """
 import argparse, ast, copy, json, os, pickle, random, re, signal, subprocess, sys
 from collections import Counter
+from difflib import ndiff
 from itertools import product
 from pathlib import Path
 import torch
@@ -23,7 +24,7 @@ sys.path[:0] = [str(ROOT/folder) for folder in ('', 'tests', 'tools')]
 os.environ['IN_TEST'] = '1'
 
 from test_build import KIT, loaded
-from transformer_nb.grading.naming import Outcome, run_probe
+from transformer_nb.grading.naming import Outcome, observed
 from transformer_nb.grading.process import right_before
 from transformer_nb.grading.report import judged
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
@@ -45,7 +46,7 @@ def constants(value): # others in the place of one
 def changes(node): # functions that change a copy of a node, or a node to stand in its place
     kind = type(getattr(node, 'op', None))
     for other in OPERATORS.get(kind, ()):
-        yield ast.BinOp(node.left, other(), node.right) if hasattr(node, 'left') else None
+        yield with_operator(node, other())
     if isinstance(node, ast.BinOp): yield from (node.left, node.right)
     if isinstance(node, ast.BinOp) and kind in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
         yield ast.BinOp(node.right, node.op, node.left)
@@ -57,6 +58,11 @@ def changes(node): # functions that change a copy of a node, or a node to stand 
         yield from (ast.Constant(value) for value in constants(node.value))
     if isinstance(node, ast.IfExp): yield from (node.body, node.orelse)
     if isinstance(node, ast.Call): yield from calls(node)
+
+def with_operator(node, operator): # of a + b, or of a += b
+    new = copy.copy(node)
+    new.op = operator
+    return new
 
 def calls(node):
     for i in range(len(node.keywords)):
@@ -113,7 +119,7 @@ def outcomes(stage, text, probes):
     code, found = loaded(stage, text, KIT), {}
     for probe in probes:
         with right_before(probe.part, code, KIT):
-            found[probe.title] = run_probe(probe, code, KIT)
+            found[probe.title] = observed(probe, code, KIT)
     return found
 
 def graded(stage, text, must): # with the checks that train, or without
@@ -144,19 +150,20 @@ def commit():
     return subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], cwd=ROOT, text=True,
                           capture_output=True, check=True).stdout.strip()
 
-def chosen(text, each): # line, text: different ones, at random if only some are wanted
+def chosen(text, each, seed=1): # line, text: different ones; some at random, or all
     same = ast.unparse(ast.parse(text))
     found = {}
     for line, tree in mutants(text):
         found[ast.unparse(ast.fix_missing_locations(tree))] = line
     rows = [(line, new) for new, line in found.items() if new != same]
-    return rows if each is None else random.Random(1).sample(rows, min(each, len(rows)))
+    return rows if each is None else random.Random(seed).sample(rows, min(each, len(rows)))
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('folders', nargs='+', type=Path)
     parser.add_argument('--stage', type=int)
     parser.add_argument('--each', type=int, help='take so many mutants of each file')
+    parser.add_argument('--seed', type=int, default=1, help='which ones')
     parser.add_argument('--out', type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -165,7 +172,7 @@ def main():
         path = folder/stage.file
         if options.stage not in (None, stage.number) or not path.exists(): continue
         text = path.read_text(encoding='utf8')
-        for line, mutant in chosen(text, options.each):
+        for line, mutant in chosen(text, options.each, options.seed):
             result = graded(stage, mutant, False)
             if fate(result) == 'full' and any(p.must for p in stage.probes):
                 result = graded(stage, mutant, True)
@@ -181,9 +188,9 @@ def write(path, record):
     with path.open('a', encoding='utf8') as out:
         out.write(json.dumps(record, ensure_ascii=False) + '\n')
 
-def difference(text, mutant):
+def difference(text, mutant): # lines that are gone, lines that are new
     before, after = ast.unparse(ast.parse(text)).splitlines(), mutant.splitlines()
-    new = [row.strip() for row in after if row not in before]
-    return [row.strip() for row in before if row not in after], new
+    lines = list(ndiff(before, after))
+    return [[line[2:].strip() for line in lines if line[0] == sign] for sign in '-+']
 
 if __name__ == '__main__': main()

@@ -9,7 +9,7 @@ import torch
 from math import sqrt
 from torch import Tensor
 from ..core import EOS, PAD
-from .checks import Kit, _Unset, _probe
+from .checks import Kit, _Unset, _look, _probe
 
 # %% ../../nbs/15c_build.ipynb #b15attn1
 class _Attention:
@@ -230,6 +230,8 @@ def _attend(code, kit, q, k, v, allowed=None, only=None): # in canonical axes
     results = code.scaled_dot_product_attention(query, key, value, kit.mask(allowed))
     if isinstance(results, Tensor): raise _Unset(_ONE_RESULT)
     output, weights = results
+    def call(*inputs): return code.scaled_dot_product_attention(*inputs)[0]
+    _look(call, (query, key, value, kit.mask(allowed)), output)
     both = dict(output=output, weights=weights)
     return {only: both[only]} if only else both
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from safetensors.torch import load, save
 from ..core import InputError
 from .checks import Kit, Probe, _files
-from .naming import NOT_WRITTEN, Outcome, _code, _double, _told, run_probe
+from .naming import NOT_WRITTEN, Outcome, _code, _double, _told, observed, run_probe
 from .stages import STAGES, Stage
 from .translation import _book_tokenizer
 
@@ -142,7 +142,7 @@ def _timed(probe, code, kit, seconds, own)->Outcome:
     try:
         _set_alarm(seconds)
         if own: return run_probe(probe, code, kit)
-        with right_before(probe.part, code, kit): return run_probe(probe, code, kit)
+        with right_before(probe.part, code, kit): return observed(probe, code, kit)
     except _TooSlow: return Outcome({}, f'not done after {seconds:g} seconds')
     except BaseException as e: return Outcome({}, _told(e))
     finally: _set_alarm(0)

@@ -8,14 +8,15 @@ __all__ = ['Check', 'StageResult', 'grade', 'gradescope', 'judged', 'report']
 import re, torch
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from torch import Tensor
 from .checks import (
     Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _TOLD, _TOLD_SIZES,
     _shapes_differ)
 from .naming import (
-    NOT_WRITTEN, Outcome, _close, _compared, _differs, _expected, _fits, _kind,
-    explanations)
+    NOT_WRITTEN, Outcome, _BATCH, _RANDOM, _close, _code, _compared, _differs, _expected,
+    _fits, _kind, _same_values, explanations, run_probe)
 from .process import collect
 from .properties import _change_that_explains, _measured, _relations
 from .stages import Stage, mistake_name, mistakes
@@ -176,9 +177,11 @@ def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->
     if sizes := [p for p in wrong if len(outcomes[p].values.get(_TOLD_SIZES, ()))]:
         told = _read_text(outcomes[sizes[0]].values[_TOLD_SIZES])
         return f'{_FIRST_SET_RIGHT} ({told}). {read}'
+    if said := _all_empty(wrong, outcomes, kit): return f'{said} {read}'
     if said := _change_that_explains(part, whole if errors else outcomes, kit):
         return f'{said} {read}'
     if said := _measured(part, outcomes): return f'{said} {read}'
+    if said := _noticed(wrong, outcomes, kit): return f'{said} {read}'
     if errors: return f'{_of_errors(errors, outcomes)} {read}'
     if said := _relations(outcomes, kit, _axes_of): return f'{"; ".join(said[:3])}. {read}'
     only = ''
@@ -189,6 +192,36 @@ _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
 _FIRST_SET_RIGHT = 'begin with the parameters, which are not those that the kit asks for'
 
 def _titles(probes:list[Probe])->str: return '; '.join(probe.title for probe in probes)
+
+# %% ../../nbs/15c_build.ipynb #b15noticed
+def _noticed(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "What `observed` saw in the checks that fail, in words"
+    found = [p for p in wrong if _RANDOM in outcomes[p].values and _is_fixed(p, kit)]
+    if found: return f'{_IS_RANDOM} (in "{found[0].title}").'
+    found = [p for p in wrong if _BATCH in outcomes[p].values]
+    return f'{_OF_BATCH} (in "{found[0].title}").' if found else ''
+
+@cache
+def _is_fixed(probe:Probe, kit:Kit)->bool: # is what is right the same for every seed?
+    right = _code(probe.part, kit)
+    with torch.random.fork_rng():
+        return _same_values(*(run_probe(probe, right, kit, seed) for seed in ('', 'b ')))
+
+_IS_RANDOM = ('what you return is random: the same inputs and weights give other numbers '
+              'with another seed')
+_OF_BATCH = ('what comes for a sentence depends on the other sentences of the batch: the '
+             'first one, alone, gets other numbers')
+
+# %% ../../nbs/15c_build.ipynb #b15empty01
+def _all_empty(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "Where every text that comes back is empty, that is all there is to say"
+    texts = []
+    for probe in wrong:
+        right = _compared(_expected(probe.part, probe, kit))
+        names = [name for name, x in right.items() if x.dtype == torch.uint8]
+        texts += [_read_text(outcomes[probe].values.get(name, _NOTHING)) for name in names]
+    is_empty = len(texts) > 1 and not any(text.strip('[]') for text in texts)
+    return 'every list that comes back is empty.' if is_empty else ''
 
 # %% ../../nbs/15c_build.ipynb #b15remerr
 def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
@@ -203,6 +236,9 @@ def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
 
 # %% ../../nbs/15c_build.ipynb #b15remmean
 _MEANINGS = {
+    r'Module.__init__\(\) call': 'Call `super().__init__()` first.',
+    'returned nothing|NoneType':
+        'A function ends without `return`, or a line gives nothing.',
     'NameError|UnboundLocalError': 'Nothing defines this name before that line.',
     'AttributeError': 'The object before the dot has no such attribute: is its name right, '
                       'and is it what you think it is?',
@@ -219,8 +255,15 @@ _MEANINGS = {
     'not enough values|too many values': 'There are more or fewer results than names.',
     'does not require grad': 'No gradient flows: something was cut from the graph.',
     'inplace operation|leaf Variable': 'A tensor that gradients need was changed in place.',
-    'dtype|scalar type|same type': 'Numbers of two types meet: do not fix a `dtype`.',
+    'scalar type|same type|same dtype|found dtype':
+        'Numbers of two types meet: do not fix a `dtype`.',
     'KeyError': 'There is no such key.',
+    'must be .*, not |invalid combination of arguments': 'An argument is not of the kind '
+        'that this function takes, or two stand in each other\'s place.',
+    'not (callable|subscriptable|iterable)|unsupported operand|only one element':
+        'Something on that line is of another kind than you take it for: print its type.',
+    'duplicate dims|desired ordering': 'The axes do not fit the number of axes there.',
+    'division by zero': 'What it divides by can be 0 here.',
     'not done after': 'A loop does not end, or does far more than it needs to.',
     'RecursionError': 'The function calls itself without an end.'}
 

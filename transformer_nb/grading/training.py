@@ -239,7 +239,7 @@ def _(code, kit, draw):
         seen[f'learning rate of step {i}'] = torch.tensor(optimizer.param_groups[0]['lr'])
         seen[f'size of all gradients in step {i}'] = torch.tensor(float(sum(norms)))
     optimizer.register_step_pre_hook(look)
-    losses = code.train(model.eval(), optimizer, batches, lambda step: 0.01 * (step + 1))
+    losses = code.train(model.eval(), optimizer, batches, lambda step: 0.01 * (step + 3))
     losses = {f'loss of step {i}': torch.tensor(float(x)) for i, x in enumerate(losses, 1)}
     weights = {f'{name} after the last step': p for name, p in model.named_parameters()}
     return seen | losses | weights

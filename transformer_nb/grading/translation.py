@@ -20,7 +20,7 @@ from .model import _Transformer, _batch, _real
 class _Loader:
     "From a model folder to translations, one step per method"
     section = '15_translation', 'From a model folder to translations'
-    names, kit = ['load_model', 'translate'], Kit()
+    names, kit, is_slow = ['load_model', 'translate'], Kit(), True
     beam_size = SearchConfig.beam_size
     alpha = SearchConfig.alpha
     max_extra = SearchConfig.max_extra
