@@ -30,7 +30,7 @@ def questions_page(questions, titles): # titles by chapter
 
 INTRODUCTION = f"""# Questions
 
-Multiple choice, five or six at the end of each chapter up to 15d, the workshop included.
+Multiple choice, five or six at the end of each chapter, the workshop included.
 Every wrong answer is one that people give, and the page says why it is wrong. Where there
 is code, predict what its last line gives before you run it. The tests of the book run all
 of it: no answer here rests on our word.

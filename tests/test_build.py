@@ -120,7 +120,18 @@ SEEN = [
     (8, [('(5 + n)', '(4 + n)')], 'in `length_penalty`, `n` is reduced by 1'),
     (1, [('query, key) /', 'query, key * 3) /')],
      'the scores before the softmax are 3 times what they should be'),
-    (11, [('masked_fill(~mask', 'masked_fill(mask')], 'is NaN or infinite only at query')]
+    (11, [('masked_fill(~mask', 'masked_fill(mask')],
+     'is NaN or infinite only at query'),
+    (1, [('ids != 0', 'ids != 1')], 'padding_mask is True everywhere.'),
+    (3, [('centered / torch', 'centered * torch')],
+     'in its step `deviation`, its result is replaced by its reciprocal'),
+    (4, [('x + self.pe[', 'self.pe[')], 'output should have shape ('),
+    (5, [('self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))',
+          'self.residuals[0](x, lambda y: y)')],
+     '`self_attention` gives back what it gets'),
+    (8, [('/ (5 + 1)', '/ (6 + 1)')], 'those of ((n + 5) / 7) to the power of alpha'),
+    (10, [('merges.append(pair)', 'pass')], 'every list that comes back is empty'),
+    (3, [('super().__init__()', 'pass')], 'Call `super().__init__()` first.')]
 
 @pytest.mark.parametrize('number, changes, words', SEEN)
 def test_what_has_no_name_is_told_as_it_is_seen(number, changes, words):
@@ -146,7 +157,7 @@ def test_small_numbers_are_not_taken_for_equal(x, y):
     (lambda y: torch.where(y == y[1], torch.nan, y), 'NaN or infinite only at row 1'),
     (lambda y: y + torch.eye(4)*(y == y[0, 0]), 'wrong only at row 0'),
     (lambda y: y[..., None], 'in the shape (4, 4, 1), not (4, 4)'),
-    (lambda y: y.exp() + y, ''),
+    (lambda y: y.exp() + y, ''), (lambda y: y > 9, 'False everywhere'),
     (lambda y: y.flatten(), 'in the shape (16,), not (4, 4)')])
 def test_a_relation_is_told(turn, words):
     y = torch.randn(4, 4, dtype=torch.float64)

@@ -23,7 +23,6 @@ from .stages import mistake_name, mistakes
 _TURNS = {
     'with the other sign': lambda x: -x,
     'inverted': lambda x: _opposite(x),
-    'replaced by its reciprocal': lambda x: 1/x,
     'transposed': lambda x: x.transpose(-1, -2),
     'with axes 1 and 2 exchanged': lambda x: x.transpose(1, 2),
     'cut from the graph': lambda x: x.detach(),
@@ -45,7 +44,8 @@ _TURNS = {
     'moved by one along its second axis': lambda x: x.roll(1, 1),
     'moved back by one along its second axis': lambda x: x.roll(-1, 1),
     'reversed along its second axis': lambda x: x.flip(1),
-    'reversed along its last axis': lambda x: x.flip(-1)}
+    'reversed along its last axis': lambda x: x.flip(-1),
+    'replaced by its reciprocal': lambda x: 1/x}
 
 def _opposite(x:Tensor)->Tensor: # of truth values; whole numbers have none
     if x.dtype != torch.bool: raise TypeError('not True and False')
@@ -261,7 +261,8 @@ def _of_shapes(name:str, x:Tensor, y:Tensor)->str:
 def _of_truths(name:str, x:Tensor, y:Tensor, axes:str)->str: # True and False
     x, y = x.double(), y.double()
     if _alike(x, 1 - y): return f'{name} is inverted'
-    if len(x.unique()) == 1 < len(y.unique()): return f'{name} is {x.any()} everywhere'
+    if len(x.unique()) == 1 < len(y.unique()):
+        return f'{name} is {bool(x.any())} everywhere'
     return _of_axes(name, x, y, axes) or _of_places(name, x, y, axes)
 
 def _of_nan(name:str, x:Tensor, y:Tensor, axes:str)->str:
@@ -432,7 +433,7 @@ def _powers_of(values:dict[str,Tensor])->str:
 def _formula_of(values:dict[str,Tensor])->str: # (n + a)^α / c^α, from what came
     rows = [(*map(float, re.findall(r'[0-9.]+', name)), float(x))
             for name, x in values.items() if name.startswith('length_penalty')]
-    [[n, y], [m, z], *others] = [(n, x ** (1/alpha)) for n, alpha, x in rows if alpha]
+    [[n, y], *others, [m, z]] = [(n, x ** (1/alpha)) for n, alpha, x in rows if alpha]
     slope = (z - y) / (m - n)
     a, c = y / slope - n, 1 / slope
     if not all(abs((n + a) / c - x) < 1e-6 for n, x in others): return ''

@@ -177,7 +177,7 @@ def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->
     if sizes := [p for p in wrong if len(outcomes[p].values.get(_TOLD_SIZES, ()))]:
         told = _read_text(outcomes[sizes[0]].values[_TOLD_SIZES])
         return f'{_FIRST_SET_RIGHT} ({told}). {read}'
-    if said := _all_empty(wrong, outcomes, kit): return f'{said} {read}'
+    if said := _same_everywhere(wrong, outcomes, kit): return f'{said} {read}'
     if said := _change_that_explains(part, whole if errors else outcomes, kit):
         return f'{said} {read}'
     if said := _measured(part, outcomes): return f'{said} {read}'
@@ -213,11 +213,16 @@ _OF_BATCH = ('what comes for a sentence depends on the other sentences of the ba
              'first one, alone, gets other numbers')
 
 # %% ../../nbs/15c_build.ipynb #b15empty01
-def _all_empty(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
-    "Where every text that comes back is empty, that is all there is to say"
+def _same_everywhere(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "Where all lists come back empty, or a mask has one value, nothing else is to be said"
     texts = []
     for probe in wrong:
         right = _compared(_expected(probe.part, probe, kit))
+        for name, y in right.items():
+            x = outcomes[probe].values.get(name, _NOTHING)
+            is_mask = x.dtype == y.dtype == torch.bool and len(x.unique()) == 1
+            if is_mask and len(y.unique()) > 1:
+                return f'{name} is {bool(x.any())} everywhere.'
         names = [name for name, x in right.items() if x.dtype == torch.uint8]
         texts += [_read_text(outcomes[probe].values.get(name, _NOTHING)) for name in names]
     is_empty = len(texts) > 1 and not any(text.strip('[]') for text in texts)
