@@ -131,6 +131,7 @@ SEEN = [
      '`self_attention` gives back what it gets'),
     (8, [('/ (5 + 1)', '/ (6 + 1)')], 'those of ((n + 5) / 7) to the power of alpha'),
     (10, [('merges.append(pair)', 'pass')], 'every list that comes back is empty'),
+    (10, [('while i < len(symbols)', 'while i < symbols')], 'check ends with "TypeError'),
     (3, [('super().__init__()', 'pass')], 'Call `super().__init__()` first.')]
 
 @pytest.mark.parametrize('number, changes, words', SEEN)

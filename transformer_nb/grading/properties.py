@@ -45,7 +45,7 @@ _TURNS = {
     'moved back by one along its second axis': lambda x: x.roll(-1, 1),
     'reversed along its second axis': lambda x: x.flip(1),
     'reversed along its last axis': lambda x: x.flip(-1),
-    'replaced by its reciprocal': lambda x: 1/x}
+    'replaced by its reciprocal': lambda x: x.reciprocal()}
 
 def _opposite(x:Tensor)->Tensor: # of truth values; whole numbers have none
     if x.dtype != torch.bool: raise TypeError('not True and False')

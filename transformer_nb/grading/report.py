@@ -215,6 +215,7 @@ _OF_BATCH = ('what comes for a sentence depends on the other sentences of the ba
 # %% ../../nbs/15c_build.ipynb #b15empty01
 def _same_everywhere(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
     "Where all lists come back empty, or a mask has one value, nothing else is to be said"
+    if any(outcomes[probe].error for probe in wrong): return ''
     texts = []
     for probe in wrong:
         right = _compared(_expected(probe.part, probe, kit))
