@@ -224,9 +224,13 @@ def test_any_language_of_tatoeba(lang, code, tmp_path):
 @pytest.mark.parametrize('src, tgt, message', [
     ('en', 'frr!', r"no language 'frr!' \(perhaps fr, "),
     ('zz', 'en', "no language 'zz'.* it takes the codes of ISO 639"),
+    ('en', 'FR', "no language 'FR' .perhaps fr"),
+    ('en', 'frq', "is 'frq' a language. .perhaps fr, fra"), # and its file cannot be had
     ('de', 'fr', 'pairs English with another language'),
     ('en', 'eng', 'pairs English with another language')])
-def test_a_language_that_tatoeba_cannot_have(src, tgt, message, tmp_path):
+def test_a_language_that_tatoeba_cannot_have(src, tgt, message, tmp_path, monkeypatch):
+    def fails(*_): raise InputError('it cannot be downloaded')
+    monkeypatch.setattr(corpora, 'data_file', fails)
     with pytest.raises(InputError, match=message):
         load_corpus('tatoeba', src, tgt, tmp_path)
 

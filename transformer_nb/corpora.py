@@ -236,10 +236,12 @@ def _language_beside_english(src_lang:str, tgt_lang:str)->str: # its code
                          f'these are {src_lang!r} and {tgt_lang!r}')
     [lang] = others
     if lang in _LONG_CODES or re.fullmatch('[a-z]{3}', lang): return lang
-    near = get_close_matches(lang, [*_LONG_CODES, *_SHORT_CODES], cutoff=0.4)
-    hint = f' (perhaps {", ".join(near)})' if near else ''
-    raise InputError(f'tatoeba knows no language {lang!r}{hint}; it takes the codes of '
-                     'ISO 639, such as fr or fra')
+    raise InputError(f'tatoeba knows no language {lang!r}{_perhaps(lang)}; it takes the '
+                     'codes of ISO 639, such as fr or fra')
+
+def _perhaps(lang:str)->str: # known codes that look like it
+    near = get_close_matches(lang.lower(), [*_LONG_CODES, *_SHORT_CODES], cutoff=0.4)
+    return f' (perhaps {", ".join(near)})' if near else ''
 
 # %% ../nbs/10a_corpora.ipynb #0af6a38f
 def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba-deu-eng/`
@@ -249,7 +251,10 @@ def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba
     code = _LONG_CODES.get(lang, lang)
     name = f'{code}-eng.zip'
     folder = corpus_folder(f'tatoeba-{code}-eng', name, data_dir)
-    path = data_file(name, _TATOEBA_URL + name, folder)
+    try: path = data_file(name, _TATOEBA_URL + name, folder)
+    except InputError as e:
+        if code in _SHORT_CODES: raise
+        raise InputError(f'{e}; is {code!r} a language?{_perhaps(code)}') from None
     return _split_without_leaks(_tatoeba_pairs(path, f'{code}.txt'))
 
 # %% ../nbs/10a_corpora.ipynb #a10heldo
