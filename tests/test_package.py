@@ -152,3 +152,15 @@ EXPERIMENTS = ['transformer_nb.studies.variations', 'transformer_nb.studies.sinc
 def test_a_model_is_loaded_without_experiments(name):
     loaded = python(f'import sys, transformer_nb.studies.{name}; print(*sys.modules)')
     assert not set(EXPERIMENTS) & set(loaded.split())
+
+ALONE = """
+import sys
+for name in ('spacy', 'matplotlib', 'sacrebleu', 'sacremoses', 'scipy', 'transformers'):
+    sys.modules[name] = None # as if it were not installed
+from transformer_nb.translation import Translator
+[translation] = Translator('everyday-en-de').translate(['How are you?'])
+assert translation
+"""
+
+def test_a_translation_needs_little_as_the_README_says():
+    python(ALONE)
