@@ -251,13 +251,13 @@ _MEANINGS = {
     'missing .*argument|unexpected keyword|takes .* argument':
         'The call and the signature do not fit.',
     'shapes cannot be multiplied|must match|size mismatch|Sizes of tensors|Expected size|'
-    'einsum|invalid for input|expanded size|broadcast':
+    'einsum|invalid for input|expanded size|broadcast|does not match':
         'Two tensors meet whose sizes do not fit. Print both shapes before that line: no '
         'two sizes of a check are alike, so each number tells which axis it is.',
     'view size is not compatible': 'Use `reshape`, or `contiguous` before `view`.',
     'Dimension out of range|dimension specified|too many indices':
         'The tensor has fewer axes than that line needs.',
-    'index .*out of range|IndexError': 'An index is larger than what it looks up has.',
+    'index .*out of (range|bounds)': 'An index is larger than what it looks up has.',
     'not enough values|too many values': 'There are more or fewer results than names.',
     'does not require grad': 'No gradient flows: something was cut from the graph.',
     'inplace operation|leaf Variable': 'A tensor that gradients need was changed in place.',
