@@ -21,7 +21,8 @@ def judged()->list[dict]: # what our everyday models wrote, in any direction
     return [row for row in map(json.loads, lines) if OURS & set(row['models'])]
 
 def mean_log_probs(translator:Translator, rows:list[dict])->list[float]: # per token
-    found, left_out = score_pairs(translator, [(r['source'], r['translation']) for r in rows])
+    pairs = [(row['source'], row['translation']) for row in rows]
+    found, left_out = score_pairs(translator, pairs)
     assert not left_out, left_out
     return [math.fsum(found[n]) / len(found[n]) for n in range(1, len(rows) + 1)]
 
