@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The small tasks of chapters 00 to 06 with ten seeds, of which the chapters print three.
+"""The small tasks of chapters 01 to 06 with ten seeds, of which the chapters print three.
 
-    python benchmarks/small_tasks.py               # an hour of one core
+    python benchmarks/small_tasks.py               # a quarter of an hour of one core
     python benchmarks/small_tasks.py 02 03         # those of two chapters
     python benchmarks/small_tasks.py fetch         # rows with this in their name
     python benchmarks/small_tasks.py 02 --end 3    # seeds 0 to 2 alone
@@ -23,32 +23,22 @@ NBS = Path(__file__).parents[1]/'nbs'
 FILE = NBS/'results/small_tasks.jsonl'
 
 CELLS = { # that define the task, by their ids; import cells come first
-    '00_introduction': 'i00imports i00gru i00curvd i00lookback i00copyi',
     '01_attention': '14b5ecfd 5bf48901 w01lad02 w01lad3a w01lad06',
     '02_multihead': '878e7bbf 8a07b8fc w02lad00 w02lay01',
     '03_layers': 'dea5d63d 6ee2bcd0 w03nopat w03lad02 w03clock0 w03drop1',
     '04_embedding': '46dc3ebc c5b69af7 w04lad02',
     '05_model': 'b7279186 8d884e8f w05seeal w05lad02',
     '06_optimizer': '9cfcb705 718536d4 p4need01'}
-MODULES = {name: name[3:] for name in CELLS} | {'00_introduction': 'copy_task'}
 
 @cache
 def chapter(name):
     "What the module of a chapter and its cells define"
-    module = importlib.import_module(f'transformer_nb.{MODULES[name]}')
+    module = importlib.import_module(f'transformer_nb.{name[3:]}')
     found = dict(vars(module))
     notebook = json.loads((NBS/f'{name}.ipynb').read_text(encoding='utf8'))
     sources = {cell['id']: ''.join(cell['source']) for cell in notebook['cells']}
     for key in CELLS[name].split(): exec(sources[key], found)
     return SimpleNamespace(**found)
-
-def copies(kind, steps): # percent copied without a mistake, for 4 to 12 tokens
-    def run(c, seed):
-        set_seed(seed)
-        model = getattr(c, kind)()
-        c.train_copy(model, steps, longest=12)
-        return list(c.exact_by_length(model).values())
-    return run
 
 def digits(make, task, **options): # percent; both are given the chapter
     def run(c, seed):
@@ -86,11 +76,6 @@ def differences(c): return c.differences
 def on_a_clock(c): return c.on_a_clock
 
 TASKS = { # row: what a run of it measures
-    '00 one vector': copies('RecurrentCopier', 600),
-    '00 one vector, 4 × the steps': copies('RecurrentCopier', 2400),
-    '00 one vector, 16 × the steps': copies('RecurrentCopier', 9600),
-    '00 looking back': copies('LookingBack', 600),
-    '00 Transformer': copies('copy_model', 600),
     '01 average': looks_up('average'),
     '01 table': looks_up('table'),
     '01 attention': looks_up('attention'),
