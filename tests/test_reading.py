@@ -1,5 +1,6 @@
 "What people type, read as sentences (chapter 08a); `test_pasted.py` translates it"
-import json
+import json, re, sys
+from unicodedata import category
 import pytest
 from transformer_nb.reading import (
     READING, doubts, read_sentence, read_text, split_paragraphs, split_sentences, strange,
@@ -120,6 +121,17 @@ def test_what_the_vocabulary_hardly_knows():
 def test_brackets_that_the_vocabulary_knows_are_language():
     bpe = BPETokenizer.train(['Tom (my son) left'] * 3, 290, 'plain')
     assert read_sentence('Tom (my son) left.', bpe.encode).left_out == ''
+
+@pytest.mark.parametrize('character', ['x', '.'])
+def test_a_line_without_spaces_is_read_once(character):
+    "From each of its characters to its end, that is half a day for these"
+    text = character * 1_000_000
+    assert tidy(text, str) == text and doubts(text, text) == []
+    assert split_sentences(text) == [text]
+
+def test_no_letter_is_forgotten():
+    letters = [chr(n) for n in range(sys.maxunicode + 1) if category(chr(n))[0] == 'L']
+    assert all(map(re.compile(READING['letter']).match, letters))
 
 def test_patterns_are_for_json():
     assert json.loads(json.dumps(READING)) == READING

@@ -16,7 +16,7 @@ from .text import BPETokenizer, Tokenizer
 
 # %% ../nbs/08a_reading.ipynb #08a06
 def _characters(*kinds:str)->str: # ranges for a set of a pattern, such as `A-ZÀ-Ö`
-    codes = [n for n in range(0x110000) if category(chr(n)) in kinds]
+    codes = [n for n in range(0x40000) if category(chr(n)) in kinds]
     ranges = []
     for n in codes:
         if ranges and ranges[-1][1] == n - 1: ranges[-1][1] = n
@@ -44,7 +44,7 @@ _BEFORE_ORDINAL = '''am der die das den dem des im vom zum zur beim ins ab seit 
 
 # %% ../nbs/08a_reading.ipynb #08a08
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
-_AFTER = f'[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_SYMBOLS}' # at the end of a sentence
+_AFTER = f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_SYMBOLS}' # ends a sentence
 _NEXT = f'(?:- )?{_OPENING}' # a dash, where another speaks
 _BREAK = f'({_AFTER}) (?={_NEXT}[{_CAPITAL}0-9])'
 _BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[{_LETTER}0-9])' # in a text without capitals
@@ -191,8 +191,9 @@ READING |= dict(
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
     address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@[^ @]+[.][^ @]+$|^[@#][^ ]+$'
             f'|^(?:{_PLACEHOLDER})$',
-    link='(?:[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']|[^ @(]+@[^ @]+[.][A-Za-z]+'
-         f'|{_PLACEHOLDER}',
+    # each run of letters is tried from its first alone: a word of 30,000 takes no seconds
+    link='(?:(?<![a-z])[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']'
+         f'|(?<![^ @(])[^ @(]+@[^ @]+[.][A-Za-z]+|{_PLACEHOLDER}',
     mark=f'[.!?…]{_CLOSING}$', tail=' ?(?:[,;:]| -)+$|(?<=[!?])[!?]+$',
     number='[0-9]+(?:[.,:][0-9]+)*')
 
