@@ -1,6 +1,7 @@
 "Build it yourself: the grader gives the points, and the names that a mistake has"
 import errno, json, os, re, resource, signal, subprocess, sys, types
 from functools import cache
+from inspect import Parameter, signature
 from pathlib import Path
 import nbformat, pytest, torch
 from zipfile import ZipFile
@@ -560,6 +561,19 @@ def test_titles_and_names_are_unique():
     titles = [probe.title for probe in PROBES]
     known = [m for stage in STAGES for part in stage.parts for m in mistakes(part)]
     assert len(titles) == len({*titles}) and len(known) == len({*map(mistake_name, known)})
+
+def test_documented_commands_have_their_options():
+    "On all pages that show commands of the kit; once `--out` of tnb_class was not one"
+    pages = [*(HERE.parent/'transformer_nb/assignment').glob('*.md'),
+             HERE.parent/'docs/teaching.md', HERE.parent/'nbs/build.md']
+    text = '\n'.join(path.read_text(encoding='utf8') for path in pages)
+    text += cells(HERE.parent/'nbs/15c_build.ipynb', 'markdown')[0].source
+    shown = re.findall(r'(tnb_start|tnb_check|tnb_class) ([^\n`]*)', text)
+    for name, rest in shown:
+        known = signature(getattr(commands, name)).parameters
+        for option in re.findall(r'--(\w+)', rest):
+            assert known[option].default is not Parameter.empty, f'{name} --{option}'
+    assert len(shown) > 8 and any('--out' in rest for _, rest in shown)
 
 def test_the_readme_has_the_points(tmp_path):
     text = kit_file('README.md', KIT)

@@ -228,7 +228,7 @@ tnb_check(**json.load(sys.stdin))""" # the key does not stand in the list of pro
 # %% ../../nbs/15c_build.ipynb #b15class01
 @command
 def tnb_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
-              out:Arg('table to write, as CSV', str, 'FILE'),
+              out:Arg('table to write, as CSV', str, 'FILE')='class.csv',
               reports:Arg("folder to write for the students' reports", str, 'DIR')=None,
               stage:Arg('grade this stage alone', int)=None,
               week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,

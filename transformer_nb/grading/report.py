@@ -245,7 +245,8 @@ _MEANINGS = {
     r'Module.__init__\(\) call': 'Call `super().__init__()` first.',
     'returned nothing|NoneType':
         'A function ends without `return`, or a line gives nothing.',
-    'NameError|UnboundLocalError': 'Nothing defines this name before that line.',
+    'NameError|UnboundLocalError': 'Nothing defines this name before that line: is an '
+        'import missing?',
     'AttributeError': 'The object before the dot has no such attribute: is its name right, '
                       'and is it what you think it is?',
     'missing .*argument|unexpected keyword|takes .* argument':
