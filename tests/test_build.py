@@ -434,13 +434,14 @@ def test_a_class_is_graded_into_a_table(tmp_path, capsys):
         (folder/name).mkdir(parents=True)
         changes = MISTAKES[1][mistake] if mistake else []
         write(folder/name, attention=changed('attention.py', changes))
-    (folder/'.git').mkdir()
+    for other in ('.git', '__MACOSX', 'kim'): (folder/other).mkdir() # one is a student
     tnb_class(str(folder), str(out), reports=str(reports), stage=1)
     printed = capsys.readouterr().out
     assert 'ada: total: 12 of 12 points' in printed
-    assert printed.endswith('mistakes:\n  2 of 4  no scale\n  1 of 4  mask inverted\n')
+    assert printed.endswith('mistakes:\n  2 of 5  no scale\n  1 of 5  mask inverted\n')
     rows = out.read_text(encoding='utf8').splitlines()
-    assert rows[0] == 'student,1 attention.py,total,mistakes' and len(rows) == 5
+    assert rows[0] == 'student,1 attention.py,total,mistakes' and len(rows) == 6
+    assert rows[4] == 'kim,0,0,attention.py is missing'
     assert rows[1] == "'=cmd,3,3,no scale" and rows[2] == 'ada,12,12,'
     assert '→ mask inverted: ' in (reports/'zoe.txt').read_text(encoding='utf8')
     for wrong in (dict(out=str(out)), dict(folder=str(folder/'ada'))):

@@ -261,7 +261,7 @@ def tnb_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
 def _students(folder:str)->list[Path]: # each student's folder, in the order of their names
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     found = [path for path in sorted(Path(folder).iterdir())
-             if path.is_dir() and not path.name.startswith('.')]
+             if path.is_dir() and not path.name.startswith(('.', '__'))]
     if not found: raise InputError(f'{folder} has no folder for any student')
     return found
 
@@ -269,10 +269,16 @@ def _named_in(result:StageResult)->list[str]: # mistakes that have a name
     known = {mistake_name(m) for part in result.stage.parts for m in mistakes(part)}
     return [name for name in (r.partition(':')[0] for r in result.remarks) if name in known]
 
+def _never_ran(result:StageResult)->list[str]: # why there was nothing to check, if so
+    first, *others = [check.message for check in result.checks]
+    is_one = first and {*others} <= {first, 'the same as above'}
+    is_told = result.stage.file in first
+    return [first if is_told else f'{result.stage.file}: {first}'] if is_one else []
+
 def _row(student:str, results:list[StageResult])->dict:
     points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
     total = sum(r.points for r in results if not r.stage.optional)
-    named = '; '.join(name for r in results for name in _named_in(r))
+    named = '; '.join(x for r in results for x in _named_in(r) or _never_ran(r))
     return dict(student=student) | points | dict(total=total, mistakes=named)
 
 # %% ../../nbs/15c_build.ipynb #b15class03
