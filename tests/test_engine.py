@@ -236,6 +236,7 @@ TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
     '&#39;', '&amp;', '&nbsp;', '&#x27;', '<i>', '</i>', '{name}', '%s', ' .', ' ?',
     'go?No', 'left.She', '**', '*', '_', '__', '~~', '(', ')', '[', ']', '[OVER PHONE]',
     '(laughs)', '。', '、', '؟', '¡', '¿', 'dont', 'Whats', 'CANT', 'STOP', 'USA', 'tHIS',
+    'HAllo', '## **Hallo**', '{{x}}',
     'IS', 'fuer', 'Strasse', 'moechte', 'Uebel', 'Lehrer:innen', 'SchülerInnen', '« ',
     ' »', '-Ja', '!!', '?!', ':', ';', '\\n', '\\"', '&uuml;', '&rsquo;', '&#128512;',
     '&#xd800;', '&no;', ' ,Tom', 'a,b', '1.Please', '2nd', '<a href="x y">', 'C++', '½',

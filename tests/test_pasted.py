@@ -51,6 +51,55 @@ SAME += [ # of public reports of other translators, after the review
     ('« I love you. »', '"I love you."'), ('I love you;', 'I love you.'),
     ('{name} is here', '{name} is here.'), ('%s is here', '%s is here.')]
 
+# Further public reports: where, what was typed, and how it is read here, with what is put
+# back and what is said; `None`: it comes back as it is
+REPORTS = [
+    ('browsermt/students #68', 'This is a *test*.', 'This is a test.', 'left out: * *'),
+    ('mozilla/firefox-translations #499', 'I _really_ see.', 'I really see.',
+     'left out: _ _'),
+    ('terslang/LocalTranslate #56', '## **I am here**', '## **I am here.**', ''),
+    ('XapaJIaMnu/translateLocally #185', '## I am here', '## I am here.', ''),
+    ('MicrosoftTranslator/Text-Translation-API-V3-Python #26', '**Hello**',
+     '**Hello.**', ''),
+    ('tgstation/tgstation #90789', 'Hey!!', 'Hey!', ''),
+    ('mozilla/translations #177', 'I am here', 'I am here.', ''),
+    ('mozilla/translate #9', 'Apples have vitamin C', 'Apples have vitamin C.', ''),
+    ('VictorZhang2014/free-google-translate #7', 'Go! I am here.', 'Go! I am here.', ''),
+    ('pawurb/termit #11', 'Yes. How are you?', 'Yes. How are you?', ''),
+    ('browsermt/bergamot-translator #419', '|', None, ''),
+    ('ChristopherLucas/translateR #3', '...', None, ''),
+    ('zaggo/PleasantTranslate #2', 'See?This is it.', 'See? This is it.', ''),
+    ('MatejMecka/captionsTranslator #4', '(I am here)', '(I am here.)', ''),
+    ('awslabs/amazon-translate-browser-extension #37', 'I see (or not) you.', 'I see you.',
+     'left out: (or not)'),
+    ('DeepL/deepl-node #19', ' [1s] [1s] [1s]', None, ''),
+    ('libudu/renpy-deepl #2', '{i}I see{/i}', '{i}I see{/i}.',
+     'the model hardly knows { } /'),
+    ('immersive-translate/immersive-translate #2305', '{{text}}', None, ''),
+    ('ufal/lindat-translation #32', 'I AM HERE', 'I am here.', ''),
+    ('LibreTranslate/LibreTranslate #710', 'GAS OR WATER', 'Gas or water.', ''),
+    ('LibreTranslate/LibreTranslate #20', 'THis is my HOuse', 'This is my house.', ''),
+    ('Helsinki-NLP/OPUS-CAT #47', 'THIS IS MY HOUSE.', 'This is my house.', ''),
+    ('SubtitleEdit/subtitleedit #4443', 'Are you here? -Help!', 'Are you here? - Help!',
+     ''),
+    ('SubtitleEdit/subtitleedit #13681', '-I see. -Good.', '- I see. - Good.', ''),
+    ('gettranslatebot/translatebot-django #89', 'Save', 'Save.', ''),
+    ('Furniel/Apk-Changer PR 16', 'Das ist moeglich.', 'Das ist möglich.', ''),
+    ('rfivesix/train-libre #205', 'Das Haus ist gross.', 'Das Haus ist groß.', '')]
+
+@pytest.mark.parametrize('source, typed, read, note', REPORTS)
+def test_reported_by_others(source, typed, read, note):
+    tokenizer = everyday('en-de').tokenizer
+    if read is None: # nothing reaches the model
+        assert not any(sentence.read for sentence in read_text(typed, tokenizer))
+        assert everyday('en-de').translate([typed]) == [typed.strip()]
+        return
+    found = read_text(typed, tokenizer)
+    for x in found: x.is_loud, x.has_mark, x.tail = False, True, ''
+    assert ' '.join(sentence.write(sentence.read) for sentence in found) == read
+    [line] = everyday('en-de').translate_lines([typed])
+    assert note in line.notes or not note and not line.notes
+
 @pytest.mark.parametrize('typed, clean', SAME)
 def test_read_alike(typed, clean):
     bpe = everyday('en-de').tokenizer

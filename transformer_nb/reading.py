@@ -139,7 +139,8 @@ _NEGATED += '|[Ss]hould|[Ww]ould|[Mm]ust|[Nn]eed|[Cc]a|[Ww]o|[Aa]i'
 READING |= dict(
     digraph=_UMLAUT, first=f'^(["\'(\\[. -]*)({_WORD})',
     odd=f'(?<!{_INSIDE})(?:[{_LETTER}]*(?:[aouAOU]e|ss)[{_LETTER}]*'
-        f'|[{_LOW}][{_HIGH}]{{2,}}|[{_CAPITAL}]{{2,}}\'[{_CAPITAL}]+|[{_CAPITAL}]{{3,}}'
+        f'|[{_LETTER}]{{2,}}[{_CAPITAL}][{_LETTER}]*|[{_LETTER}][{_CAPITAL}][{_LETTER}]+'
+        f'|[{_CAPITAL}]{{2,}}\'[{_CAPITAL}]+'
         f'|IS|NO|DO|GO|MY|ME|HE|WE|DU|ER|ES|JA)(?![{_LETTER}])',
     acronym='^(?:LKW|PKW|USA)$',
     negation=f'(?<!{_INSIDE})((?:{_NEGATED})n)t(?!{_INSIDE})',
@@ -153,7 +154,7 @@ _UMLAUTS = {'ae': 'ä', 'oe': 'ö', 'ue': 'ü', 'Ae': 'Ä', 'Oe': 'Ö', 'Ue': '�
 
 def _respellings(word:str)->list[str]: # of one that looks odd
     if _has('acronym', word): return [word]
-    if word[1:] == word[1:].upper(): return [word.lower(), word.capitalize()]
+    if word[1:] != word[1:].lower(): return [word.lower(), word.capitalize()]
     umlauts = _pattern('digraph').sub(lambda found: _UMLAUTS[found[0]], word)
     return [umlauts, word.replace('ss', 'ß'), umlauts.replace('ss', 'ß')]
 
@@ -161,7 +162,8 @@ def _respellings(word:str)->list[str]: # of one that looks odd
 def _respell(text:str,
              encode:Callable # of the tokenizer
             )->str:          # odd words in another spelling, if that is one piece
-    def n_pieces(word): return len(encode('a ' + word)) - 1 - word.count("'")
+    def n_pieces(word): # within a text, or at its beginning
+        return min(len(encode('a ' + word)) - 1, len(encode(word))) - word.count("'")
     def better(found):
         best = min(_respellings(found[0]), key=lambda x: _rareness(x, encode))
         is_better = n_pieces(best) == 1 < n_pieces(found[0])
@@ -178,7 +180,7 @@ _EMPHASIS = ( # as Markdown has it
     f'|(?<=[{_LETTER}0-9.,!?"\')])[*_~]{{1,3}}(?![{_LETTER}0-9])')
 _GROUP = f'(?<![{_LETTER}0-9])(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])' # in brackets
 _SPACES = '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000'
-_PLACEHOLDER = '[{][^{} ]+[}]|%[0-9$]*[sd]' # of a program, such as {name}
+_PLACEHOLDER = '[{]{1,2}[^{} ]+[}]{1,2}|%[0-9$]*[sd]' # of a program, such as {name}
 
 READING |= dict(
     word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}|{_GROUP}|{_EMPHASIS}', group=_GROUP,
@@ -215,7 +217,8 @@ def _strip_symbols(tokens:list[str], encode:Callable|None
     while end > start and _is_symbol(tokens[end - 1], encode): end -= 1
     inner = tokens[start:end]
     if len(inner) > 1 and _is_item(*inner[:2]): start += 1
-    if any(_has('markup', token) for token in inner):
+    while start < end and _is_symbol(tokens[start], encode): start += 1
+    if any(_has('markup', token) for token in tokens[start:end]):
         while start and _has('markup', tokens[start - 1]): start -= 1
         while end < len(tokens) and _has('markup', tokens[end]): end += 1
     return tokens[:start], tokens[start:end], tokens[end:]

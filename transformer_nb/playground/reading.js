@@ -96,6 +96,7 @@ class Reader {
     while (start < end && this.isSymbol(tokens[start])) start++
     while (end > start && this.isSymbol(tokens[end - 1])) end--
     if (end - start > 1 && this.isItem(tokens[start], tokens[start + 1])) start++
+    while (start < end && this.isSymbol(tokens[start])) start++
     if (tokens.slice(start, end).some(token => this.has('markup', token))) {
       while (start && this.has('markup', tokens[start - 1])) start--
       while (end < tokens.length && this.has('markup', tokens[end])) end++
@@ -137,8 +138,11 @@ class Reader {
   }
 
   respell(text) { // odd words in another spelling, if that is one piece
-    const pieces = word =>
-      this.tokenizer.encode(`a ${word}`).length - word.split("'").length
+    const {tokenizer} = this
+    const pieces = word => { // within a text, or at its beginning
+      const n = tokenizer.encode(`a ${word}`).length - 1
+      return Math.min(n, tokenizer.encode(word).length) - word.split("'").length + 1
+    }
     return text.replace(this.patterns.odd, word => {
       const other = this.best(this.respellings(word))
       return pieces(other) === 1 && pieces(word) > 1 ? other : word
@@ -148,7 +152,7 @@ class Reader {
   respellings(word) { // of one that looks odd
     if (this.has('acronym', word)) return [word]
     const [first, ...rest] = [...word], end = rest.join('')
-    if (end === end.toUpperCase()) {
+    if (end !== end.toLowerCase()) {
       return [word.toLowerCase(), first.toUpperCase() + end.toLowerCase()]
     }
     const umlauts = word.replace(this.patterns.digraph, pair => UMLAUTS[pair])
