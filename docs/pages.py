@@ -579,7 +579,7 @@ def slide(book):
         if is_figure: metadata = metadata | dict(tags=['remove-input'])
         yield code(cell.text, metadata, cell.outputs)
         if found := CAPTION.match(below):
-            yield markdown(book.linked(caption(found), chapter))
+            yield markdown(book.linked(teaching.spoken(caption(found)), chapter))
     return show
 
 def slide_pages(book):

@@ -128,6 +128,15 @@ def slides(book, cells, show): # the cells of some chapters
             below = rows[rows.index(cell) + 1:][:1]
             yield from show(chapter, cell, below[0].source if below else '')
 
+def spoken(caption, most=40):
+    "A caption for a slide: its first sentences, as far as there is room for words"
+    first, *others = re.split(r'(?<=[.!?]) (?=[A-Z])', caption)
+    for sentence in others:
+        longer = f'{first} {sentence}'
+        if len(longer.split()) > most: break
+        first = longer
+    return first
+
 def above(rows, cell):
     "The heading that a cell stands under, and a quotation if one leads to it"
     before = rows[:rows.index(cell)]

@@ -8,7 +8,9 @@ from math import log, sqrt
 from pathlib import Path
 import pytest, torch
 from book import cells, chapters, module
-from teaching import chapter_questions, moodle, questions_page, read_questions
+from pages import CAPTION, caption
+from teaching import (
+    chapter_questions, moodle, questions_page, read_questions, spoken)
 
 ROOT = Path(__file__).parent.parent
 ASKED = read_questions(ROOT)
@@ -210,3 +212,19 @@ def test_every_chapter_of_part_one_has_slides():
     shown = {chapter for chapter, _ in SLIDES}
     wanted = {c for c in ASKED_ABOUT if c < '08'} - {'07a_without_a_source'}
     assert shown >= wanted and len(SLIDES) >= 30
+
+def test_a_slide_has_few_words():
+    "Its caption: whole sentences, at most forty words unless the first one has more"
+    n = 0
+    for chapter, cell in SLIDES:
+        rows = cells(ROOT/f'nbs/{chapter}.ipynb')
+        below = [row.source for row in rows if row.number == cell.number + 1]
+        for found in filter(None, map(CAPTION.match, below)):
+            said = spoken(caption(found))
+            assert len(said.split()) <= 45, said
+            n += 1
+            for mark in ('$', '`', '**'): assert said.count(mark) % 2 == 0, said
+            assert said.count('[') == said.count(']') and said[-1] in '.?!)*', said
+    assert n > 20
+    assert spoken('One two. Three four.', 3) == 'One two.'
+    assert spoken('One two. Three four.', 4) == 'One two. Three four.'
