@@ -802,7 +802,8 @@ def test_six_hundred_odd_lines(model):
     assert done.returncode == 0 and len(out) == len(lines) and rest == '', error[-500:]
     assert all(not o for line, o in zip(lines, out) if not line.strip())
     known = 'more than 511 tokens|cut at its limit|numbers differ|not copied|left out'
-    assert all(re.search(known, message) for message in error.splitlines())
+    known += '|not translated|hardly knows'
+    assert [m for m in error.splitlines() if not re.search(known, m)] == []
     for n in (len(lines) - 2, len(lines) - 1): assert f'line {n}: has more' in error
 
 # tnb_evaluate
