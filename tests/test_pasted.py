@@ -111,6 +111,7 @@ def test_read_alike(typed, clean):
     (',,Hallo!\'\'', '"Hallo!"'), ('»Hallo!«', '"Hallo!"'),
     ('ich habe einen hund', 'Ich habe einen Hund.'), ('WO IST DER BAHNHOF?',
     'Wo ist der Bahnhof?'), ('DIE STRASSE IST GROSS.', 'Die Straße ist groß.'),
+    ('Ich mag Schlösser.', 'Ich mag Schlösser.'), ('Ein LKW.', 'Ein LKW.'),
     ('Ich weiss es.', 'Ich weiß es.'), ('Ich moechte gehen', 'Ich möchte gehen.'),
     ('Aepfel fuer dich', 'Äpfel für dich.'), ('Ich LIEBE dich.', 'Ich liebe dich.'),
     ('Die neue Quelle muss bleiben.', 'Die neue Quelle muss bleiben.')])
