@@ -46,7 +46,11 @@ class Ran:
 
 NOTICE = re.compile('pairs to train on, |continued after step|starting from the beginning|'
                     'it is left out|left out of the perplexity|translated up to|'
-                    r'finishing this step|\d%\||step/s|^step \d+: validation loss')
+                    r'finishing this step|\d%\||step/s|^step \d+: validation loss|'
+                    # what `Line.notes` says of one line
+                    '^tnb_translate: line [0-9]+: (the model hardly knows|left out|'
+                    'not translated|not copied|the numbers differ|the translation was cut|'
+                    'it begins with none of the tags|has more than)')
 
 def exit_status(work):
     "Of a function, as the interpreter does it"
