@@ -21,7 +21,7 @@ from transformer_nb.export import (
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
-    READING, doubts, read_sentence, split_paragraphs, split_sentences, strange, tidy)
+    doubts, packed_reading, read_sentence, split_paragraphs, split_sentences, strange, tidy)
 from transformer_nb.text import BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
@@ -280,7 +280,7 @@ def test_text_is_read_as_by_python(tab, rule):
     "3,000 strings of what people type, and of what nobody does"
     tokenizer = BPETokenizer.train(SENTENCES + TYPED, 700, rule)
     texts = [*typed_strings(2500), *nasty_strings(500)]
-    header = _tokenizer_header(tokenizer) | dict(patterns=READING)
+    header = _tokenizer_header(tokenizer) | dict(patterns=packed_reading())
     n_sentences, n_kept = 0, 0
     for text, found in zip(texts, tab.evaluate(READ, [header, texts])):
         assert found == list(read_here(text, tokenizer)), ascii(text)

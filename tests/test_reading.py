@@ -3,8 +3,8 @@ import json, re, sys
 from unicodedata import category
 import pytest
 from transformer_nb.reading import (
-    READING, doubts, read_sentence, read_text, split_paragraphs, split_sentences, strange,
-    tidy)
+    READING, doubts, packed_reading, read_sentence, read_text, split_paragraphs,
+    split_sentences, strange, tidy)
 from transformer_nb.text import BPETokenizer, normalize
 
 # Rows of sentences that are apart, whatever stands beside them
@@ -134,4 +134,10 @@ def test_no_letter_is_forgotten():
     assert all(map(re.compile(READING['letter']).match, letters))
 
 def test_patterns_are_for_json():
-    assert json.loads(json.dumps(READING)) == READING
+    packed = packed_reading()
+    assert json.loads(json.dumps(packed)) == packed
+    assert len(json.dumps(packed)) < len(json.dumps(READING)) / 4
+    for name, pattern in READING.items():
+        for word in ('letters', 'capitals'):
+            packed[name] = packed[name].replace(f'%{word}%', packed[word])
+        assert packed[name] == pattern

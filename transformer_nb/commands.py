@@ -757,7 +757,6 @@ def score_pairs(translator:Translator,
                 found[line] = of_tokens[:len(kept[line][1]) + 1] # without padding
     return found, left_out
 
-
 # %% ../nbs/15a_commands.ipynb #15ascor2
 @command
 def tnb_score(
@@ -780,7 +779,6 @@ def tnb_score(
     for line, (_, target) in enumerate(pairs, 1):
         print(_format_score(translator, found.get(line), target if tokens else None))
 
-
 # %% ../nbs/15a_commands.ipynb #15ascor3
 def _format_score(translator:Translator, log_probs:list[float]|None, # None: not scored
                   target:str|None # to show its pieces
@@ -794,7 +792,6 @@ def _format_score(translator:Translator, log_probs:list[float]|None, # None: not
         shown = [[piece, round(x, 4)] for piece, x in zip(pieces, log_probs, strict=True)]
         columns.append(json.dumps(shown, ensure_ascii=False))
     return '\t'.join(columns)
-
 
 # %% ../nbs/15a_commands.ipynb #ae485ed7
 @command

@@ -28,7 +28,7 @@ from .layers import ResidualNorm
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
 from .parts import ACTIVATIONS
-from .reading import READING
+from .reading import packed_reading
 from .text import BPETokenizer, Tokenizer
 from .translation import load_search
 
@@ -352,7 +352,7 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
                   search=asdict(own_search),
                   n_parameters=sum(p.numel() for p in model.parameters()),
                   check=_stored_check(model, tokenizer, own_search, texts[0]))
-    header |= notes | dict(patterns=READING) | _tokenizer_header(tokenizer)
+    header |= notes | dict(patterns=packed_reading()) | _tokenizer_header(tokenizer)
     return _languages(folder) | header, weights
 
 # %% ../nbs/15b_export.ipynb #e15pag11

@@ -202,7 +202,6 @@ def loss_within(memory:int # bytes of the GPU
         return (lean_loss if is_large else token_loss)(model, batch, *how)
     return loss_of
 
-
 # %% ../nbs/14c_gpu.ipynb #14ccau1
 class CausalByName(FusedAttention):
     "Names the causal mask to the kernel, instead of handing it over"

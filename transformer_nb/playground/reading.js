@@ -3,10 +3,13 @@
 import {strip} from './tokenizer.js'
 
 class Reader {
-  constructor(patterns, tokenizer) {
+  // Patterns as `packed_reading` makes them
+  constructor({letters, capitals, ...patterns}, tokenizer) {
     this.tokenizer = tokenizer
+    const sets = {'%letters%': letters, '%capitals%': capitals}
+    const whole = pattern => pattern.replace(/%(?:letters|capitals)%/g, name => sets[name])
     this.patterns = Object.fromEntries(Object.entries(patterns).map(
-      ([name, pattern]) => [name, new RegExp(pattern, 'gu')]))
+      ([name, pattern]) => [name, new RegExp(whole(pattern), 'gu')]))
   }
 
   has(name, text) { return text.search(this.patterns[name]) >= 0 }
