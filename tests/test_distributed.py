@@ -78,13 +78,15 @@ def test_alone_a_flag_is_its_own_answer():
         assert in_any_process(flag) is flag
     assert broadcast_from_rank0(lambda: 5) == 5
 
+def files_in(texts): # as options of a training
+    return [f'--{name}={texts}/{split}.{lang}' for name, split, lang in (
+        ('src', 'train', 'de'), ('tgt', 'train', 'en'), ('valid_src', 'valid', 'de'),
+        ('valid_tgt', 'valid', 'en'))]
+
 @pytest.mark.slow
 def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     "Without torchrun, which would end the others before they could say so"
-    files = [f'--{name}={texts}/{split}.{lang}' for name, split, lang in (
-        ('src', 'train', 'de'), ('tgt', 'train', 'en'), ('valid_src', 'valid', 'de'),
-        ('valid_tgt', 'valid', 'en'))]
-    arguments = ['--out', tmp_path/'m', *files, '--vocab_size=300', '--max_steps=100000',
+    arguments = ['--out', tmp_path/'m', *files_in(texts), '--vocab_size=300', '--max_steps=100000',
                  '--valid_every=1', '--d_model=16', '--n_encoder_layers=1',
                  '--n_decoder_layers=1']
     started = []
@@ -107,10 +109,7 @@ def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
 @pytest.mark.slow
 def test_two_launchers_are_one_training(texts, tmp_path):
     "As on two machines that share a folder; the batches are those of one process"
-    files = [f'--{name}={texts}/{split}.{lang}' for name, split, lang in (
-        ('src', 'train', 'de'), ('tgt', 'train', 'en'), ('valid_src', 'valid', 'de'),
-        ('valid_tgt', 'valid', 'en'))]
-    train = [BIN/'tnb_train', *files, '--vocab_size=300', '--max_steps=4', '--device=cpu',
+    train = [BIN/'tnb_train', *files_in(texts), '--vocab_size=300', '--max_steps=4', '--device=cpu',
              '--valid_every=2', '--save_every=2', '--d_model=16', '--d_ff=16',
              '--dropout=0', '--n_encoder_layers=1', '--n_decoder_layers=1']
     with socket.create_server(('127.0.0.1', 0)) as server: port = server.getsockname()[1]
