@@ -109,7 +109,8 @@ def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
 @pytest.mark.slow
 def test_two_launchers_are_one_training(texts, tmp_path):
     "As on two machines that share a folder; the batches are those of one process"
-    train = [BIN/'tnb_train', *files_in(texts), '--vocab_size=300', '--max_steps=4', '--device=cpu',
+    train = [BIN/'tnb_train', *files_in(texts), '--vocab_size=300', '--max_steps=4',
+             '--device=cpu',
              '--valid_every=2', '--save_every=2', '--d_model=16', '--d_ff=16',
              '--dropout=0', '--n_encoder_layers=1', '--n_decoder_layers=1']
     with socket.create_server(('127.0.0.1', 0)) as server: port = server.getsockname()[1]
