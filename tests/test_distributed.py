@@ -86,7 +86,8 @@ def files_in(texts): # as options of a training
 @pytest.mark.slow
 def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     "Without torchrun, which would end the others before they could say so"
-    arguments = ['--out', tmp_path/'m', *files_in(texts), '--vocab_size=300', '--max_steps=100000',
+    arguments = ['--out', tmp_path/'m', *files_in(texts), '--vocab_size=300',
+                 '--max_steps=100000',
                  '--valid_every=1', '--d_model=16', '--n_encoder_layers=1',
                  '--n_decoder_layers=1']
     started = []
