@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The small tasks of chapters 01 to 06 with ten seeds, of which the chapters print three.
+"""The small tasks of chapters 00 to 07a with ten seeds; the chapters print up to three.
 
-    python benchmarks/small_tasks.py               # a quarter of an hour of one core
+    python benchmarks/small_tasks.py               # some two hours of one core
     python benchmarks/small_tasks.py 02 03         # those of two chapters
     python benchmarks/small_tasks.py fetch         # rows with this in their name
     python benchmarks/small_tasks.py 02 --end 3    # seeds 0 to 2 alone
@@ -9,12 +9,15 @@
 The code is that of the chapters: the cells named below are run, and what they define is
 trained. Adds to nbs/results/small_tasks.jsonl the runs that it lacks.
 """
-import argparse, importlib, json, os
+import argparse, json, os
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 import torch
-from transformer_nb.core import provenance, set_seed
+from transformer_nb.core import BOS, PAD, provenance, set_seed
+from transformer_nb.embedding import Embedding
 from transformer_nb.multihead import DigitModel, learn_digits, share_exact
 from transformer_nb.notebook import swap
 from runs import run_missing
@@ -23,18 +26,21 @@ NBS = Path(__file__).parents[1]/'nbs'
 FILE = NBS/'results/small_tasks.jsonl'
 
 CELLS = { # that define the task, by their ids; import cells come first
+    '00_introduction': 'i00imports i00copyi i00gru i00curvd i00lookback',
     '01_attention': '14b5ecfd 5bf48901 w01lad02 w01lad3a w01lad06',
     '02_multihead': '878e7bbf 8a07b8fc w02lad00 w02lay01',
     '03_layers': 'dea5d63d 6ee2bcd0 w03nopat w03lad02 w03clock0 w03drop1',
     '04_embedding': '46dc3ebc c5b69af7 w04lad02',
     '05_model': 'b7279186 8d884e8f w05seeal w05lad02',
-    '06_optimizer': '9cfcb705 718536d4 p4need01'}
+    '06_optimizer': '9cfcb705 718536d4 p4need01',
+    '07_copy_task': '8d6d145a 8dc561da',
+    '07a_without_a_source': 'w7aimpor w7awrite w7acheck'}
 
 @cache
 def chapter(name):
     "What the module of a chapter and its cells define"
-    module = importlib.import_module(f'transformer_nb.{name[3:]}')
-    found = dict(vars(module))
+    module = f"transformer_nb.{name.partition('_')[2]}"
+    found = dict(vars(import_module(module))) if find_spec(module) else {}
     notebook = json.loads((NBS/f'{name}.ipynb').read_text(encoding='utf8'))
     sources = {cell['id']: ''.join(cell['source']) for cell in notebook['cells']}
     for key in CELLS[name].split(): exec(sources[key], found)
@@ -70,12 +76,72 @@ def writes(masked):
         return 100 * c.share_written(writer)
     return run
 
+def copies(make, steps): # percent, for each length from 4 to 12
+    def run(c, seed):
+        set_seed(seed)
+        copier = getattr(c, make)()
+        c.train_copy(copier, steps, longest=12)
+        return list(c.exact_by_length(copier).values())
+    return run
+
+def exact(c, model, seqs, start=BOS): # percent
+    src, _, labels = c.copy_batch(seqs)
+    predicted = c.greedy_decode(model.eval(), src, labels.shape[1], start)
+    right = (predicted == labels) | (labels == PAD)
+    return 100 * right.all(1).float().mean().item()
+
+def repeats(c, seed): # begun with `<s>`, with `<pad>`, and with the id 4
+    set_seed(seed)
+    model = c.copy_model()
+    c.train_copy(model)
+    seqs = c.draw_sequences(1000, held_out=True)
+    return [exact(c, model, seqs, start) for start in (BOS, PAD, 4)]
+
+def repeats_without_mask(c, seed):
+    set_seed(seed)
+    model = c.copy_model()
+    with swap(c.causal_mask, chapter('05_model').see_all):
+        c.train_copy(model, steps=400, longest=6)
+        return exact(c, model, c.draw_sequences(500, held_out=True, longest=6))
+
+def repeats_without_positions(c, seed): # and what chance alone would give
+    set_seed(seed)
+    model = c.copy_model()
+    model.src_positions = torch.nn.Identity()
+    c.train_copy(model, steps=600, longest=5)
+    seqs = c.draw_sequences(500, held_out=True, longest=5)
+    return [exact(c, model, seqs), 100 * (1 / c.orders(seqs)).mean().item()]
+
+class TwoMatrices(Embedding):
+    "The scores have a matrix of their own"
+    def __init__(self, vocab_size, d_model):
+        super().__init__(vocab_size, d_model)
+        self.score = torch.nn.Linear(d_model, vocab_size)
+
+    def logits(self, x): return self.score(x)
+
+def goes_on(peak, two_matrices=False): # nats per character
+    def run(c, seed):
+        set_seed(seed)
+        writer = c.Writer(c.small)
+        if two_matrices:
+            writer.embedding = TwoMatrices(c.small.vocab_size, c.small.d_model)
+        train, held_out = c.ladder_text()
+        c.learn_sentences(writer, train, peak=peak)
+        return c.held_out_loss(writer, held_out)
+    return run
+
 def stack(around): return lambda c: (c.Layers(getattr(c, around)),)
 def copied(c): return c.copied
 def differences(c): return c.differences
 def on_a_clock(c): return c.on_a_clock
 
 TASKS = { # row: what a run of it measures
+    '00 one vector': copies('RecurrentCopier', 600),
+    '00 one vector, 4 × the steps': copies('RecurrentCopier', 2400),
+    '00 one vector, 16 × the steps': copies('RecurrentCopier', 9600),
+    '00 looking back': copies('LookingBack', 600),
+    '00 Transformer': copies('copy_model', 600),
     '01 average': looks_up('average'),
     '01 table': looks_up('table'),
     '01 attention': looks_up('attention'),
@@ -110,10 +176,17 @@ TASKS = { # row: what a run of it measures
     '05 without it': writes(False),
     '06 0.005 from the first step': lambda c, seed: c.train_to_count(0.005, seed=seed),
     '06 0.005 after a climb': lambda c, seed: c.train_to_count(0.005, 100, seed),
-    '06 0.001 from the first step': lambda c, seed: c.train_to_count(0.001, seed=seed)}
+    '06 0.001 from the first step': lambda c, seed: c.train_to_count(0.001, seed=seed),
+    '07 the copy task': repeats,
+    '07 without the mask': repeats_without_mask,
+    '07 without positions': repeats_without_positions,
+    '07a one matrix': goes_on(0.003),
+    '07a one matrix, fast': goes_on(0.01),
+    '07a two matrices': goes_on(0.003, True),
+    '07a two matrices, fast': goes_on(0.01, True)}
 
 def measure(row, seed):
-    [name] = [name for name in CELLS if name.startswith(row[:2])]
+    [name] = [name for name in CELLS if name.startswith(row.split()[0] + '_')]
     return dict(measured=TASKS[row](chapter(name), seed), **provenance())
 
 def main():
