@@ -2,7 +2,9 @@
 """How the model of Figure 0.3 learns to copy, as twenty-one pictures: where it looks at
 first, and after every 30 of its 600 steps. The site shows them with a slider.
 
-    python benchmarks/learning.py    # a minute of one core; writes nbs/results/learning.jsonl
+    python benchmarks/learning.py    # a minute of one core
+
+Writes nbs/results/learning.jsonl.
 """
 import json
 from pathlib import Path

@@ -9,7 +9,7 @@ settings = repository.settings(HERE.parent)
 
 project, author, release = settings['title'], settings['author'], settings['version']
 project_copyright = settings['copyright']
-html_title, language = settings['description'], 'en'
+html_title, language = f"{project}: {settings['description']}", 'en'
 extensions = ['myst_nb', 'sphinx_copybutton', 'formulas', 'look']
 myst_enable_extensions = ['amsmath', 'attrs_block', 'deflist', 'dollarmath']
 myst_heading_anchors = 3
@@ -23,7 +23,8 @@ html_js_files = ['book.js', 'questions.js', 'figures.js']
 html_extra_path = [str(HERE/'_build/extra')]   # translate_here.html
 html_favicon = str(HERE/'static/favicon.svg')
 home = repository.repository(HERE.parent)
-html_context = {'last_run': doors.last_run(HERE.parent), 'source': home and home.url}
+html_context = {'promise': settings['description'], 'source': home and home.url,
+                'last_run': doors.last_run(HERE.parent)}
 templates_path = [str(HERE/'templates')]
 html_show_sourcelink, html_copy_source = False, False
 # what is typed, not what is printed

@@ -75,6 +75,12 @@ def door_line(root, chapter):
     if home: links.append(f'<a href="{home.colab(chapter)}">Open in Colab</a>')
     return '{.doors}\n' + ' · '.join(links)
 
+def contact(root):
+    "Whom to tell of a mistake; empty where the book has no owner"
+    home = repository(root)
+    if not home: return ''
+    return f'[A mistake, or a question?]({home.url}/issues) · [Source]({home.url})'
+
 def last_run(root):
     "In which state, with which versions; empty where there is no commit"
     found = git(root, 'log', '-1', '--format=%cs (commit %h)')

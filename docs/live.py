@@ -46,6 +46,10 @@ def writer(folder): # the model of chapter 07a: half precision, one file
                   weights=base64.b64encode(weights).decode())
     return f'tnb.headers.writer = {as_json(header)}\n'
 
+def learning(file): # pictures of a training, for a slider
+    rows = map(json.loads, file.read_text(encoding='utf8').splitlines())
+    return f'tnb.headers.learning = {as_json(dict(pictures=list(rows)))}\n'
+
 def as_json(x): return json.dumps(x, ensure_ascii=False)
 
 def write(models, out):
@@ -59,6 +63,7 @@ def write(models, out):
         files[f'{name}_header.js'] = f'tnb.headers.{name} = {as_json(header)}\n'
         files[f'{name}_weights.js'] = f'tnb.weights.{name} = "{encoded}"\n'
     files['writer_header.js'] = writer(models/'writer')
+    files['learning_header.js'] = learning(models.parent/'results/learning.jsonl')
     out.mkdir(parents=True, exist_ok=True)
     for name, text in (shared(megabytes) | files).items():
         (out/name).write_text(text, encoding='utf8')

@@ -12,8 +12,9 @@ MATH = re.compile(r'(<span class="math">(?:(?!</math>).)*</math></span>[,.;:?!)]
 IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
 GATHERED = {
     'Records': ['claims', 'article', 'deviations', 'results', 'results/RULES',
-                'bibliography', 'api'],
-    'Try and teach': ['translate', 'build', 'teaching', 'questions', 'slides', 'slides_2']}
+                'bibliography', 'api', 'about'],
+    'Try and teach': ['translate', 'build', 'overview', 'teaching', 'questions', 'slides',
+                      'slides_2']}
 # Pages that other pages link to, and the table of contents does not list
 UNLISTED = ['results/README', 'genindex', 'CONTRIBUTING', 'RELEASING']
 
@@ -62,7 +63,7 @@ def described(body):
 def show_page(app, page, template, context, doctree):
     book = app.config.tnb_book
     titles = {name: node.astext() for name, node in app.env.titles.items()}
-    titles |= {'genindex': 'Index', 'index': 'The book'}
+    titles |= {'genindex': 'Index', 'index': 'The first page'}
     named = lambda entry: entry.title or titles.get(entry.page, entry.page)
     before, after = neighbors(book, page)
     here = [(part, entry) for part, rows in book for entry in rows if entry.page == page]

@@ -20,8 +20,9 @@ from statistics import mean, median, stdev
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
-import doors, figures, live, teaching
+import doors, figures, landing, live, teaching
 from alternative import alternative
+from repository import settings
 from look import UNLISTED, parts as parts_of_the_book
 
 # before a quotation that ends with its section
@@ -157,7 +158,7 @@ class Book:
 
     def linked(self, text, chapter):
         "Markdown with its names and sections as links, and links to files bent to the site"
-        text = VIEW.sub(view_link, text)
+        text = VIEW.sub(view_link, text.replace('](index.ipynb', '](overview.ipynb'))
         parts = PROTECTED.split(text.replace('](../', ']('))
         for i, part in enumerate(parts):
             if i % 2 == 0:
@@ -246,11 +247,17 @@ def prose(book, chapter, cell, quoted):
     text = re.sub(r'— (?=\[?§)', '—\N{NO-BREAK SPACE}', text)
     text = CAPTION.sub(captioned, text)
     text = CARDS.sub(r'<div class="cards">\n\n\1\n\n</div>', live.boxes(text))
-    if cell.number == 0 and chapter != 'index':
+    if chapter == 'index':
+        text = re.sub('^# .*', f'# {OVERVIEW}', BROWSER.sub('', text))
+    elif cell.number == 0:
         text = re.sub('^# .*', f'# {book.title[chapter]}', text)
         line = doors.door_line(book.root, chapter)
         text = re.sub('^> .*$', rf'\g<0>\n\n{line}', text, count=1, flags=re.M)
     return text
+
+# The first page of the notebooks, which has the site's own first page above it
+OVERVIEW = 'Set-up, commands, results and notation'
+BROWSER = re.compile(r'^## In your browser\n.*?(?=^## |\Z)', re.M | re.S)
 
 def figure_id(number): return f'figure-{number.replace(".", "-")}'
 
@@ -607,7 +614,7 @@ def write_teaching(book, out):
 
 def write_notebook(path, made):
     metadata = dict(language_info=dict(name='python'))
-    notebook = dict(cells=made, metadata=metadata, nbformat=4, nbformat_minor=4)
+    notebook = dict(cells=list(made), metadata=metadata, nbformat=4, nbformat_minor=4)
     path.write_text(json.dumps(notebook), encoding='utf8')
 
 def copy_linked_files(book, out):
@@ -623,7 +630,21 @@ def write_guides(root, out):
     "For those who work on the book: links to chapters lose their folder"
     for name in ('CONTRIBUTING.md', 'RELEASING.md'):
         text = (root/name).read_text(encoding='utf8')
-        (out/name).write_text(text.replace('](nbs/', ']('), encoding='utf8')
+        text = text.replace('](nbs/index.ipynb', '](overview.ipynb').replace('](nbs/', '](')
+        (out/name).write_text(text, encoding='utf8')
+
+def write_first_page(root, out):
+    from transformer_nb.translation import Translator # slow
+    translator = Translator(root/'nbs/models'/landing.MODEL)
+    text = landing.page(root, translator)
+    (out/'index.md').write_text(f'{text}\n\n{contents(root)}\n', encoding='utf8')
+
+def write_about(root, out):
+    "Who made this; where the book has an owner, whom to ask"
+    text = (root/'docs/about.md').read_text(encoding='utf8')
+    about = settings(root)
+    text = text.format(author=about['author'], contact=doors.contact(root))
+    (out/'about.md').write_text(text, encoding='utf8')
 
 def write(root, out):
     book = Book(root)
@@ -631,6 +652,7 @@ def write(root, out):
     out.mkdir(parents=True)
     copy_linked_files(book, out)
     write_guides(root, out)
+    write_about(root, out)
     for name in ('article.md', 'bibliography.md', 'translate.md'):
         shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
@@ -639,11 +661,10 @@ def write(root, out):
     doors.write_copies(root, runnable, out.parent/'extra/notebooks')
     shutil.copytree(root/'nbs/results', out/'results',
                     ignore=shutil.ignore_patterns('README.md'), dirs_exist_ok=True)
-    for chapter, rows in book.cells.items():
-        made = list(page(book, chapter))
-        if chapter == 'index':
-            made.append(markdown(contents(root)))
-        write_notebook(out/f'{chapter}.ipynb', made)
+    for chapter in book.cells:
+        name = 'overview' if chapter == 'index' else chapter
+        write_notebook(out/f'{name}.ipynb', page(book, chapter))
+    write_first_page(root, out)
     write_teaching(book, out)
     pages = dict(claims=[claims(book)], deviations=deviations(book),
                  results=results(book), api=api(book))

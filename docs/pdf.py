@@ -245,8 +245,8 @@ h2 {{ font-size: 20pt; }} h3 {{ margin: .5cm 0 .1cm; font-size: 11pt; }}
 .row {{ display: flex; font-size: 10.5pt; line-height: 1.55; }}
 .row a {{ color: inherit; text-decoration: none; }}
 .row i {{ flex: 1; border-bottom: 1px dotted #999; margin: 0 .2cm .3em; }}
-</style><div class="cover"><h1>Attention Is All You Need,<br>as a book that runs</h1>
-<p>{promise}</p><img src="{figure}"><p>{version}<br>{run}</p></div>
+</style><div class="cover"><h1>{title}</h1><p>{description}: {promise}</p>
+<img src="{figure}"><p>{version}<br>{run}</p></div>
 <h2>Contents</h2>{rows}"""
 
 def front(folder, pages, shift):
@@ -262,10 +262,11 @@ def front(folder, pages, shift):
         link = f'<a href="{(folder/page.name).as_uri()}">{escape(page.title)}</a>'
         number = page.first - shift + 1
         rows.append(f'<div class="row">{link}<i></i><span>{number}</span></div>')
-    promise = ('The paper’s words, the code that is those words, '
+    promise = ('the paper’s words, the code that is those words, '
                'and the proof that it is right')
-    return FRONT.format(promise=promise, figure=(ROOT/'nbs/figures/map.svg').as_uri(),
-                        version=f"{about['title']} {about['version']}",
+    return FRONT.format(title=about['title'], description=about['description'],
+                        promise=promise, figure=(ROOT/'nbs/figures/map.svg').as_uri(),
+                        version=about['version'],
                         run=doors.last_run(ROOT), rows='\n'.join(rows))
 
 def write(tab, folder, out):
@@ -292,7 +293,8 @@ def write(tab, folder, out):
     found += [f'{link} leads nowhere' for link in lost]
     merger.add_outline([cover, *pages])
     merger.number_pages(length)
-    merger.writer.add_metadata({'/Title': 'Attention Is All You Need, as a book that runs'})
+    from repository import settings
+    merger.writer.add_metadata({'/Title': settings(ROOT)['title']})
     merger.writer.compress_identical_objects()
     merger.writer.write(out)
     return found

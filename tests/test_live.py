@@ -1138,3 +1138,32 @@ def test_a_second_action(open_figure, translator, everyday, name):
 
 def test_every_figure_has_a_story():
     assert {figure for figure, _, _ in STORIES.values()} == set(NAMES)
+
+# 00, and the first page: a model that learns
+
+LINES = (ROOT/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
+LEARNING = list(map(json.loads, LINES))
+
+@pytest.mark.parametrize('i', [0, 9, 20])
+def test_learning_shows_what_was_stored(open_figure, i):
+    page, row = open_figure('learning'), LEARNING[i]
+    slide(page, 'step of the training', i)
+    text = says(page)
+    assert f'After {row["step"]} steps the loss is {row["loss"]:.2f}.' in text
+    assert f'{row["exact"]} of {row["of"]} sequences' in text
+    shown = page.locator('.square').evaluate_all(
+        "nodes => nodes.map(x => Math.round(100 * x.getAttribute('fill-opacity')))")
+    assert shown == [w for weights in row['weights'] for w in weights]
+    wrong = [a != b for a, b in zip(row['written'], row['source'])]
+    assert page.locator('svg .wrong').count() == sum(wrong)
+
+def test_learning_plays_to_its_end_and_again(open_figure):
+    page = open_figure('learning')
+    slide(page, 'step of the training', 19)
+    page.get_by_role('button', name='Play').click()
+    page.wait_for_selector('.live-says:text("After 600 steps")')
+    page.wait_for_selector('.live-play button:text("Play")')
+    page.get_by_role('button', name='Play').click()
+    page.wait_for_selector('.live-says:text("After 30 steps")')
+    page.get_by_role('button', name='Stop').click()
+    assert int(page.get_by_label('step of the training').input_value()) < 4

@@ -55,7 +55,8 @@ def test_model_says_how_it_was_trained(model):
 
 @pytest.mark.parametrize('name', ['ablations', 'controls', 'everyday', 'everyday_models',
                                   'everyday_sweep', 'families', 'families_test',
-                                  'forms', 'head_roles', 'parsing', 'path_lengths',
+                                  'forms', 'head_roles', 'learning', 'parsing',
+                                  'path_lengths',
                                   'since_2017', 'since_2017_rates', 'sweep', 'translation',
                                   'variations_ten', 'variations_test'])
 def test_every_result_names_its_commit(name):

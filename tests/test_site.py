@@ -49,7 +49,8 @@ def link_problem(path, page, url, pages):
     if not target.exists(): return 'is no file'
     if target.name in ALIVE: # its anchors are views
         views = re.findall(r'id="panel-(\w+)"', target.read_text(encoding='utf8'))
-        return None if parts.fragment in ['', *views] else 'is no view'
+        view = parts.fragment.partition('?')[0]
+        return None if view in ['', 'tour', *views] else 'is no view'
     if parts.fragment and target in pages:
         if unquote(parts.fragment) not in pages[target].ids: return 'is no anchor'
     return None

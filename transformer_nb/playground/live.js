@@ -4,6 +4,7 @@ import {beam} from './live_beam.js'
 import {bleuFigure} from './live_bleu.js'
 import {cache} from './live_cache.js'
 import {heads} from './live_heads.js'
+import {learning} from './live_learning.js'
 import {merges} from './live_merges.js'
 import {neighbors} from './live_neighbors.js'
 import {positions} from './live_positions.js'
@@ -16,8 +17,9 @@ import {translation} from './live_translation.js'
 import {walk} from './live_walk.js'
 import {writer} from './live_writer.js'
 
-const FIGURES = {beam, bleu: bleuFigure, cache, heads, merges, neighbors, positions, query,
-                 removal, rotary, schedule, shuffle, translation, walk, writer}
+const FIGURES = {beam, bleu: bleuFigure, cache, heads, learning, merges, neighbors,
+                 positions, query, removal, rotary, schedule, shuffle, translation, walk,
+                 writer}
 
 async function start(box) { // once; what goes wrong is said in its place
   if (box.dataset.started) return

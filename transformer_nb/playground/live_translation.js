@@ -100,7 +100,31 @@ async function drawBack(state, node) { // for those who cannot read German
   } catch ({message}) { write(node, `It cannot be read back: ${message}.`) }
 }
 
+// What stands here before the model does: its first example may have come with the page
+function whatIsThere(stage) {
+  const {value, selectionEnd} = stage.querySelector('input') ?? {value: EXAMPLES[0]}
+  const isTyping = stage.contains(document.activeElement)
+  return {first: value, ready: stage.querySelector('.ready'),
+          said: stage.querySelector('.live-says')?.textContent ?? '',
+          place: isTyping ? selectionEnd : undefined}
+}
+
+function goOnTyping(input, place) {
+  if (place === undefined) return
+  input.focus()
+  input.setSelectionRange(place, place)
+}
+
+// Links of this page to the page that has all views bring the sentence that stands here
+function lead(text) {
+  for (const link of document.querySelectorAll('a[href*="translate_here.html#looked"]')) {
+    const [page] = link.href.split('?')
+    link.href = `${page}?t=${encodeURIComponent(text)}`
+  }
+}
+
 async function translation(stage) {
+  const {first, ready, said, place} = whatIsThere(stage)
   const says = caption(), state = {found: null, pin: 0, exact: false, back: false}
   const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
@@ -110,23 +134,29 @@ async function translation(stage) {
     draw()
   })
   const wayBack = el('p', {className: 'live-back', role: 'status', hidden: true})
-  const draw = () => drawAll(state, {src, tgt, lines, says})
+  const draw = () => {
+    if (state.found && ready) ready.replaceWith(sides)
+    drawAll(state, {src, tgt, lines, says})
+  }
   const look = async typed => {
+    lead(typed)
     const found = await ask(request => lookUp(request, typed, state.exact))
     if (!found) return
     Object.assign(state, {found, pin: found.tgt.length ? firstPick(found) : 0})
     draw()
     drawBack(state, wayBack)
   }
-  const field = textField('English', {value: EXAMPLES[0], lang: 'en'}, look)
+  const field = textField('English', {value: first, lang: 'en'}, look)
+  field.input.addEventListener('input', () => lead(field.input.value))
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
   const switches = newSwitches(state, name =>
     name === 'back' ? drawBack(state, wayBack) : look(field.input.value))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
-  says.tell(onItsWay(MODEL))
-  stage.append(field.node, examples, switches, sides, wayBack, says.node)
+  says.tell([said, onItsWay(MODEL)].filter(Boolean).join(' '))
+  stage.replaceChildren(field.node, examples, switches, ready ?? sides, wayBack, says.node)
+  goOnTyping(field.input, place)
   new ResizeObserver(draw).observe(sides)
-  await look(EXAMPLES[0])
+  await look(first)
 }
 
 export {translation}

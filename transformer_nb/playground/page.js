@@ -20,7 +20,7 @@ import {drawStep, listenToSteps} from './view_step.js'
 import {drawInside} from './view_inside.js'
 import {followTheme, linkChapters} from './book.js'
 import {drawPresent, listenToSharing} from './share.js'
-import {followTour, listenToTour, drawTourButton} from './tour.js'
+import {startTour, followTour, listenToTour, drawTourButton} from './tour.js'
 import {drawModels} from './others.js'
 import {drawRoving, onKey} from './keys.js'
 
@@ -222,7 +222,9 @@ async function begin() {
     writeHash(push)
   })
   listen()
+  const isForTour = location.hash === '#tour'
   goToLink(location.hash)
+  if (isForTour && model().tour?.length) startTour()
 }
 
 async function serve() { // in a frame of the page beside, whose translations it reads back

@@ -14,7 +14,7 @@ function wordsBelow() {
   if (!old.hidden) words.push(`before: “${old.lastChild.textContent}”`)
   const count = n_parameters.toLocaleString('en')
   const from = `${title}: a Transformer of ${count} parameters, in a browser.`
-  return [...words, [from, address()].filter(Boolean).join(' ')]
+  return [...words, [from, signature()].filter(Boolean).join(' ')]
 }
 
 function whatIsSeen() {
@@ -32,7 +32,9 @@ function whatIsSeen() {
   return says.join(' ')
 }
 
+const book = () => document.querySelector('link[rel=contents]')?.title ?? ''
 const isOnTheWeb = () => location.protocol.startsWith('http')
+const signature = () => [book(), address()].filter(Boolean).join(', ')
 const address = () => isOnTheWeb() ? location.host + location.pathname : ''
 
 function inRows(g, text, width) { // -> lines no wider than that

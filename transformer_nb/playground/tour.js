@@ -76,4 +76,4 @@ function listenToTour(go) {
 
 function drawTourButton() { $('start-tour').hidden = !model().tour?.length }
 
-export {tour, endTour, followTour, listenToTour, drawTourButton}
+export {tour, startTour, endTour, followTour, listenToTour, drawTourButton}

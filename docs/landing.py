@@ -1,0 +1,195 @@
+"""The first page of the site, from docs/landing.md: what can be seen before any script or
+weight has come is computed here, when the site is built.
+
+A translation by the shipped model stands ready, with the lines of its attention, in the box
+of the live figure that takes its place. A picture of a model that learns stands in the box
+of the slider. And the grader answers a first try at stage 1.
+"""
+import html, json, re
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import wrap
+from urllib.parse import quote
+import live
+from transformer_nb.export import _read
+
+MODEL = 'everyday-en-de'
+# The first of these that the model translates like that is shown
+EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommt.',
+            'I know that he is ill.': 'Ich weiß, dass er krank ist.',
+            'I know this man.': 'Ich kenne diesen Mann.',
+            'I love you.': 'Ich liebe dich.'}
+TRY = ("**Try it.** This is the book's model, at work in your browser. Type a sentence of "
+       'your own, and click on a word of the translation to see where the model looked '
+       'while it wrote that word.')
+LEARN = ('**Try it.** Move the slider through the 600 steps of its training. When does it '
+         'begin to look in the right place, and what has it written until then?')
+STUDENT = '''def scaled_dot_product_attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1)
+    if mask is not None: scores = scores.masked_fill(~mask, -torch.inf)
+    weights = scores.softmax(-1).nan_to_num()
+    return weights @ value, weights'''
+MASKS = '''def padding_mask(ids): return (ids != 0)[:, None, None]
+def causal_mask(t): return torch.ones(t, t).tril().bool()'''
+
+escape = html.escape
+
+# The translation
+
+def first_example(translator):
+    "Sentence and translation: the first of `EXAMPLES` that the model gets right"
+    for text, right in EXAMPLES.items():
+        [candidates] = translator.candidates([text], alignments=True)
+        if candidates[0].text == right: return text, candidates[0]
+    raise SystemExit(f'{MODEL} translates none of the examples of docs/landing.py as it '
+                     'should; add one that it gets right')
+
+def label(pieces, i):
+    "As `label` in words.js: -n goes on with a word"
+    goes_on = i > 0 and pieces[i][:1].isalnum()
+    return f'-{pieces[i]}' if goes_on else pieces[i].removeprefix(' ')
+
+def first_pick(best):
+    "The token that looked most at one word of some length, as in live_translation.js"
+    def most(weights):
+        found = [w for w, piece in zip(weights, best.source_pieces)
+                 if piece.startswith(' ') and len(piece.strip()) > 3]
+        return max(found, default=0)
+    looked = [most(row) for row in best.alignment.tolist()]
+    return looked.index(max(looked))
+
+def looked_at(best, pick):
+    "In words: where the model looked while it wrote a token"
+    weights = best.alignment[pick].tolist()
+    order = sorted(range(len(weights)), key=lambda j: -weights[j])
+    named = [f'“{label(best.source_pieces, j)}” ({weights[j]:.0%})' for j in order[:2]]
+    token = label(best.pieces, pick)
+    return (f'To write “{token}”, the model looked most at {named[0]}, then at {named[1]}.')
+
+FAINT = 0.05 # a weight below this has no line, as in live_tokens.js
+PADDING, LETTER, GAP, ROW, BETWEEN = .8, .56, .15, 2, 3.2 # em
+
+def places(labels):
+    "Left edge and width of each token, in em; a letter takes about half of one"
+    found, x = [], 0
+    for text in labels:
+        width = PADDING + LETTER*len(text)
+        found.append((x, width))
+        x += width + GAP
+    return found
+
+def token_row(labels, top, pick=None):
+    made = []
+    for i, ((x, width), text) in enumerate(zip(places(labels), labels)):
+        kinds = ['chosen'] if i == pick else ['special'] if text == '</s>' else []
+        style = f'left:{x:.2f}em;width:{width:.2f}em;top:{top:.2f}em'
+        name = f' class="{kinds[0]}"' if kinds else ''
+        made.append(f'<span{name} style="{style}">{escape(text)}</span>')
+    return ''.join(made)
+
+def drawn_lines(source, target, weights, pick):
+    "From the token that was picked to each that it looked at, as wide as its weight"
+    def middle(labels, i):
+        x, width = places(labels)[i]
+        return 10*(x + width/2)
+    start, y = middle(target, pick), 10*BETWEEN
+    for j, weight in enumerate(weights):
+        if weight < FAINT: continue
+        end = middle(source, j)
+        path = f'M{start:.0f},{y:.0f}C{start:.0f},{y/2:.0f} {end:.0f},{y/2:.0f} {end:.0f},0'
+        yield f'<path d="{path}" stroke-width="{.6 + 5*weight:.1f}"/>'
+
+def translation(translator): # -> its sentence, the box
+    text, best = first_example(translator)
+    pick = first_pick(best)
+    source, target = ([label(pieces, i) for i in range(len(pieces))]
+                      for pieces in (best.source_pieces, best.pieces))
+    width = max(sum(places(labels)[-1]) for labels in (source, target))
+    lines = ''.join(drawn_lines(source, target, best.alignment[pick].tolist(), pick))
+    below = ROW + BETWEEN
+    box = f'''<div class="live-field"><label for="live-first">English</label>\
+<input type="text" id="live-first" value="{escape(text)}" lang="en" maxlength="120" \
+autocomplete="off" spellcheck="false"></div>
+{still_asleep()}
+<div class="live-sides ready" style="--ems:{width:.2f}"><div>
+<svg viewBox="0 0 {10*width:.0f} {10*BETWEEN:.0f}" aria-hidden="true">{lines}</svg>
+<div role="group" aria-label="Tokens of the sentence" lang="en">{token_row(source, 0)}</div>
+<div role="group" aria-label="Translation" lang="de">{token_row(target, below, pick)}</div>
+</div></div>
+<p class="live-says">{escape(looked_at(best, pick))}</p>'''
+    return text, boxed('translation', TRY, box)
+
+def still_asleep():
+    "The buttons of the figure, which it wakes: their place is taken from the beginning"
+    source = _read('live_translation.js')
+    listed = re.search(r'EXAMPLES = \[(.*?)\]', source, re.S)[1]
+    named = re.search(r'names = \{(.*?)\}', source)[1]
+    rows = (re.findall("'(.*?)'", text) for text in (listed, named))
+    def button(text): return f'<button type="button" aria-disabled="true">{text}</button>'
+    return '\n'.join(f'<div class="live-presets">{"".join(map(button, row))}</div>'
+                     for row in rows)
+
+def boxed(name, words, stage):
+    "The box of a live figure that has something to show before the figure comes"
+    return (f'<div class="live" data-live="{name}" role="group" '
+            f'aria-label="Live figure: {name}">\n\n{words}\n\n'
+            f'<div class="live-stage">\n{stage}\n</div></div>')
+
+# The model that learns
+
+SHOWN = 10 # of the pictures: the diagonal appears
+
+def learning(rows):
+    "A picture as it was stored, until the slider comes"
+    row = rows[SHOWN]
+    squares = []
+    for i, weights in enumerate(row['weights']):
+        squares += [f'<rect x="{j}" y="{i}" width="1" height="1" fill-opacity="{w/100}"/>'
+                    for j, w in enumerate(weights) if w]
+    n = len(row['weights'])
+    says = (f'After {row["step"]} steps the model copies {row["exact"]} of {row["of"]} '
+            'sequences that it has never seen without a mistake.')
+    words = ('Where it looks: a row for each token that it writes, a column for each that '
+             'it reads.')
+    stage = (f'<svg class="ready-map" viewBox="0 0 {n} {n}" role="img" '
+             f'aria-label="{words}">{"".join(squares)}</svg>\n'
+             f'<p class="live-says">{says}</p>')
+    return boxed('learning', LEARN, stage)
+
+# The grader
+
+def graded(code):
+    "What it says of a first try at stage 1"
+    from transformer_nb.grading.report import grade, report
+    from transformer_nb.grading.stages import STAGES
+    with TemporaryDirectory() as folder:
+        text = f'import torch\n\n{code}\n\n{MASKS}\n'
+        Path(folder, 'attention.py').write_text(text, encoding='utf8')
+        said = report(grade(folder, STAGES[0])).splitlines()
+    most = 4 # lines are enough to see how it speaks
+    fold = partial(wrap, width=84, subsequent_indent='      ')
+    shown = [part for line in said[:most]
+             for part in fold(line, initial_indent=indent(line))]
+    return '\n'.join([*shown, '  …'] if len(said) > most else shown)
+
+def indent(line): return '' if line.startswith('Stage') else '  '
+
+def fenced(text, language): return f'```{language}\n{text}\n```'
+
+# The page
+
+def page(root, translator):
+    "Markdown for Sphinx"
+    from repository import settings
+    about = settings(root)
+    sentence, box = translation(translator)
+    lines = (root/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
+    parts = dict(translation=box, learning=learning(list(map(json.loads, lines))),
+                 student=fenced(STUDENT, 'python'), grader=fenced(graded(STUDENT), 'text'))
+    text = (root/'docs/landing.md').read_text(encoding='utf8')
+    workbench = f'translate_here.html#looked?t={quote(sentence)}'
+    text = text.format(title=about['title'], promise=about['description'],
+                       workbench=workbench)
+    for name, part in parts.items(): text = text.replace(f'<!-- {name} -->', part)
+    return text + live.LOADER

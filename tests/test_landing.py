@@ -1,0 +1,143 @@
+"""The first page of the site: what stands there before a script or the model has come, and
+what becomes of it then."""
+import json, re, shutil
+from pathlib import Path
+from types import SimpleNamespace
+import landing, live, pytest
+from browser import PHONE
+from repository import settings
+from test_site import HTML
+from transformer_nb.translation import Translator
+
+ROOT = Path(__file__).parent.parent
+
+@pytest.fixture(scope='module')
+def translator(): return Translator(ROOT/'nbs/models'/landing.MODEL)
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory, translator):
+    "The box as it comes, and below it the ways on"
+    folder = tmp_path_factory.mktemp('first')
+    shutil.copytree(ROOT/'docs/static/fonts', folder/'fonts')
+    live.write(ROOT/'nbs/models', folder/'live')
+    style = (ROOT/'docs/static/book.css').read_text(encoding='utf8')
+    text, box = landing.translation(translator)
+    page = (f'<!doctype html><html lang="en" data-theme="light"><title>x</title>'
+            f'<meta charset="utf-8"><link rel="stylesheet" href="live/live.css">'
+            f'<style>{style}</style><main class="bd-article">{box}'
+            f'<a href="translate_here.html#looked?t=x">on</a></main>')
+    (folder/'asleep.html').write_text(page, encoding='utf8')
+    (folder/'index.html').write_text(page + live.LOADER, encoding='utf8')
+    return folder
+
+AWAKE = '''document.querySelector('.live-tokens button')
+           && !document.querySelector('.live-busy')'''
+WAKE = '''() => document.head.append(Object.assign(document.createElement('script'),
+                                                   {src: 'live/live_load.js'}))'''
+
+def tokens(page, name):
+    row = page.get_by_role('group', name=name, exact=True)
+    return row.locator('span, button').all_inner_texts()
+
+def test_what_stands_ready_is_what_the_model_says(watched, folder):
+    page = watched.page(java_script_enabled=False)
+    page.goto((folder/'index.html').as_uri())
+    typed = page.get_by_label('English').input_value()
+    both = 'Tokens of the sentence', 'Translation'
+    ready = [tokens(page, name) for name in both]
+    chosen, said = page.inner_text('.chosen'), page.inner_text('.live-says')
+    lines = page.locator('.ready path').count()
+    assert landing.EXAMPLES[typed].split()[0] == ready[1][0] and lines > 1
+    page = watched.page()
+    page.goto((folder/'index.html').as_uri())
+    page.wait_for_function(AWAKE)
+    assert page.get_by_label('English').input_value() == typed
+    assert [tokens(page, name) for name in both] == ready
+    assert page.inner_text('.live-tokens [aria-pressed=true]') == chosen
+    assert page.inner_text('.live-says').startswith(said)
+    assert page.locator('.live-lines path').count() == lines
+
+def test_a_line_goes_from_middle_to_middle(watched, folder):
+    page = watched.page(PHONE)
+    page.goto((folder/'asleep.html').as_uri())
+    assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    boxes = page.locator('.ready path').evaluate_all('''nodes => nodes.map(path => {
+        const {left, right} = path.getBoundingClientRect()
+        return [left, right]
+    })''')
+    def middle(node):
+        box = node.bounding_box()
+        return box['x'] + box['width']/2
+    start = middle(page.locator('.chosen'))
+    ends = [middle(span) for span in page.locator('.ready [lang=en] span').all()]
+    for left, right in boxes:
+        far = left if abs(right - start) < abs(left - start) else right
+        assert min(abs(far - end) for end in ends) < 3
+
+def test_who_types_before_the_model_is_here_loses_nothing(watched, folder):
+    page = watched.page()
+    page.goto((folder/'asleep.html').as_uri())
+    page.get_by_label('English').fill('I love you.')
+    page.get_by_label('English').press('Home')
+    page.keyboard.type('Yes, ')
+    page.evaluate(WAKE)
+    page.wait_for_selector('.live-presets button:not([aria-disabled])')
+    page.keyboard.type('but ')
+    page.wait_for_function(AWAKE)
+    assert page.get_by_label('English').input_value() == 'Yes, but I love you.'
+    page.wait_for_selector('.live-tokens :text("but")')
+    href = page.get_by_role('link', name='on').get_attribute('href')
+    assert href.endswith('translate_here.html#looked?t=Yes%2C%20but%20I%20love%20you.')
+
+def test_an_example_that_is_no_longer_right_is_not_shown(translator):
+    best = SimpleNamespace(text='Ich liebe dich.')
+    wrong = SimpleNamespace(candidates=lambda texts, alignments: [[best]])
+    assert landing.first_example(wrong) == ('I love you.', best)
+    best.text = 'Ich.'
+    with pytest.raises(SystemExit, match='none of the examples'):
+        landing.first_example(wrong)
+
+def test_the_grader_answers():
+    said = landing.graded(landing.STUDENT)
+    assert said.startswith('Stage 1 · attention.py') and 'no scale' in said
+    right = landing.STUDENT.replace('-2, -1)', '-2, -1) / query.shape[-1]**.5')
+    assert '→' not in landing.graded(right) and '12 of 12' in landing.graded(right)
+
+# The page itself
+
+@pytest.fixture(scope='module')
+def first_page():
+    if not (HTML/'index.html').exists(): pytest.skip('no site here; `make docs` builds it')
+    return (HTML/'index.html').read_text(encoding='utf8')
+
+def test_the_first_page_sends_nobody_to_a_shell(first_page):
+    article = re.search('<article.*</article>', first_page, re.S)[0]
+    words = re.sub('<[^>]+>', ' ', article)
+    for word in ('make ', '_build', 'git ', 'transformer_nb', '.venv'):
+        assert word not in words, word
+    ways = re.search('<p class="ways">(.*?)</p>', article, re.S)[1]
+    hrefs = re.findall('href="(.*?)"', ways)
+    assert hrefs[:2] == ['translate_here.html#tour', '00_introduction.html']
+    assert hrefs[2].startswith('translate_here.html#looked?t=I%20')
+
+def test_one_setting_names_the_book(first_page):
+    title = settings(ROOT)['title']
+    assert title != 'transformer_nb'
+    assert f'<title>{title}: ' in first_page and f'<h1>{title}<' in first_page
+    for name in ('01_attention', 'claims', 'search'):
+        page = (HTML/f'{name}.html').read_text(encoding='utf8')
+        assert f' – {title}</title>' in page, name
+
+# The model that learns
+
+LINES = (ROOT/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
+PICTURES = list(map(json.loads, LINES))
+
+def test_pictures_of_a_training_are_whole():
+    first, *_, last = PICTURES
+    assert [row['step'] for row in PICTURES] == list(range(0, 601, 30))
+    assert first['exact'] == 0 and last['exact'] == last['of']
+    for row in PICTURES:
+        assert len(row['commit']) >= 7 and int(row['commit'], 16)
+        assert all(abs(sum(weights) - 100) <= 7 for weights in row['weights'])
+    assert last['written'] == last['source']
