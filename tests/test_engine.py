@@ -11,13 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import everyday_sentences, load_corpus
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.export import (
-    _header_and_weights, _join, _tokenizer_header, export_page, playground)
+    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page, playground,
+    round_to_8_bits)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
@@ -45,8 +47,7 @@ const base64 = rows => { // of each row
 }
 const load = (header, weights) => {
   const {buffer} = Uint8Array.fromBase64(weights)
-  models[header.key] = new engine.Transformer(header.config, header.tensors,
-                                              new Uint16Array(buffer))
+  models[header.key] = new engine.Transformer(header.config, header.tensors, buffer)
   return call('load', {models: [{header, weights: buffer}]})
 }
 const logits = ([key, src, tgt, broken]) => {
@@ -296,11 +297,26 @@ def test_every_half_precision_number(tab):
     halves = np.arange(2**16, dtype='<u2').view('<f2')
     rows = tab.evaluate('''() => {
       const halves = Uint16Array.from({length: 2**16}, (_, bits) => bits)
-      const weights = new engine.Weights([['x', [2**16]]], halves).data('x')
+      const {buffer} = halves, weights = new engine.Weights([['x', [2**16]]], buffer).data('x')
       return base64(Array.from({length: 64}, (_, i) => weights.slice(1024*i, 1024*(i + 1))))
     }''')
     found = np.frombuffer(b''.join(map(base64.b64decode, rows)), '<f4')
     np.testing.assert_array_equal(found, halves.astype('<f4'))
+
+def test_rows_of_eight_bits_beside_halves(tab):
+    "Odd sizes, too: what follows begins at an even byte"
+    model = nn.ModuleDict(dict(a=nn.Linear(5, 3), b=nn.Linear(3, 2)))
+    round_to_8_bits(model)
+    with torch.no_grad(): model['b'].weight[0, 0] = 0.123 # which is no multiple
+    tensors, packed = _pack_weights(model)
+    assert [bits for _, _, bits in tensors] == [8, 16, 16, 16]
+    rows = tab.evaluate("""([tensors, packed]) => {
+      const weights = new engine.Weights(tensors, Uint8Array.fromBase64(packed).buffer)
+      return base64(tensors.map(([name]) => weights.data(name)))
+    }""", [tensors, base64.b64encode(packed).decode()])
+    for row, (name, weight) in zip(rows, model.state_dict().items(), strict=True):
+        found = np.frombuffer(base64.b64decode(row), '<f4')
+        np.testing.assert_array_equal(found, weight.flatten().numpy(), name)
 
 def logits_of(tab, key, src, tgt, broken=None):
     rows = tab.evaluate('logits', [key, src, tgt, broken or {}])

@@ -7,12 +7,14 @@ from textwrap import dedent
 import pytest
 import tokenizers
 import torch
+from torch import nn
 from transformer_nb import export
 from transformer_nb.checkpoint import save_model
 from transformer_nb.core import BOS, EOS, InputError, set_seed
 from transformer_nb.decoding import SearchConfig, search
 from transformer_nb.export import (
-    _half_precision, _make_distinct, _stored_check, export_page, tnb_export)
+    _make_distinct, _pack_weights, _rows_of_8_bits, _stored_check, export_page,
+    round_to_8_bits, tnb_export)
 from transformer_nb.grammar import mini_corpus
 from transformer_nb.marian import export_marian
 from transformer_nb.model import Transformer, TransformerConfig
@@ -166,9 +168,33 @@ def test_a_page_that_no_browser_reads_is_refused(tmp_path, monkeypatch):
 def test_a_page_checks_itself_with_the_weights_that_it_holds():
     model, _ = made()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    _half_precision(model)
+    _pack_weights(model)
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[name].half().float()), name
+
+@pytest.mark.parametrize('size', [1e-7, 1e-3, 1., 300.])
+def test_rounding_is_small_and_seen_again_by_the_page(size):
+    model = nn.Linear(37, 400)
+    with torch.no_grad():
+        model.weight.mul_(size * torch.rand(400, 1))
+        model.weight[7] = 0
+    before, bias = model.weight.clone(), model.bias.clone()
+    round_to_8_bits(model)
+    rounded = model.weight.detach()
+    most = before.abs().amax(1, keepdim=True).clamp(min=2**-14)
+    assert ((rounded - before).abs() <= most * 9/8 / 127 / 2 * 1.001).all()
+    assert torch.equal(model.bias, bias) and torch.equal(rounded.half().float(), rounded)
+    packed = _rows_of_8_bits(rounded)
+    assert len(packed) == 2*400 + 37*400
+    scales = torch.frombuffer(bytearray(packed[:800]), dtype=torch.float16).float()
+    whole = torch.frombuffer(bytearray(packed[800:]), dtype=torch.int8).view(400, 37)
+    assert torch.equal(whole * scales[:, None], rounded)
+
+def test_what_was_not_rounded_keeps_its_sixteen_bits():
+    model, _ = made()
+    tensors, packed = _pack_weights(model)
+    assert {bits for _, _, bits in tensors} == {16}
+    assert len(packed) == 2 * sum(p.numel() for p in model.parameters())
 
 @pytest.mark.parametrize('ends', [False, True])
 def test_the_check_of_a_page_is_what_the_search_finds(ends):

@@ -229,17 +229,30 @@ class PositionalEncoding {
 
 // ---- Chapter 05: the model -------------------------------------------------------------
 
-class Weights { // by PyTorch's names; float16 in the file, float32 from here on
-  constructor(tensors, halves) {
-    const table = Float32Array.from({length: 2**16}, (_, bits) => fromHalf(bits))
-    const all = new Float32Array(halves.length) // `from` would take 50 times as long
-    for (let i = 0; i < all.length; i++) all[i] = table[halves[i]]
+const ofHalf = Float32Array.from({length: 2**16}, (_, bits) => fromHalf(bits))
+
+function fromHalves(buffer, start, n) {
+  const halves = new Uint16Array(buffer, start, n), floats = new Float32Array(n)
+  for (let i = 0; i < n; i++) floats[i] = ofHalf[halves[i]] // `from` would be slow
+  return floats
+}
+
+function fromRows(buffer, start, n, nRows) { // scales, then numbers of eight bits
+  const scales = fromHalves(buffer, start, nRows)
+  const whole = new Int8Array(buffer, start + 2*nRows, n), floats = new Float32Array(n)
+  for (let i = 0; i < n; i++) floats[i] = whole[i] * scales[Math.floor(i * nRows / n)]
+  return floats
+}
+
+class Weights { // by PyTorch's names; 16 or 8 bits in the file, float32 from here on
+  constructor(tensors, buffer) {
     this.tensors = {}
-    let end = 0
-    for (const [name, shape] of tensors) {
-      const start = end
-      end += shape.reduce((product, n) => product * n)
-      this.tensors[name] = {data: all.subarray(start, end), shape}
+    let start = 0 // of a tensor, in bytes
+    for (const [name, shape, bits] of tensors) {
+      const n = shape.reduce((product, n) => product * n), isShort = bits === 8
+      const read = isShort ? fromRows : fromHalves
+      this.tensors[name] = {data: read(buffer, start, n, shape[0]), shape}
+      start += isShort ? 2*shape[0] + n + n % 2 : 2*n
     }
   }
   data(name) { return this.tensors[name]?.data ?? null }
@@ -306,8 +319,8 @@ class DecoderLayer {
 }
 
 class Transformer {
-  constructor(c, tensors, halves) { // configuration, names and shapes, a Uint16Array
-    const weights = new Weights(tensors, halves)
+  constructor(c, tensors, buffer) { // configuration; names, shapes and bits; bytes
+    const weights = new Weights(tensors, buffer)
     const numbers = n => Array.from({length: n}, (_, i) => i)
     const embedding = i => new Embedding(weights.data(`embeddings.${i}.weight`), c.d_model)
     const positions = side => {

@@ -13,7 +13,7 @@ const BEGINNINGS = ['', 'I want to', 'Why did', 'She']
 
 class Writer { // the chapter's
   constructor({config, tensors, characters, weights}) {
-    const halves = new Uint16Array(bytesOf(weights)), read = new Weights(tensors, halves)
+    const read = new Weights(tensors, bytesOf(weights))
     this.characters = characters
     this.embedding = new Embedding(read.data('embedding.weight'), config.d_model)
     this.positions = new PositionalEncoding(null, config.d_model)

@@ -9,7 +9,7 @@ const models = new Map() // by key: header, tokenizer, model
 
 function load({models: files}) { // header as exported, weights as an ArrayBuffer
   for (const {header, weights} of files) {
-    const model = new Transformer(header.config, header.tensors, new Uint16Array(weights))
+    const model = new Transformer(header.config, header.tensors, weights)
     models.set(header.key, {header, model, tokenizer: new Tokenizer(header)})
   }
   return true
