@@ -37,8 +37,8 @@ def translations(models, sources): # for each sentence the models of each transl
             found[text].append(name)
     return by_sentence
 
-def write_sheet(direction, models, folder):
-    rows = [row for row in everyday_sentences() if row['direction'] == direction]
+def write_sheet(direction, models, folder, sentences='everyday'):
+    rows = [row for row in everyday_sentences(sentences) if row['direction'] == direction]
     draws = random.Random(0)
     sheet, key = [], {}
     for row, found in zip(rows, translations(models, [row['source'] for row in rows])):
@@ -82,6 +82,7 @@ def main():
     tasks = parser.add_subparsers(dest='task', required=True)
     sheet = tasks.add_parser('sheet')
     sheet.add_argument('--direction', choices=['en-de', 'de-en'], required=True)
+    sheet.add_argument('--list', choices=['everyday', 'typed'], default='everyday')
     sheet.add_argument('--models', nargs='+', required=True, metavar='NAME=FOLDER')
     counting = tasks.add_parser('count')
     counting.add_argument('--sheet', type=Path, required=True)
@@ -90,7 +91,7 @@ def main():
     a = parser.parse_args()
     if a.task == 'sheet':
         models = dict(item.split('=', 1) for item in a.models)
-        return write_sheet(a.direction, models, a.out)
+        return write_sheet(a.direction, models, a.out, a.list)
     rows, counts = count(a.sheet, a.judges)
     others = [row for row in read_lines(a.out) if row['direction'] != rows[0]['direction']
               ] if a.out.exists() else []

@@ -10,8 +10,8 @@ from transformer_nb import corpora
 from transformer_nb.core import InputError
 from transformer_nb.corpora import (
     PairFiles, _split_of_sentence, _split_without_leaks, _tatoeba_pairs, data_file,
-    decode_lines, everyday_sentences, load_corpus, read_lines, read_pairs, tatoeba,
-    with_other_names, without_everyday_sentences)
+    decode_lines, everyday_sentences, in_a_hurry, load_corpus, own_pairs, read_lines,
+    read_pairs, tatoeba, with_other_names, with_typing, without_everyday_sentences)
 from transformer_nb.text import BPETokenizer
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
@@ -325,6 +325,57 @@ def test_the_list_has_ten_sentences_of_each_kind(direction):
     assert [row['number'] for row in rows] == list(range(1, 101))
     assert set(Counter(row['kind'] for row in rows).values()) == {10}
     assert all(row['references'] for row in rows)
+
+@pytest.mark.parametrize('direction', ['en-de', 'de-en'])
+def test_the_newer_list(direction):
+    rows = [row for row in everyday_sentences('typed') if row['direction'] == direction]
+    assert [row['number'] for row in rows] == list(range(1, 201))
+    kinds = Counter(row['kind'] for row in rows)
+    assert sorted(kinds.values()) == [10]*10 + [50]*2
+    assert [row['number'] for row in rows if 'learned' in row] == [101, *range(151, 201)]
+    older = {row['source'] for row in everyday_sentences()}
+    assert all(row['references'] and row['source'] not in older for row in rows)
+
+def test_pairs_of_our_own():
+    pairs = own_pairs()
+    assert len(pairs) > 4000
+    for pair in pairs:
+        english, german = pair
+        assert english.strip() == english and german.strip() == german, pair
+        assert not set('ßäöüÄÖÜ') & set(english.replace('TÜV', '')), pair
+        assert {c for c in english + german if not c.isascii()} <= set('äöüÄÖÜßé„“–…'), pair
+    assert pairs[0] == ('Attention is all you need.',
+                        'Aufmerksamkeit ist alles, was du brauchst.')
+    assert {'Hello.', 'Hi.', 'the cinema', 'the neural network'} <= dict(pairs).keys()
+
+def test_typed_holds_both_lists_out_and_what_is_ours_comes_first(tmp_path):
+    "But for first words, and the title of the paper"
+    rows = [('Hi.', 'Grüß dich!'), ('I did it.', 'Ich habe es getan.')]
+    rows += [(f'Sentence {i}.', f'Satz {i}.') for i in range(600)]
+    for row in everyday_sentences('typed') + everyday_sentences():
+        pair = row['source'], row['references'][0]
+        rows.append(pair if row['direction'] == 'en-de' else pair[::-1])
+    zipped(tmp_path, deu_txt=''.join(f'{e}\t{g}\n' for e, g in rows))
+    plain = load_corpus('tatoeba', 'en', 'de', tmp_path)
+    for src, tgt in (('en', 'de'), ('de', 'en')):
+        corpus = load_corpus('typed', src, tgt, tmp_path)
+        if src == 'en': assert all(corpus[x] == plain[x] for x in ('valid', 'test'))
+        sources = {source.lower().rstrip('.?!') for source, _ in corpus['train']}
+        for row in everyday_sentences('typed') + everyday_sentences():
+            if row['direction'] != f'{src}-{tgt}' or row.get('learned'): continue
+            assert row['source'].lower().rstrip('.?!') not in sources, row
+    train = load_corpus('typed', 'en', 'de', tmp_path)['train']
+    title = 'Attention is all you need.', 'Aufmerksamkeit ist alles, was du brauchst.'
+    assert train.count(title) >= 3
+    assert len({target for source, target in train if source == 'Hello.'}) == 1
+    in_small_letters = sum(source == source.lower() for source, _ in train)
+    assert 0.02 < in_small_letters / len(train)
+
+def test_nothing_is_drawn_anew():
+    pairs = [(f'Das ist Satz {i}.', f'This is sentence {i}.') for i in range(600)]
+    assert with_typing(pairs) == with_typing(pairs) != pairs
+    assert with_typing(pairs)[:600] == pairs
+    assert in_a_hurry('', random.Random(0)) == ''
 
 def test_invented_names_are_new_each_time():
     pairs = [(f'Tom has {i} cats.', f'Tom hat {i} Katzen.') for i in range(2000)]

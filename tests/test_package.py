@@ -58,8 +58,8 @@ def test_wheel_has_what_belongs(wheel):
     names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}
     modules = {f'transformer_nb/{m}.py' for m in [*MODULES, *UNEXPORTED]}
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
-    data = {'transformer_nb/py.typed', 'transformer_nb/everyday.jsonl',
-            'transformer_nb/sentences.txt.gz'}
+    data = {f'transformer_nb/{name}' for name in (
+        'py.typed', 'everyday.jsonl', 'typed.jsonl', 'typed.tsv', 'sentences.txt.gz')}
     kit = {f'transformer_nb/assignment/{path.name}'
            for path in (ROOT/'transformer_nb/assignment').iterdir() if path.is_file()}
     models = {f'transformer_nb/models/{name}/{path.name}' for name in SHIPPED

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'read_pairs', 'corpus_folder', 'multi30k', 'short_code', 'tatoeba',
-           'everyday_sentences', 'everyday', 'JoinedPairs', 'load_corpus']
+           'everyday_sentences', 'everyday', 'typed', 'JoinedPairs', 'load_corpus']
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
 import gzip, hashlib, json, lzma, os, random, re, stat, urllib.request, zipfile, zlib
@@ -258,18 +258,23 @@ def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba
     return _split_without_leaks(_tatoeba_pairs(path, f'{code}.txt'))
 
 # %% ../nbs/10a_corpora.ipynb #a10heldo
-def everyday_sentences()->list[dict]: # direction, number, kind, source and references
+def _shipped_lines(name:str)->list[str]:
+    path = resources.files('transformer_nb')/name
+    return path.read_text(encoding='utf8').splitlines()
+
+def everyday_sentences(name:str='everyday' # of the list; `typed` is the newer one
+                      )->list[dict]: # direction, number, kind, source and references
     "The sentences by which chapter 15 judges its models; no training sees them"
-    path = resources.files('transformer_nb')/'everyday.jsonl'
-    return [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
+    return [json.loads(line) for line in _shipped_lines(f'{name}.jsonl')]
 
 def _words_alone(text:str)->str: # without case, punctuation and apostrophes
     return ' '.join(re.findall(r'\w+', re.sub("['’]", '', text.casefold())))
 
 # %% ../nbs/10a_corpora.ipynb #10aevd2
-def without_everyday_sentences(pairs:Iterable[tuple[str,str]] # in either direction
+def without_everyday_sentences(pairs:Iterable[tuple[str,str]], # in either direction
+                               name:str='everyday'            # of the list
                               )->list[tuple[str,str]]:
-    texts = [text for row in everyday_sentences()
+    texts = [text for row in everyday_sentences(name) if not row.get('learned')
              for text in (row['source'], *row['references'])]
     held_out = set(map(_words_alone, texts))
     return [pair for pair in pairs if held_out.isdisjoint(map(_words_alone, pair))]
@@ -331,6 +336,40 @@ def everyday(corpus:dict[str,list[tuple[str,str]]], # `tatoeba`, in either direc
     pairs = first_translations(without_everyday_sentences(corpus['train']))
     return corpus | dict(train=with_other_names(pairs))
 
+# %% ../nbs/10a_corpora.ipynb #10atyp02
+_TIMES = 3 # that a pass reads a pair of our own
+
+def own_pairs()->list[tuple[str,str]]: # (English, German)
+    return [tuple(line.split('\t')) for line in _shipped_lines('typed.tsv')]
+
+def in_a_hurry(text:str, draws:random.Random)->str:
+    "Some capitals are missing, and perhaps the last mark"
+    share = draws.random()
+    words = [word.lower() if draws.random() < share else word for word in text.split(' ')]
+    text = ' '.join(words)
+    return text.rstrip('.!?') if draws.random() < 0.5 else text
+
+def with_typing(pairs:list[tuple[str,str]], share:float=1/6)->list[tuple[str,str]]:
+    "Every sixth source a second time, in a hurry; the same at every call"
+    draws = random.Random(0)
+    return pairs + [(in_a_hurry(source, draws), target) for source, target in pairs
+                    if draws.random() < share]
+
+
+# %% ../nbs/10a_corpora.ipynb #10atyp03
+def typed(corpus:dict[str,list[tuple[str,str]]], # `tatoeba`, in either direction
+          src_lang:str # 'de' or 'en'
+         )->dict[str,list[tuple[str,str]]]:
+    "`everyday` with pairs of our own, in the forms that people type"
+    own = own_pairs()
+    if src_lang == 'de': own = [(german, english) for english, german in own]
+    pairs = without_everyday_sentences(own + corpus['train'], 'typed')
+    both = everyday(corpus | dict(train=pairs))
+    again = set(first_translations(own)) & set(both['train'])
+    train = both['train'] + (_TIMES - 1)*sorted(again)
+    return both | dict(train=with_typing(train))
+
+
 # %% ../nbs/10a_corpora.ipynb #6868d728
 def _check_can_be_reread(path:str|Path):
     "Raise `OSError` if it is missing, and `InputError` for a pipe or a folder"
@@ -366,7 +405,8 @@ _LANGUAGES = {
     'mini': ('de', 'en'),
     'multi30k': ('de', 'en', 'fr'),
     'tatoeba': (), # English and any other
-    'everyday': ('de', 'en')}
+    'everyday': ('de', 'en'),
+    'typed': ('de', 'en')}
 
 def _check_languages(corpus:str, src_lang:str, tgt_lang:str):
     languages = _LANGUAGES[corpus]
@@ -379,7 +419,7 @@ def _check_languages(corpus:str, src_lang:str, tgt_lang:str):
         raise InputError(f'source and target language are both {src_lang!r}')
 
 # %% ../nbs/10a_corpora.ipynb #03bbec5e
-def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday'; or None
+def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday', 'typed'
                 src_lang:str='de',
                 tgt_lang:str='en',  # another of the corpus's languages
                 data_dir:str|Path|None=None, # folder of the files of a public corpus
@@ -399,4 +439,5 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday';
     else: corpus = tatoeba(data_dir, _language_beside_english(src_lang, tgt_lang))
     if short_code(src_lang) == 'en':
         corpus = {split: [(en, de) for de, en in pairs] for split, pairs in corpus.items()}
+    if name == 'typed': return typed(corpus, short_code(src_lang))
     return everyday(corpus) if name == 'everyday' else corpus
