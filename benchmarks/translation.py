@@ -18,6 +18,7 @@ import torch
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import provenance, write_atomically
 from transformer_nb.corpora import corpus_folder
+from transformer_nb.export import round_to_8_bits
 from transformer_nb.translation import load_search
 from runs import write_results
 
@@ -75,9 +76,10 @@ def evaluate(folder, name, split, options, **folders):
     about = dict(row=row, command=command, minutes=minutes(folders[place]/model))
     return about | report | provenance()
 
-def ship(run, folder):
-    "The weights of a run in half precision, and what tells of its training"
+def ship(run, folder, is_rounded=False):
+    "The weights of a run in half precision, or rounded to eight bits; and its training"
     model, tokenizer = load_model(run)
+    if is_rounded: round_to_8_bits(model)
     about = json.loads((run/'config.json').read_text(encoding='utf8'))['training']
     search = asdict(load_search(run))
     save_model(folder, model.half(), tokenizer, about, search)

@@ -350,7 +350,7 @@ def test_pairs_of_our_own():
 
 def test_typed_holds_both_lists_out_and_what_is_ours_comes_first(tmp_path):
     "But for first words, and the title of the paper"
-    rows = [('Hi.', 'Grüß dich!'), ('I did it.', 'Ich habe es getan.')]
+    rows = [('Hi.', 'Grüß dich!'), ('I did it.', 'Es ist getan.'), ('Cheers!', 'Zum Wohl!')]
     rows += [(f'Sentence {i}.', f'Satz {i}.') for i in range(600)]
     for row in everyday_sentences('typed') + everyday_sentences():
         pair = row['source'], row['references'][0]
@@ -359,6 +359,9 @@ def test_typed_holds_both_lists_out_and_what_is_ours_comes_first(tmp_path):
     plain = load_corpus('tatoeba', 'en', 'de', tmp_path)
     for src, tgt in (('en', 'de'), ('de', 'en')):
         corpus = load_corpus('typed', src, tgt, tmp_path)
+        asked = {text for split in ('valid', 'test') for pair in corpus[split] for text in pair}
+        assert 'Cheers!' in asked # which is one of ours
+        assert all(asked.isdisjoint(pair) for pair in corpus['train'])
         if src == 'en': assert all(corpus[x] == plain[x] for x in ('valid', 'test'))
         sources = {source.lower().rstrip('.?!') for source, _ in corpus['train']}
         for row in everyday_sentences('typed') + everyday_sentences():

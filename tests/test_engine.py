@@ -297,7 +297,8 @@ def test_every_half_precision_number(tab):
     halves = np.arange(2**16, dtype='<u2').view('<f2')
     rows = tab.evaluate('''() => {
       const halves = Uint16Array.from({length: 2**16}, (_, bits) => bits)
-      const {buffer} = halves, weights = new engine.Weights([['x', [2**16]]], buffer).data('x')
+      const read = new engine.Weights([['x', [2**16]]], halves.buffer)
+      const weights = read.data('x')
       return base64(Array.from({length: 64}, (_, i) => weights.slice(1024*i, 1024*(i + 1))))
     }''')
     found = np.frombuffer(b''.join(map(base64.b64decode, rows)), '<f4')

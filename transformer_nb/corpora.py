@@ -361,7 +361,9 @@ def typed(corpus:dict[str,list[tuple[str,str]]], # `tatoeba`, in either directio
           src_lang:str # 'de' or 'en'
          )->dict[str,list[tuple[str,str]]]:
     "`everyday` with pairs of our own, in the forms that people type"
-    own = own_pairs()
+    asked = {text for split in ('valid', 'test') for pair in corpus[split]
+             for text in pair}
+    own = [pair for pair in own_pairs() if asked.isdisjoint(pair)]
     if src_lang == 'de': own = [(german, english) for english, german in own]
     pairs = without_everyday_sentences(own + corpus['train'], 'typed')
     both = everyday(corpus | dict(train=pairs))

@@ -270,6 +270,8 @@ def _smallest_scale(weight:Tensor)->Tensor: # (rows, 1): 127 times as much cover
     most = weight.abs().amax(1, keepdim=True)
     return _four_bits(most.clamp(min=2**-14) / 127)
 
+
+# %% ../nbs/15b_export.ipynb #e15row00
 @torch.no_grad()
 def round_to_8_bits(model:nn.Module):
     "In place: each row of a matrix becomes a scale times whole numbers up to 127"
@@ -277,6 +279,13 @@ def round_to_8_bits(model:nn.Module):
         if weight.dim() != 2: continue
         scale = _smallest_scale(weight)
         weight.copy_((weight / scale).round() * scale)
+
+
+# %% ../nbs/15b_export.ipynb #e15row03
+def _is_multiple(weight:Tensor, scale:Tensor)->Tensor: # of each row: (rows, 1)
+    whole = (weight / scale).round()
+    fits = (whole * scale == weight) & (whole.abs() <= 127)
+    return fits.all(1, keepdim=True)
 
 
 # %% ../nbs/15b_export.ipynb #e15row02
@@ -290,10 +299,6 @@ def _rows_of_8_bits(weight:Tensor # (rows, n)
     if not is_whole.all(): return None
     whole = (weight / scale).to(torch.int8).numpy().tobytes()
     return scale.half().numpy().astype('<f2').tobytes() + whole + b'\0'*(len(whole) % 2)
-
-def _is_multiple(weight:Tensor, scale:Tensor)->Tensor: # (rows, 1)
-    whole = (weight / scale).round()
-    return ((whole * scale == weight) & (whole.abs() <= 127)).all(1, keepdim=True)
 
 
 # %% ../nbs/15b_export.ipynb #e15page4
