@@ -359,7 +359,8 @@ def test_typed_holds_both_lists_out_and_what_is_ours_comes_first(tmp_path):
     plain = load_corpus('tatoeba', 'en', 'de', tmp_path)
     for src, tgt in (('en', 'de'), ('de', 'en')):
         corpus = load_corpus('typed', src, tgt, tmp_path)
-        asked = {text for split in ('valid', 'test') for pair in corpus[split] for text in pair}
+        pairs = corpus['valid'] + corpus['test']
+        asked = {text for pair in pairs for text in pair}
         assert 'Cheers!' in asked # which is one of ours
         assert all(asked.isdisjoint(pair) for pair in corpus['train'])
         if src == 'en': assert all(corpus[x] == plain[x] for x in ('valid', 'test'))

@@ -298,7 +298,8 @@ def _rows_of_8_bits(weight:Tensor # (rows, n)
         scale = torch.where(is_whole, scale, _four_bits(scale * 17/16))
     if not is_whole.all(): return None
     whole = (weight / scale).to(torch.int8).numpy().tobytes()
-    return scale.half().numpy().astype('<f2').tobytes() + whole + b'\0'*(len(whole) % 2)
+    scales = scale.half().numpy().astype('<f2').tobytes()
+    return scales + whole + b'\0'*(len(whole) % 2) # to an even number of bytes
 
 
 # %% ../nbs/15b_export.ipynb #e15page4
