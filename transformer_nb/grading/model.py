@@ -185,7 +185,7 @@ class _CrossReadsItself(_DecoderLayer):
 class _TargetMaskLost(_DecoderLayer):
     """The causal mask does not reach the decoder's self-attention, so that it sees the
     tokens that it is to predict. Pass it on."""
-    section = '07_copy_task', 'Without the mask, the model cannot write'
+    section = '07_copy_task', 'Without the mask, the loss promises nothing'
     def self_mask(self, mask): return None
 
 # %% ../../nbs/15c_build.ipynb #b15dec02c
@@ -371,7 +371,7 @@ class _EncoderLastLayer(_Transformer):
 class _NoCausalMask(_Transformer):
     """The decoder has no causal mask: it sees the tokens that it is to predict. Give its
     self-attention a mask."""
-    section = '07_copy_task', 'Without the mask, the model cannot write'
+    section = '07_copy_task', 'Without the mask, the loss promises nothing'
     def causal(self, tgt):
         t = tgt.shape[1]
         return self.kit.mask(torch.ones(t, t) == 1)
