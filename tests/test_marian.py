@@ -1,22 +1,26 @@
 """Chapter 15d beyond its own proofs: models of transformers read, written and read again,
 texts that are meant to break a tokenizer, and files that are refused by name."""
 import json, pickle, shutil
+from dataclasses import asdict
 from io import BytesIO
 import pytest, torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
+from test_export import EVERYDAY, run_readme
 from transformer_nb.checkpoint import load_model, save_model
+from transformer_nb.commands import tnb_evaluate, tnb_train, tnb_translate
 from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
-from transformer_nb.decoding import beam_search, greedy, power_penalty, search
-from transformer_nb.export import export_page
+from transformer_nb.decoding import SearchConfig, beam_search, greedy, search
+from transformer_nb.export import export_page, tnb_export
 from transformer_nb.fast import accelerate
 from transformer_nb.marian import (
-    MarianTranslator, SentencePieceTokenizer, _load_model, _marian_config, _their_ids,
-    alternate, export_marian, load_marian)
+    SentencePieceTokenizer, _load_model, _marian_config, _their_ids, alternate,
+    describe_marian, export_marian, import_marian, load_marian)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import evaluate, plot_attention
+from transformer_nb.translation import (
+    Translator, evaluate, load_search, plot_attention)
 
 transformers = pytest.importorskip('transformers', reason='needs the extra `bench`')
 sentencepiece = pytest.importorskip('sentencepiece', reason='needs the extra `bench`')
@@ -109,7 +113,7 @@ def test_logits(tmp_path, cutter, activation):
                                         decoder_input_ids=ids[tgt]).logits
         assert found.dtype == dtype
         assert_close(found[..., EOS:], expected[..., ids[EOS:]], atol=atol, rtol=0)
-        assert (found[..., :EOS] < -9e8).all()
+        assert (found[..., :EOS] < -9e3).all()
 
 @pytest.mark.parametrize('end', [-30., 4.])
 @pytest.mark.parametrize('beam_size', [1, 5])
@@ -122,7 +126,7 @@ def test_search(tmp_path, cutter, end, beam_size):
     for seed in range(6):
         src, _ = batch(len(ids), seed)
         src = src[:1]
-        options = dict(alpha=1., penalty=power_penalty, max_extra=6)
+        options = dict(alpha=1., penalty='power', max_extra=6)
         [[best]] = beam_search(model, src, beam_size, **options)
         found = theirs.generate(
             ids[src], num_beams=beam_size, do_sample=False, max_new_tokens=12,
@@ -176,10 +180,10 @@ def test_tokenizer_is_stored(opus):
 
 def test_translator(opus):
     folder, _ = opus
-    translator = MarianTranslator(folder, torch.device('cpu'), max_extra=4)
+    translator = Translator(folder, torch.device('cpu'), max_extra=4)
     found = translator.translate(['The dog sleeps.', '', 'Größe'])
     assert len(found) == 3 and found[1] == ''
-    assert translator.options['penalty'] is power_penalty
+    assert translator.options['penalty'] == 'power'
     assert len(translator.candidates(['The dog'], 2, alignments=True)[0]) == 2
 
 # All that a `Translator` does
@@ -211,7 +215,7 @@ def two(tmp_path_factory):
     return folder, model
 
 @pytest.fixture
-def translator(two): return MarianTranslator(two[0], 'cpu', max_extra=6)
+def translator(two): return Translator(two[0], 'cpu', max_extra=6)
 
 def test_scores(two, translator):
     "Of a download beside one's own; perplexity is that of the library"
@@ -268,14 +272,14 @@ def test_lines_and_their_notes(translator):
     assert translator.translate(['the dog']) == translator.translate(['The dog']) != ['']
 
 def test_a_line_without_the_tag_of_its_language_is_told(opus):
-    translator = MarianTranslator(opus[0], 'cpu', max_extra=2)
+    translator = Translator(opus[0], 'cpu', max_extra=2)
     with_tag, without = translator.translate_lines(['>>fra<< The dog.', 'The dog.'])
     assert 'tags >>fra<<' in without.notes[-1] + without.notes[0]
     assert not any('tags' in note for note in with_tag.notes)
 
 def test_no_page_of_two_sentencepieces(opus, tmp_path):
-    "A folder of the hub is not one of ours, and one line says so"
-    with pytest.raises(InputError, match='config.json') as error:
+    "The page knows neither such biases nor such a tokenizer, and one line says so"
+    with pytest.raises(InputError, match='the page cannot do') as error:
         export_page([opus[0]], tmp_path/'page.html')
     assert '\n' not in str(error.value)
 
@@ -335,8 +339,10 @@ def test_past_a_key_that_is_not_known(opus, tmp_path):
     message = r"pass ignore_keys=\['favorite_color', 'mood'\]$"
     with pytest.raises(InputError, match=message): load_marian(folder)
     keys = ['favorite_color', 'mood']
-    translator = MarianTranslator(folder, 'cpu', ignore_keys=keys, max_extra=2)
-    plain = MarianTranslator(opus[0], 'cpu', max_extra=2)
+    import_marian(folder, tmp_path/'ours', ignore_keys=keys)
+    translator = Translator(tmp_path/'ours', 'cpu', max_extra=2)
+    plain = Translator(opus[0], 'cpu', max_extra=2)
+    assert translator.options == plain.options
     assert translator.translate(['The dog']) == plain.translate(['The dog'])
     folder = changed(opus, tmp_path/'more', normalize_before=True)
     with pytest.raises(InputError, match='normalize_before is True'):
@@ -404,7 +410,7 @@ def test_refused_weights(opus, tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match='safetensors is damaged'): load_marian(folder)
     path.unlink()
-    with pytest.raises(InputError, match='pickles'): load_marian(folder)
+    with pytest.raises(InputError, match='safetensors is missing'): load_marian(folder)
 
 @pytest.mark.parametrize('name', ['config.json', 'vocab.json', 'target.spm'])
 def test_missing_files(opus, tmp_path, name):
@@ -452,7 +458,8 @@ def test_around_the_circle(tmp_path):
     theirs.save_pretrained(tmp_path/'again')
     config = _marian_config(tmp_path/'again')
     ids = _their_ids(config, unk=3)
-    assert ids == list(range(tokenizer.vocab_size))
+    assert ids == list(range(tokenizer.vocab_size)) and describe_marian(
+        tmp_path/'again')['search'] == asdict(SearchConfig())
     back = _load_model(tmp_path/'again', config, ids)
     state = back.state_dict()
     for name, x in ours.state_dict().items(): assert state.pop(name).equal(x), name
@@ -500,9 +507,190 @@ def test_biases_start_at_zero():
 def test_a_model_of_two_sentencepieces_is_saved_and_loaded(opus, tmp_path):
     model, tokenizer = load_marian(opus[0])
     save_model(tmp_path/'m', model, tokenizer)
-    with pytest.raises(InputError, match='argument tokenizer=SentencePieceTokenizer'):
-        load_model(tmp_path/'m')
-    again, its_own = load_model(tmp_path/'m', tokenizer=SentencePieceTokenizer)
+    again, its_own = load_model(tmp_path/'m')
     assert its_own.encode_batch(NASTY) == tokenizer.encode_batch(NASTY)
     src, tgt = batch(tokenizer.vocab_size)
     assert again(src, tgt).equal(model(src, tgt))
+
+# What we write is read by ourselves, by transformers, and by CTranslate2's own converter
+
+def hub_greedy(folder, texts):
+    model = MarianMTModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    rows = [tokenizer(text, return_tensors='pt') for text in texts]
+    found = [model.generate(**row, num_beams=1, max_length=31)[0] for row in rows]
+    return tokenizer.batch_decode(found, skip_special_tokens=True)
+
+def converted_greedy(folder, out, texts):
+    "By `ct2-transformers-converter`, as its own manual says to use it"
+    ctranslate2 = pytest.importorskip('ctranslate2')
+    ctranslate2.converters.TransformersConverter(str(folder)).convert(str(out))
+    translator = ctranslate2.Translator(str(out), compute_type='float32')
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    rows = [tokenizer.convert_ids_to_tokens(tokenizer.encode(text)) for text in texts]
+    found = translator.translate_batch(rows, beam_size=1, max_decoding_length=30)
+    ids = [tokenizer.convert_tokens_to_ids(x.hypotheses[0]) for x in found]
+    return [tokenizer.decode(row, skip_special_tokens=True) for row in ids]
+
+def greedy_texts(folder, texts):
+    translator = Translator(folder, 'cpu', beam_size=1, max_extra=50)
+    find = [translator.search([text]) for text in texts]
+    ids = [best.ids[:30] for [[best]] in find]
+    return [translator.tokenizer.decode(row) for row in ids]
+
+SOME = ['The dog sleeps in the garden.', "I don't know what you mean.", 'Where is Größe?']
+
+@pytest.mark.parametrize('for_converter', [False, True])
+def test_one_folder_three_readers(tmp_path, for_converter):
+    "The shipped model, whose translations begin with a vector that it has learned"
+    wanted = greedy_texts(EVERYDAY, SOME)
+    export_marian(EVERYDAY, tmp_path/'hub', for_converter)
+    assert greedy_texts(tmp_path/'hub', SOME) == wanted == hub_greedy(tmp_path/'hub', SOME)
+    tokenizer = load_marian(tmp_path/'hub')[1]
+    assert tokenizer.to_json() == load_model(EVERYDAY)[1].to_json()
+    if for_converter:
+        assert converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME) == wanted
+    else: # in one line, before anything is written
+        with pytest.raises(ValueError, match='[Vv]ocabulary'):
+            converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME)
+
+def test_saved_again_without_its_start_is_refused(tmp_path):
+    "transformers leaves positions out where it saves; we do not translate with zeros"
+    our_folder(tmp_path/'model')
+    export_marian(tmp_path/'model', tmp_path/'hub', for_converter=True)
+    MarianMTModel.from_pretrained(tmp_path/'hub').save_pretrained(tmp_path/'again')
+    shutil.copy(tmp_path/'hub/tokenizer.json', tmp_path/'again')
+    with pytest.raises(InputError, match='embed_positions.weight, in which the start'):
+        load_marian(tmp_path/'again')
+
+def test_tags_go_out_and_come_back(tmp_path):
+    tokenizer = BPETokenizer.train(TEXTS, 300, tags=['>>de<<', '>>fr<<'])
+    sizes = dict(d_model=24, d_ff=40, n_heads=3, max_len=40)
+    model = Transformer(TransformerConfig(tokenizer.vocab_size, **sizes)).eval()
+    save_model(tmp_path/'model', model, tokenizer)
+    export_marian(tmp_path/'model', tmp_path/'hub', for_converter=True)
+    back, its_own = load_marian(tmp_path/'hub')
+    assert its_own.to_json() == tokenizer.to_json()
+    for ours, x in model.state_dict().items():
+        if ours == 'embeddings.0.weight': x[PAD] = 0. # which no one reads
+        assert_close(back.state_dict()[ours], x, atol=1e-6, rtol=0)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path/'hub')
+    for text in ('>>fr<< The dog', 'The dog', '>>de<< Größe'):
+        pieces = [tokenizer.tokenizer.id_to_token(i) for i in tokenizer.encode(text)]
+        assert theirs.convert_ids_to_tokens(theirs(text).input_ids) == [*pieces, '</s>']
+    converted_greedy(tmp_path/'hub', tmp_path/'ct2', ['>>fr<< The dog'])
+    vocab = json.loads((tmp_path/'ct2/shared_vocabulary.json').read_text())
+    assert vocab == theirs.convert_ids_to_tokens(range(tokenizer.vocab_size - 2))
+
+# A folder of the hub, at every door
+
+def test_weights_in_a_pickle(opus, tmp_path):
+    "`pytorch_model.bin`, of one part or several; nothing but tensors is taken from it"
+    wanted = load_marian(opus[0])[0].state_dict()
+    folder = shutil.copytree(opus[0], tmp_path/'bin')
+    weights = load_file(folder/'model.safetensors')
+    weights |= {'lm_head.weight': weights['model.shared.weight']}
+    (folder/'model.safetensors').unlink()
+    torch.save(weights, folder/'pytorch_model.bin')
+    found = load_marian(folder)[0].state_dict()
+    assert all(found[name].equal(x) for name, x in wanted.items())
+    names = sorted(weights)
+    places = {name: f'pytorch_model-0000{i % 2}.bin' for i, name in enumerate(names)}
+    for part in set(places.values()):
+        torch.save({n: weights[n] for n in names if places[n] == part}, folder/part)
+    (folder/'pytorch_model.bin').unlink()
+    index = folder/'pytorch_model.bin.index.json'
+    index.write_text(json.dumps(dict(weight_map=places)))
+    found = load_marian(folder)[0].state_dict()
+    assert all(found[name].equal(x) for name, x in wanted.items())
+
+class Harm:
+    def __reduce__(self): return print, ('this must not be printed',)
+
+@pytest.mark.parametrize('content, message', [
+    (Harm(), 'more than tensors'), (dict(x=Harm()), 'more than tensors'),
+    (dict(x=1), 'something other than tensors'), ([torch.ones(2)], 'something other')])
+def test_a_pickle_with_more_than_tensors(opus, tmp_path, capsys, content, message):
+    folder = shutil.copytree(opus[0], tmp_path/'bin')
+    (folder/'model.safetensors').unlink()
+    torch.save(content, folder/'pytorch_model.bin')
+    with pytest.raises(InputError, match=message): load_marian(folder)
+    assert 'printed' not in capsys.readouterr().out
+    data = (folder/'pytorch_model.bin').read_bytes()
+    (folder/'pytorch_model.bin').write_bytes(data[:-30])
+    with pytest.raises(InputError, match='damaged|more than tensors'): load_marian(folder)
+
+def test_the_search_that_a_folder_wants(opus, tmp_path):
+    folder = changed(opus, tmp_path, num_beams=6, length_penalty=0.5)
+    (folder/'generation_config.json').unlink(missing_ok=True)
+    found = Translator(folder, 'cpu').options
+    assert (found['beam_size'], found['alpha'], found['penalty']) == (6, 0.5, 'power')
+    (folder/'generation_config.json').write_text('{"num_beams": 2}')
+    assert Translator(folder, 'cpu').options['beam_size'] == 2
+    (folder/'generation_config.json').write_text('{"num_beams": "two"}')
+    with pytest.raises(InputError, match='beam_size is two'): Translator(folder, 'cpu')
+
+def test_commands_take_a_folder_of_the_hub(two, tmp_path, capsys, monkeypatch):
+    folder, theirs = two
+    files = {}
+    for side, texts in zip(('src', 'ref'), zip(*PAIRS)):
+        files[side] = tmp_path/side
+        files[side].write_text('\n'.join(texts) + '\n')
+    tnb_translate(folder, str(files['src']), max_extra=6)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == Translator(folder, 'cpu', max_extra=6).translate([s for s, _ in PAIRS])
+    tnb_evaluate(folder, src=str(files['src']), ref=[str(files['ref'])])
+    scores = json.loads(capsys.readouterr().out)
+    assert scores['search'] == dict(beam_size=4, alpha=1., max_extra=50, penalty='power')
+    tnb_export([folder], str(tmp_path/'ct2'))
+    ctranslate2 = pytest.importorskip('ctranslate2')
+    monkeypatch.chdir(tmp_path/'ct2')
+    engine = ctranslate2.Translator('.', compute_type='float32')
+    names = dict(translator=engine, sentencepiece=sentencepiece, texts=SOME)
+    found = run_readme(tmp_path/'ct2', ('beam_size=4', 'beam_size=1'), **names)
+    ours = Translator(folder, 'cpu', beam_size=1)
+    assert found == [ours.text(ours.search([text])[0][0]) for text in SOME]
+
+def test_fine_tuning_keeps_what_it_loads(two, tmp_path, capsys):
+    "Biases, activation, tokenizer and search; a learning rate of nearly 0 changes nothing"
+    folder, theirs = two
+    for name, texts in zip(('a.en', 'a.de'), zip(*PAIRS)):
+        (tmp_path/name).write_text('\n'.join(texts) + '\n')
+    files = [f'--{part}{side}={tmp_path}/a.{lang}' for part in ('', 'valid_')
+             for side, lang in (('src', 'en'), ('tgt', 'de'))]
+    how = ['--max_steps=3', '--warmup_steps=1', '--label_smoothing=0.1', '--average=1']
+    tnb_train([f'--init={folder}', f'--out={tmp_path}/tuned', '--lr=1e-9', *files, *how])
+    before, after = (load_model(x) for x in (folder, tmp_path/'tuned'))
+    assert after[0].config == before[0].config and after[0].config.activation == 'silu'
+    assert after[1].to_json() == before[1].to_json()
+    for name, x in before[0].state_dict().items():
+        assert_close(after[0].state_dict()[name], x, atol=1e-6, rtol=0)
+    assert load_search(tmp_path/'tuned') == load_search(folder)
+    lines = (tmp_path/'tuned/metrics.jsonl').read_text().splitlines()
+    losses = [json.loads(line) for line in lines if 'valid_loss' in line]
+    assert losses[0]['valid_loss'] == pytest.approx(losses[-1]['valid_loss'], abs=1e-4)
+    assert losses[-1]['train_loss'] < 10 * losses[-1]['valid_loss']
+    export_marian(tmp_path/'tuned', tmp_path/'hub', for_converter=True)
+    wanted = greedy_texts(tmp_path/'tuned', SOME)
+    assert hub_greedy(tmp_path/'hub', SOME) == wanted == greedy_texts(tmp_path/'hub', SOME)
+    assert converted_greedy(tmp_path/'hub', tmp_path/'converted', SOME) == wanted
+
+def test_a_tuned_model_learns_and_goes_on_after_a_break(two, tmp_path):
+    folder, _ = two
+    for name, texts in zip(('a.en', 'a.de'), zip(*PAIRS)):
+        (tmp_path/name).write_text('\n'.join(texts) + '\n')
+    files = [f'--{part}{side}={tmp_path}/a.{lang}' for part in ('', 'valid_')
+             for side, lang in (('src', 'en'), ('tgt', 'de'))]
+    start = [f'--init={folder}', f'--out={tmp_path}/tuned', '--lr=1e-3', *files]
+    tnb_train([*start, '--max_steps=10', '--warmup_steps=1', '--decay_steps=40',
+               '--weights=last'])
+    tnb_train(['--resume', f'--out={tmp_path}/tuned', '--max_steps=20'])
+    lines = (tmp_path/'tuned/metrics.jsonl').read_text().splitlines()
+    losses = [json.loads(line)['valid_loss'] for line in lines if 'valid_loss' in line]
+    assert losses[-1] < losses[0] - 0.3
+    biases = load_model(tmp_path/'tuned')[0].output.bias
+    assert (biases[[PAD, BOS]] < -9e3).all()
+
+def test_another_folder_of_transformers_is_named(tmp_path):
+    (tmp_path/'config.json').write_text('{"model_type": "t5"}')
+    with pytest.raises(InputError, match="of type 't5'; only marian"): load_model(tmp_path)

@@ -180,8 +180,7 @@ def test_a_folder_of_an_older_version_is_read_as_before():
 
 PAGE = 'norm', 'tie_embeddings', 'learned'
 MARIAN = ('activation', 'biases', 'gelu', 'silu', 'all biases')
-NOT_CTRANSLATE2 = {'norm_eps': 'norm_eps', 'all biases': 'biases',
-                   'biases, unscaled': 'biases', 'qk, rotary': 'norm_eps'}
+NOT_CTRANSLATE2 = {'norm_eps': 'norm_eps', 'qk, rotary': 'norm_eps'}
 
 def refused(name): return fr'^({"|".join(fields_of(name))}) is '
 

@@ -16,6 +16,7 @@ from transformer_nb.translation import RunConfig, Translator, load_search, prese
 
 OWN = dict(beam_size=2, alpha=1.5, max_extra=7)
 PAPER = dict(beam_size=4, alpha=0.6, max_extra=50)
+USUAL = dict(penalty='paper') # which no command changes
 BPE = BPETokenizer.train(['der Hund', 'the dog'], 270)
 
 def put_model(folder, **options):
@@ -35,8 +36,8 @@ def own(tmp_path_factory): # a model whose author wants another search than the 
     return put_model(tmp_path_factory.mktemp('own')/'m', search=OWN)
 
 def test_defaults_are_the_papers():
-    assert asdict(SearchConfig()) == PAPER
-    assert asdict(preset('big').search) == PAPER
+    assert asdict(SearchConfig()) == PAPER | USUAL
+    assert asdict(preset('big').search) == PAPER | USUAL
 
 def test_a_folder_without_the_section_is_searched_as_in_the_paper(tmp_path):
     assert load_search(put_model(tmp_path/'m')) == SearchConfig()
@@ -64,9 +65,9 @@ def test_commands_take_what_is_stored_and_options_override_it(own, tmp_path):
     def searched(**options):
         done = call(tnb_evaluate, own, src=tmp_path/'x', ref=tmp_path/'x', **options)
         return json.loads(done.stdout)['search']
-    assert searched() == OWN
-    assert searched(beam_size=3) == OWN | dict(beam_size=3)
-    assert searched(**PAPER) == PAPER
+    assert searched() == OWN | USUAL
+    assert searched(beam_size=3) == OWN | USUAL | dict(beam_size=3)
+    assert searched(**PAPER) == PAPER | USUAL
     def translated(**options):
         return call(tnb_translate, own, tmp_path/'x', **options).stdout
     assert translated(n_best=2) == translated(n_best=2, **OWN)
@@ -123,9 +124,9 @@ def test_a_training_stores_its_search(tmp_path, texts):
            f'--src {texts}/valid.de --tgt {texts}/valid.en --valid_src {texts}/valid.de ' \
            f'--valid_tgt {texts}/valid.en --beam_size 2 --alpha 1.5 --max_extra 7'
     assert call(tnb_train, argv.split()).returncode == 0
-    assert asdict(load_search(tmp_path/'m')) == OWN
+    assert asdict(load_search(tmp_path/'m')) == OWN | USUAL
     run = yaml.safe_load((tmp_path/'m'/'run.yaml').read_text())
-    assert run['search'] == OWN
+    assert run['search'] == OWN | USUAL
     del run['search'] # a run of an older version
     assert RunConfig.from_dict(run).search == SearchConfig()
 
@@ -137,11 +138,11 @@ def test_the_page_and_the_note_have_it(own, tmp_path, monkeypatch):
     real = export.search
     monkeypatch.setattr(export, 'search', record)
     export_page([own], tmp_path/'page.html')
-    assert searched == [OWN] # the sentence to check by
+    assert searched == [OWN | USUAL] # the sentence to check by
     text = (tmp_path/'page.html').read_text(encoding='utf8')
     _, _, data = text.partition('<script type="application/json" id="model-')
     header = json.loads(data.partition('>')[2].partition('</script>')[0])
-    assert header['search'] == OWN
+    assert header['search'] == OWN | USUAL
     pytest.importorskip('ctranslate2')
     assert call(tnb_export, own, tmp_path/'ct2').returncode == 0
     note = (tmp_path/'ct2'/'README.md').read_text(encoding='utf8')
@@ -172,7 +173,24 @@ def test_the_command_on_a_card_gives_the_score_on_the_card(pair):
     rows = (ROOT/'nbs/results/translation.jsonl').read_text(encoding='utf8').splitlines()
     [report] = [row for row in map(json.loads, rows) if row['command'] == command]
     assert '--alpha' not in command and '--beam' not in command
-    assert report['search'] == asdict(load_search(model)) == PAPER
+    assert report['search'] | USUAL == asdict(load_search(model)) == PAPER | USUAL
     assert f"beam of {PAPER['beam_size']} and α = {PAPER['alpha']}" in card
     for score in ('bleu', 'bleu_moses_lc', 'chrf'): assert f'{report[score]:.1f}' in card
     assert load_model(model)[0].config.n_encoder_layers == 4
+
+def test_the_other_length_penalty(tmp_path, capsys):
+    "By name, in a model's folder: every search has it, and the page refuses it"
+    folder = put_model(tmp_path/'m', search=OWN | dict(penalty='power'))
+    found = Translator(folder).search(['der Hund'], n_best=2)
+    by_hand = Translator(folder, penalty=lambda n, alpha: n**alpha).search(['der Hund'],
+                                                                           n_best=2)
+    assert found == by_hand
+    assert found != Translator(folder, penalty='paper').search(['der Hund'], n_best=2)
+    with pytest.raises(InputError, match="penalty is 'power', which the page cannot do"):
+        export_page([folder], tmp_path/'page.html')
+    pytest.importorskip('ctranslate2')
+    export._export_ctranslate2(folder, tmp_path/'ct2')
+    assert 'Both divide a score by |Y|^α' in (tmp_path/'ct2/README.md').read_text()
+    edit_search(folder, OWN | dict(penalty='none'))
+    with pytest.raises(InputError, match="penalty is 'none'; it must be paper or power"):
+        load_search(folder)

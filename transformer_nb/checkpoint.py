@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
+from importlib import import_module
+from types import ModuleType
 from pathlib import Path
 import numpy as np
 import tokenizers
@@ -29,7 +31,7 @@ from .core import (
     MAX_JSON, FieldError, InputError, check_plain_file, remove_abandoned_folders,
     remove_half_written, temporary_path, write_atomically)
 from .model import Transformer, TransformerConfig
-from .text import BPETokenizer, ForeignTokenizer, Tokenizer, WordTokenizer
+from .text import Tokenizer, tokenizer_class
 
 # %% ../nbs/11_checkpoint.ipynb #fa666281
 def _to_cpu(x:Tensor)->Tensor: return x.detach().cpu().contiguous()
@@ -111,14 +113,16 @@ def check_described(model:nn.Module # made of its `config`; without one, it can 
                      f'be loaded again: {"; ".join(different)}')
 
 # %% ../nbs/11_checkpoint.ipynb #8f486fb5
-def load_model(folder:str|Path,                  # what `save_model` wrote
+def load_model(folder:str|Path,                  # of `save_model`, or of Marian
                device:torch.device|None=None,    # by default the CPU
                family:type[nn.Module]=Transformer, # or another one made of a config
-               tokenizer:type[Tokenizer]|None=None, # its class, if not of chapter 08
+               tokenizer:type[Tokenizer]|None=None, # its class, if not known here
               )->tuple[nn.Module,Tokenizer]:     # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
     folder = Path(folder)
     _check_is_model(folder)
+    marian = _reader_of(folder)
+    if marian: return marian.load_marian(folder, device)
     config, checksums = _load_part(folder/'config.json', _read_config)
     weights_path = folder/'model.safetensors'
     _load_part(weights_path, partial(_check_header, config, family=family))
@@ -129,20 +133,33 @@ def load_model(folder:str|Path,                  # what `save_model` wrote
     _load_part(weights_path, partial(_read_weights, model))
     return model.to(device).eval(), loaded
 
-# %% ../nbs/11_checkpoint.ipynb #11tokcls
-_TOKENIZERS = {kind.__name__: kind
-               for kind in (BPETokenizer, WordTokenizer, ForeignTokenizer)}
+# %% ../nbs/11_checkpoint.ipynb #11other2
+def _model_type(path:Path # of a `config.json`
+               )->str|None: # of the hub; None: it is ours, or damaged
+    record = json.loads(path.read_text(encoding='utf8'))
+    if not isinstance(record, dict) or 'format' in record: return None
+    return record.get('model_type')
 
+def _reader_of(folder:Path)->ModuleType|None: # chapter 15d; None: one of ours
+    path = folder/'config.json'
+    kind = _load_part(path, _model_type)
+    if kind is None: return None
+    if kind == 'marian': return import_module('transformer_nb.marian')
+    raise InputError(f'{path} is that of a model of the library transformers, of type '
+                     f'{str(kind)[:60]!r}; only marian can be read')
+
+
+# %% ../nbs/11_checkpoint.ipynb #11tokcls
 def _load_tokenizer(folder:Path, c:TransformerConfig, given:type[Tokenizer]|None
                    )->Tokenizer:
     "Raise `InputError` if it is of an unknown class, or has another number of tokens"
     name = str(load_record(folder).get('tokenizer', 'BPETokenizer'))
-    kind = given or _TOKENIZERS.get(name)
+    kind = given or tokenizer_class(name)
     if kind is None or kind.__name__ != name:
         raise InputError(f'{folder}: the tokenizer is a {name}; '
                          f'`load_model` reads it with the argument tokenizer={name}')
     tokenizer = kind.load(folder/'tokenizer.json')
-    n, is_ours = tokenizer.vocab_size, name in _TOKENIZERS
+    n, is_ours = tokenizer.vocab_size, bool(tokenizer_class(name))
     if n == c.vocab_size or n < c.vocab_size and not is_ours: return tokenizer
     raise InputError(f'{folder}: tokenizer.json has {n} tokens; '
                      f'vocab_size in config.json is {c.vocab_size}')
@@ -184,6 +201,8 @@ def load_record(folder:str|Path # model folder
     "Raises `InputError` if it is not a model folder, or `config.json` is damaged"
     folder = Path(folder)
     _check_is_model(folder)
+    marian = _reader_of(folder)
+    if marian: return marian.describe_marian(folder)
     return _load_part(folder/'config.json', _read_record)
 
 # %% ../nbs/11_checkpoint.ipynb #0c4f86c7

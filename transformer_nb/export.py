@@ -90,32 +90,52 @@ def _fill_spec(spec, model:Transformer):
     "Our parameters, where CTranslate2 wants them"
     _copy_stack(spec.encoder, model.encoder, model.src_embedding, model.src_positions)
     _copy_stack(spec.decoder, model.decoder, model.tgt_embedding, model.tgt_positions)
-    _copy_params(spec.decoder.projection, 'weight', [model.output.weight])
+    scores = spec.decoder.projection
+    _copy_params(scores, 'weight', [model.output.weight])
+    if hasattr(model.output, 'bias'): _copy_params(scores, 'bias', [model.output.bias])
 
 # %% ../nbs/15b_export.ipynb #e15note1
 _NOTE = """# A Transformer for CTranslate2
 
-Written by `tnb_export`. Split sentences with `tokenizer.json` (the tokenizers library), in
-which a written `</s>` is text, not the end; cut them at {limit} tokens; and search as the
-model's author does, where `longest` is the length of the longest source:
+Written by `tnb_export`. Split sentences with {cutter};
+cut them at {limit} tokens; and search as the model's author does, where `longest` is the
+length of the longest source:
 
-    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
-    tokenizer.encode_special_tokens = True
-    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]
+{cut}
     longest = max(map(len, batch))
     found = translator.translate_batch(batch, beam_size={beam_size},
                                        length_penalty={alpha},
                                        max_decoding_length=min(longest + {max_extra},
                                                                {limit} + 1),
                                        max_input_length=0)
-    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
+{join}
+
+What this package does besides, such as taking several sentences on a line one by one, it
+leaves to you. {scores}
+"""
+
+_OURS = dict(
+    cutter="""`tokenizer.json` (the tokenizers library), in which a
+written `</s>` is text, not the end""",
+    cut="""    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
+    tokenizer.encode_special_tokens = True
+    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]""",
+    join="""    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
     lines = tokenizer.decode_batch(ids, skip_special_tokens=False)
 
-The tokenizer also makes one form of quotation marks, spaces and the like. What this package
-does besides, such as taking several sentences on a line one by one, it leaves to you.
-CTranslate2 divides by |Y|^α, and this package by ((5 + |Y|)/6)^α, so the translations of
-the two can differ. With `beam_size=1` they are the same.
-"""
+The tokenizer also makes one form of quotation marks, spaces and the like.""")
+_MARIANS = dict(
+    cutter="""the two models of SentencePiece, and begin
+each with the tag of its language, if the model has tags""",
+    cut="""    source = sentencepiece.SentencePieceProcessor('source.spm')
+    target = sentencepiece.SentencePieceProcessor('target.spm')
+    batch = [source.encode(text, out_type=str)[:{limit}] for text in texts]""",
+    join="""    pieces = [x.hypotheses[0] for x in found]
+    lines = [target.decode(p).replace('▁', ' ').strip() for p in pieces]""")
+_SCORES = dict(
+    paper="""CTranslate2 divides by |Y|^α, and this package by ((5 + |Y|)/6)^α, so the
+translations of the two can differ. With `beam_size=1` they are the same.""",
+    power="""Both divide a score by |Y|^α.""")
 
 # %% ../nbs/15b_export.ipynb #e15spec1
 def _new_spec(c:TransformerConfig): # CTranslate2's description of a model, still empty
@@ -146,11 +166,11 @@ def _export_ctranslate2(model_folder:str|Path,
     c = model.config
     _check_heads(c)
     check_fields(c, 'our export to CTranslate2', _CTRANSLATE2)
-    _check_tokenizer(tokenizer, 'our export to CTranslate2', can_tag=True)
+    _check_tokenizer(tokenizer, 'our export to CTranslate2', of_marian=True)
     check_output_folder(out, can_resume=False)
     spec = _new_spec(c)
     _fill_spec(spec, model)
-    pieces = [tokenizer.tokenizer.id_to_token(i) for i in range(c.vocab_size)]
+    pieces = _pieces_of(tokenizer)
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
     spec.config.add_source_eos = True
@@ -162,9 +182,9 @@ def _export_ctranslate2(model_folder:str|Path,
     spec.optimize()
     def write(folder):
         spec.save(str(folder))
-        tokenizer.save(folder/'tokenizer.json')
-        how = asdict(load_search(model_folder))
-        note = _NOTE.format(**how, limit=c.max_len - 1)
+        for name, data in _files_of(tokenizer).items():
+            write_atomically(folder/name, data)
+        note = _note_of(tokenizer, load_search(model_folder), c.max_len - 1)
         write_atomically(folder/'README.md', note.encode())
     write_folder(out, write)
 
@@ -175,13 +195,32 @@ def _check_heads(c:TransformerConfig):
         raise InputError(f'CTranslate2 wants d_k = d_v = d_model / n_heads; here they are '
                          f'{c.d_k}, {c.d_v} and {d_head:g}')
 
-def _check_tokenizer(tokenizer:Tokenizer, engine:str, can_tag:bool=False):
+def _is_of_marian(tokenizer:Tokenizer)->bool: # of two SentencePiece models, chapter 15d
+    return type(tokenizer).__name__ == 'SentencePieceTokenizer'
+
+def _check_tokenizer(tokenizer:Tokenizer, engine:str, of_marian:bool=False):
+    if of_marian and _is_of_marian(tokenizer): return
     if not isinstance(tokenizer, BPETokenizer):
         raise InputError(f'the tokenizer was made by others, which {engine} cannot read; '
                          'tnb_translate can')
-    if tokenizer.tags and not can_tag:
+    if tokenizer.tags and not of_marian:
         raise InputError(f'{engine} does not know tags, such as {tokenizer.tags[0]}; '
                          'tnb_translate does')
+
+# %% ../nbs/15b_export.ipynb #e15files
+def _pieces_of(tokenizer:Tokenizer)->list[str]: # by id
+    if _is_of_marian(tokenizer): return tokenizer.pieces
+    return [tokenizer.tokenizer.id_to_token(i) for i in range(tokenizer.vocab_size)]
+
+def _files_of(tokenizer:Tokenizer)->dict[str,bytes]: # by name
+    if not _is_of_marian(tokenizer): return {'tokenizer.json': tokenizer.to_json().encode()}
+    return dict(zip(('source.spm', 'target.spm'), tokenizer.models))
+
+def _note_of(tokenizer:Tokenizer, how:SearchConfig, limit:int)->str: # the README
+    words = _MARIANS if _is_of_marian(tokenizer) else _OURS
+    words = {name: text.replace('{limit}', str(limit)) for name, text in words.items()}
+    return _NOTE.format(**words, **asdict(how), limit=limit, scores=_SCORES[how.penalty])
+
 
 # %% ../nbs/15b_export.ipynb #e15field
 _SIZES = '''vocab_size d_model d_ff n_heads d_k d_v n_encoder_layers n_decoder_layers
@@ -205,7 +244,7 @@ def _check_page(c:TransformerConfig): # can engine.js compute it?
 _CTRANSLATE2 = dict(
     positions=('learned', 'rotary'), rope_base=None, norm_type=('rmsnorm',),
     activation=(*ACTIVATIONS, 'swiglu'), n_kv_heads=None, qk_norm=(True,),
-    biases=('none', 'attention'), scale_embeddings=(False,))
+    biases=('none', 'attention', 'all'), scale_embeddings=(False,))
 
 # %% ../nbs/15b_export.ipynb #e15page1
 _CODE_POINTS = [*range(0xd800), *range(0xe000, 0x110000)] # all but the surrogates
@@ -387,6 +426,9 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     notes = _notes(checksum)
     texts = [example['text'] for example in notes['examples']] or ['Hello, world.']
     own_search = load_search(folder)
+    if own_search.penalty != 'paper':
+        raise InputError(f"{folder}: the model's penalty is {own_search.penalty!r}, which "
+                         'the page cannot do; tnb_translate can')
     if own_search.beam_size > _MAX_BEAM:
         raise InputError(f"{folder}: the model's beam_size is {own_search.beam_size}; "
                          f'a page searches with at most {_MAX_BEAM}')

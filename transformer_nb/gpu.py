@@ -20,8 +20,8 @@ from torch.nn import functional as F
 from .core import BOS, EOS, PAD, FieldError, InputError
 from .data import Batch, TokenBatches, pad
 from .decoding import (
-    SEARCH_TOKENS, BestBeams, Cache, Hypothesis, LiveBeams, SearchConfig, autocast_search,
-    best_continuations, check_fits, check_n_best, length_penalty, next_logits,
+    PENALTIES, SEARCH_TOKENS, BestBeams, Cache, Hypothesis, LiveBeams, SearchConfig,
+    autocast_search, best_continuations, check_fits, check_n_best, next_logits,
     output_limits, search, search_cost, to_hypotheses)
 from .distributed import world_size
 from .embedding import RotaryAttention
@@ -459,7 +459,7 @@ class RecordedSearch:
     def __call__(self, sentences:list[list[int]], search_tokens:int=SEARCH_TOKENS,
                  precision:str='fp32', beam_size:int=SearchConfig.beam_size,
                  alpha:float=SearchConfig.alpha, n_best:int=1,
-                 penalty:Callable=length_penalty, min_len:int=0,
+                 penalty:str|Callable='paper', min_len:int=0,
                  max_extra:int=SearchConfig.max_extra
                 )->list[list[Hypothesis]]: # all as for `search`
         how = dict(beam_size=beam_size, alpha=alpha, n_best=n_best, penalty=penalty,
@@ -508,7 +508,8 @@ def _search(self:RecordedSearch, sentences:list[list[int]], shape:tuple[int,int]
     weight = self.model.output.weight
     longest = min(width - 1 + how['max_extra'], self.model.config.max_len)
     lengths = torch.arange(longest + 1, device=src.device, dtype=weight.dtype)
-    penalties = how['penalty'](lengths, how['alpha'])
+    penalty = PENALTIES.get(how['penalty'], how['penalty'])
+    penalties = penalty(lengths, how['alpha'])
     searcher = self._searcher(src, precision, longest, how['beam_size'], how['n_best'])
     final = self.graphs.run(lambda: searcher.run(src, limits, penalties))
     parts = (x[:len(sentences)] for x in (final.scores, final.ids, final.log_probs))

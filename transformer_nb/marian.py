@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['alternate', 'read_config', 'WeightFile', 'read_activation', 'SentencePieceTokenizer', 'load_marian',
-           'MarianTranslator', 'export_marian']
+           'describe_marian', 'import_marian', 'export_marian']
 
 # %% ../nbs/15d_marian.ipynb #e15dimp
-import base64, json, re
+import base64, json, math, re
 from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Self
 import tokenizers
 import torch
@@ -18,15 +19,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from torch import Tensor, nn
-from .checkpoint import check_output_folder, load_model, write_folder
+from .checkpoint import (
+    check_output_folder, load_model, save_model, write_folder)
 from .core import (
-    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_device, read_json)
-from .decoding import SEARCH_TOKENS, SearchConfig, power_penalty
+    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_in, read_json)
+from .decoding import SearchConfig
 from .export import check_fields
 from .model import Transformer, TransformerConfig
 from .parts import ACTIVATIONS
 from .text import BPETokenizer, Tokenizer, normalize
-from .translation import Translator, load_search
+from .translation import load_search
 
 # %% ../nbs/15d_marian.ipynb #e15dperm
 def alternate(d_model:int # even
@@ -101,10 +103,9 @@ def read_config(folder:Path,
 
 # %% ../nbs/15d_marian.ipynb #e15dfile
 class WeightFile:
-    "The tensors of a folder's `model.safetensors`, or of its parts, each to be taken once"
+    "The tensors of a folder's weights, of one file or several, each to be taken once"
     def __init__(self, folder:Path, dtype:torch.dtype=torch.float32):
-        self.path, self.dtype, self.tensors = folder/'model.safetensors', dtype, {}
-        if not self.path.is_file(): self.path = folder/'model.safetensors.index.json'
+        self.path, self.dtype, self.tensors = _weights_of(folder), dtype, {}
         for path in _parts_of(self.path):
             tensors = _load_tensors(path)
             for name in tensors.keys() & self.tensors.keys():
@@ -139,25 +140,46 @@ class WeightFile:
         model.load_state_dict(weights, assign=True)
 
 # %% ../nbs/15d_marian.ipynb #e15dpart
+_WEIGHTS = ('model.safetensors', 'model.safetensors.index.json', 'pytorch_model.bin',
+            'pytorch_model.bin.index.json') # the first that is there
+
+def _weights_of(folder:Path)->Path:
+    for path in (folder/name for name in _WEIGHTS):
+        if path.is_file(): return path
+    others = ', '.join(_WEIGHTS[1:])
+    raise InputError(f'{folder/_WEIGHTS[0]} is missing, and so are {others}')
+
+# %% ../nbs/15d_marian.ipynb #e15dpar4
 def _parts_of(path:Path)->list[Path]: # the file itself, or those that an index names
-    if path.suffix == '.safetensors': return [path]
-    if not path.is_file():
-        raise InputError(f'{path.with_name("model.safetensors")} is missing, and so is an '
-                         'index of its parts; files named .bin are not read: they are '
-                         'pickles, which can run code')
+    if path.suffix != '.json': return [path]
+    kind = path.with_suffix('').with_suffix('').suffix # .safetensors or .bin
     places = read_json(path).get('weight_map')
     if not isinstance(places, dict): raise InputError(f'{path} has no weight_map')
     names = sorted(set(map(str, places.values())))
     for name in names:
-        if Path(name).name != name or not name.endswith('.safetensors'):
+        if Path(name).name != name or not name.endswith(kind):
             raise InputError(f'{path} names {name!r}, which is not a file beside it')
     return [path.with_name(name) for name in names]
 
 # %% ../nbs/15d_marian.ipynb #e15dpar2
 def _load_tensors(path:Path)->dict[str,Tensor]:
     if not path.is_file(): raise InputError(f'{path} is missing')
-    try: return load_file(path)
-    except SafetensorError as e: raise InputError(f'{path} is damaged: {e}') from None
+    try:
+        if path.suffix == '.bin': return _load_pickled(path)
+        return load_file(path)
+    except (SafetensorError, RuntimeError, EOFError) as e:
+        reason = ' '.join(str(e).split())[:200]
+        raise InputError(f'{path} is damaged: {reason}') from None
+
+# %% ../nbs/15d_marian.ipynb #e15dpar3
+def _load_pickled(path:Path)->dict[str,Tensor]: # nothing but tensors, so no code can run
+    try: found = torch.load(path, map_location='cpu', weights_only=True)
+    except UnpicklingError:
+        raise InputError(f'{path} holds more than tensors, which could run code; or it is '
+                         'damaged') from None
+    if isinstance(found, dict) and all(isinstance(x, Tensor) for x in found.values()):
+        return dict(found)
+    raise InputError(f'{path} holds something other than tensors by name')
 
 # %% ../nbs/15d_marian.ipynb #e15dmcfg
 _MARIAN = dict.fromkeys('''vocab_size d_model encoder_layers decoder_layers
@@ -176,12 +198,12 @@ _MARIAN_HARMLESS = '''activation_dropout classif_dropout classifier_dropout
 # %% ../nbs/15d_marian.ipynb #e15dmcf2
 def _marian_config(folder:Path, ignore_keys:Collection[str]=())->dict:
     stored = read_json(folder/'config.json')
-    unscaled = dict(scale_embedding=False) # where the key is missing
+    missing = dict(scale_embedding=False, transformer_nb={}) # where a key is missing
     fixed = _OF_MARIAN | dict( # encoder and decoder alike
         decoder_vocab_size=stored.get('vocab_size'),
         decoder_ffn_dim=stored.get('encoder_ffn_dim'),
         decoder_attention_heads=stored.get('encoder_attention_heads'))
-    read = _MARIAN | unscaled
+    read = _MARIAN | missing
     return read_config(folder, read, fixed, _MARIAN_HARMLESS, ignore_keys)
 
 # %% ../nbs/15d_marian.ipynb #e15dnams
@@ -209,6 +231,9 @@ def marian_names(c:TransformerConfig)->Iterator[tuple[str,str]]:
                            f'model.{side}.layers.{i}.{theirs}.{kind}')
 
 # %% ../nbs/15d_marian.ipynb #e15dload
+_NEVER = -1e4 # bias of a token that no translation contains
+_POSITIONS = 'model.decoder.embed_positions.weight'
+
 def _load_model(folder:Path,
                 config:dict,       # of `_marian_config`
                 ids:list[int],     # Marian's of each of ours
@@ -219,14 +244,17 @@ def _load_model(folder:Path,
     shared, bias = file.take('model.shared.weight'), file.take('final_logits_bias')
     file.skip(r'(lm_head|model\.(en|de)coder\.embed_tokens)\.weight', shared)
     order = alternate(config['d_model'])
-    table = model.src_positions.table[:, order.argsort()]
-    file.skip(r'model\.(en|de)coder\.embed_positions\.weight', table.to(dtype))
-    weights = {'embeddings.0.weight': shared[ids], 'embeddings.0.bias': bias[0, ids]}
+    table = model.src_positions.table[:, order.argsort()].to(dtype)
+    matrix, token_bias = shared[ids], bias[0, ids]
+    if find_in(config, 'transformer_nb', 'start_in_positions', kind=bool):
+        matrix[BOS] += _take_start(file, table) / math.sqrt(config['d_model'])
+    file.skip(r'model\.(en|de)coder\.embed_positions\.weight', table)
+    if ids[PAD] == ids[BOS]: # neither is in Marian's own vocabulary
+        token_bias[[PAD, BOS]] = _NEVER
+    weights = {'embeddings.0.weight': matrix, 'embeddings.0.bias': token_bias}
     for ours, theirs in marian_names(model.config): weights[ours] = file.take(theirs)
     weights = {name: reorder_features(name, x, order) for name, x in weights.items()}
     file.fill(model.to(dtype), weights)
-    if ids[PAD] == ids[BOS]: # born in Marian: neither is in its own vocabulary
-        with torch.no_grad(): model.output.bias[[PAD, BOS]] = -1e9
     return model
 
 # %% ../nbs/15d_marian.ipynb #e15dempt
@@ -237,6 +265,18 @@ def read_activation(folder:Path, config:dict)->str: # a name in `ACTIVATIONS`
     raise InputError(f'{folder/"config.json"}: activation_function is {name!r}; '
                      f'known are {", ".join(ACTIVATIONS)}, swish')
 
+# %% ../nbs/15d_marian.ipynb #e15demp3
+def _take_start(file:WeightFile, table:Tensor)->Tensor: # (d,)
+    "What `export_marian` added to the decoder's first position; puts the table there"
+    if _POSITIONS not in file.tensors:
+        raise InputError(f'{file.path} has no {_POSITIONS}, in which the start of every '
+                         'translation was written: transformers has left it out where it '
+                         'saved the model again; copy the exported folder as it was')
+    first = file.tensors[_POSITIONS][0].to(table) - table[0]
+    file.tensors[_POSITIONS] = table
+    return first
+
+# %% ../nbs/15d_marian.ipynb #e15demp2
 def _empty_model(folder:Path, config:dict, vocab_size:int)->Transformer:
     names = dict(d_model='d_model', d_ff='encoder_ffn_dim',
                  n_heads='encoder_attention_heads', max_len='max_position_embeddings',
@@ -255,6 +295,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.source, self.target = _pieces_of(source), _pieces_of(target)
         self.ids = {piece: i for i, piece in enumerate(pieces)}
         self.tags = [x for x in pieces if x.startswith('>>') and x.endswith('<<')]
+        self.needs_tag = bool(self.tags)
 
     @property
     def vocab_size(self)->int: return len(self.pieces)
@@ -282,9 +323,14 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, text:str)->Self:
-        content = json.loads(text)
-        models = (base64.b64decode(content[name]) for name in ('source', 'target'))
-        return cls(*models, content['pieces'])
+        try:
+            content = json.loads(text)
+            pieces = [str(piece) for piece in content['pieces']]
+            models = [base64.b64decode(content[name]) for name in ('source', 'target')]
+            return cls(*models, pieces)
+        except (KeyError, TypeError, RuntimeError) as e: # the last of SentencePiece
+            message = f'not a tokenizer of two SentencePiece models: {e!r}'
+            raise ValueError(message) from None
 
 # %% ../nbs/15d_marian.ipynb #e15dtok2
 def _pieces_of(model:bytes): # a SentencePiece processor
@@ -295,48 +341,100 @@ def _pieces_of(model:bytes): # a SentencePiece processor
     return SentencePieceProcessor(model_proto=model)
 
 # %% ../nbs/15d_marian.ipynb #e15dload2
-def load_marian(folder:str|Path, # with source.spm, target.spm, vocab.json beside the model
+def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
                 device:torch.device|None=None,
                 ignore_keys:Collection[str]=(), # of `config.json`, if you know better
-               )->tuple[Transformer,SentencePieceTokenizer]: # in evaluation mode
-    "A translator of OPUS-MT; raises `InputError` if it would be another function here"
+               )->tuple[Transformer,Tokenizer]: # the model in evaluation mode
+    "A translator of the hub; raises `InputError` if it would be another function here"
     folder = Path(folder)
     config = _marian_config(folder, ignore_keys)
-    vocab = read_json(folder/'vocab.json')
-    if sorted(vocab.values()) != list(range(config['vocab_size'])):
-        raise InputError(f'{folder/"vocab.json"} should have the ids from 0 to '
-                         f'{config["vocab_size"] - 1}, each once')
-    if '<unk>' not in vocab: raise InputError(f'{folder/"vocab.json"} has no <unk>')
+    path = folder/'vocab.json'
+    if not path.exists() and (folder/'tokenizer.json').exists():
+        path = folder/'tokenizer.json' # byte-level pieces like ours
+    vocab = _read_vocab(path, config['vocab_size'])
     ids = _their_ids(config, vocab['<unk>'])
+    if path.name == 'tokenizer.json': tokenizer = _bpe_of(path, vocab, ids)
+    else: tokenizer = _sentencepiece_of(folder, vocab, ids)
+    return _load_model(folder, config, ids).to(device), tokenizer
+
+# %% ../nbs/15d_marian.ipynb #e15dvoc
+def _read_vocab(path:Path, vocab_size:int)->dict[str,int]: # id of each piece
+    content = read_json(path)
+    if path.name == 'tokenizer.json':
+        added = {token['content']: token['id'] for token in content['added_tokens']}
+        content = content['model']['vocab'] | added
+    if sorted(content.values()) != list(range(vocab_size)):
+        raise InputError(f'{path} should have the ids from 0 to {vocab_size - 1}, '
+                         'each once')
+    if '<unk>' not in content: raise InputError(f'{path} has no <unk>')
+    return content
+
+# %% ../nbs/15d_marian.ipynb #e15dvoc2
+def _in_our_order(vocab:dict[str,int], ids:list[int])->list[str]: # the piece of each id
     pieces = sorted(vocab, key=vocab.get)
-    ours = SPECIAL_TOKENS + [pieces[i] for i in ids[len(SPECIAL_TOKENS):]]
+    return SPECIAL_TOKENS + [pieces[i] for i in ids[len(SPECIAL_TOKENS):]]
+
+# %% ../nbs/15d_marian.ipynb #e15dvoc3
+def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int]
+                     )->SentencePieceTokenizer:
     models = []
     for side in ('source', 'target'):
         path = folder/f'{side}.spm'
         if not path.is_file(): raise InputError(f'{path} is missing')
         models.append(path.read_bytes())
-    model = _load_model(folder, config, ids)
-    return model.to(device), SentencePieceTokenizer(*models, ours)
+    return SentencePieceTokenizer(*models, _in_our_order(vocab, ids))
+
+
+# %% ../nbs/15d_marian.ipynb #e15dbpe
+def _bpe_of(path:Path, vocab:dict[str,int], ids:list[int])->BPETokenizer:
+    "From a `tokenizer.json` of `export_marian`; raises `InputError` for another one"
+    content = read_json(path)
+    place = {piece: i for i, piece in enumerate(_in_our_order(vocab, ids))}
+    special = [t for t in content['added_tokens'] if t['special']]
+    tags = [t | dict(id=place[t['content']]) for t in content['added_tokens']
+            if not t['special']]
+    content['added_tokens'] = [special[0] | dict(id=i, content=name)
+                               for i, name in enumerate(SPECIAL_TOKENS)] + tags
+    for tag in tags: del place[tag['content']]
+    content['model']['vocab'] = place
+    content['post_processor'] = None # which appended `</s>`
+    try: return BPETokenizer.from_json(json.dumps(content))
+    except ValueError as e: raise InputError(f'{path}: {e}') from None
+
 
 # %% ../nbs/15d_marian.ipynb #e15dtra2
-class MarianTranslator(Translator):
-    "A `Translator` from a folder of OPUS-MT"
-    def __init__(self, folder:str|Path,
-                 device:torch.device|str|None=None, # by default the GPU if there is one
-                 ignore_keys:Collection[str]=(), # as for `load_marian`
-                 **options):                    # of `search`
-        device = find_device(device)
-        model, tokenizer = load_marian(folder, device, ignore_keys)
-        defaults = asdict(SearchConfig(alpha=1.)) | dict(
-            penalty=power_penalty, search_tokens=SEARCH_TOKENS, precision='auto')
-        self._set_up(model, tokenizer, defaults | options, device)
-        self.tgt_lang = None # the folder does not tell
-        self.needs_tag = bool(tokenizer.tags) # one of several target languages
+def describe_marian(folder:str|Path,
+                    ignore_keys:Collection[str]=() # as for `load_marian`
+                   )->dict:  # what `config.json` of a folder of ours would say
+    folder = Path(folder)
+    config = _marian_config(folder, ignore_keys)
+    search = find_in(config, 'transformer_nb', 'search', kind=dict)
+    if search is None: # not from here
+        search = asdict(SearchConfig(alpha=1., penalty='power'))
+        for name in ('config.json', 'generation_config.json'):
+            path = folder/name
+            stored = read_json(path) if path.is_file() else {}
+            search['beam_size'] = stored.get('num_beams', search['beam_size'])
+            search['alpha'] = stored.get('length_penalty', search['alpha'])
+    return dict(search=search, tokenizer='SentencePieceTokenizer', training={})
+
+# %% ../nbs/15d_marian.ipynb #e15dtra3
+def import_marian(folder:str|Path,
+                  out:str|Path, # folder to write
+                  ignore_keys:Collection[str]=()): # as for `load_marian`
+    "A folder of ours from one of the hub"
+    check_output_folder(out, can_resume=False)
+    model, tokenizer = load_marian(folder, ignore_keys=ignore_keys)
+    search = describe_marian(folder, ignore_keys)['search']
+    save_model(out, model, tokenizer, search=search)
 
 # %% ../nbs/15d_marian.ipynb #e15dexp1
 _AS_MARIAN = dict(biases=('all', 'attention'), activation=tuple(ACTIVATIONS))
 
-def _check_is_marian(c:TransformerConfig):
+def _check_is_marian(c:TransformerConfig, tokenizer:Tokenizer):
+    if not isinstance(tokenizer, (BPETokenizer, SentencePieceTokenizer)):
+        raise InputError(f'the tokenizer is a {type(tokenizer).__name__}, which '
+                         'transformers cannot read; tnb_translate can')
     check_fields(c, 'a Marian model', _AS_MARIAN)
     d_head = c.d_model / c.n_heads
     wanted = dict(norm='post', tie_embeddings=True, d_k=d_head, d_v=d_head)
@@ -346,12 +444,16 @@ def _check_is_marian(c:TransformerConfig):
             raise InputError(f'{name} is {actual!r}; a Marian model has {value!r}')
 
 # %% ../nbs/15d_marian.ipynb #e15dexp5
-def _marian_weights(model:Transformer)->dict[str,Tensor]: # by Marian's names
+def _marian_weights(model:Transformer,
+                    rows:list[int] # our id of each of theirs
+                   )->dict[str,Tensor]: # by Marian's names
     state, order = model.state_dict(), alternate(model.config.d_model).argsort()
     for name, x in state.items(): state[name] = reorder_features(name, x, order)
     embedding = state['embeddings.0.weight']
     token_bias = state.get('embeddings.0.bias', embedding.new_zeros(len(embedding)))
-    weights = {'model.shared.weight': embedding, 'final_logits_bias': token_bias[None]}
+    weights = {'model.shared.weight': embedding[rows],
+               'final_logits_bias': token_bias[None, rows]}
+    if BOS not in rows: _start_at_zero(weights, embedding[BOS], model, order)
     for ours, theirs in marian_names(model.config):
         if ours not in state: # the bias of a projection
             projection = state[ours.removesuffix('bias') + 'weight']
@@ -359,28 +461,74 @@ def _marian_weights(model:Transformer)->dict[str,Tensor]: # by Marian's names
         weights[theirs] = state[ours]
     return weights
 
+# %% ../nbs/15d_marian.ipynb #e15dexp8
+def _start_at_zero(weights:dict[str,Tensor], start:Tensor, # (d,)
+                   model:Transformer, order:Tensor):
+    "The vector of `<s>` moves to the decoder's first position; `<pad>` is last, and zero"
+    table = model.tgt_positions.table[:, order].clone()
+    table[0] += start * math.sqrt(model.config.d_model)
+    weights[_POSITIONS] = table
+    weights['model.shared.weight'][-1] = 0
+    weights['final_logits_bias'][0, -1] = _NEVER
+
 # %% ../nbs/15d_marian.ipynb #e15dexp2
-def _marian_settings(model:Transformer)->dict: # `config.json`
-    c = model.config
+def _marian_settings(c:TransformerConfig, special:dict, # ids
+                     search:SearchConfig,
+                     at_zero:bool # does every translation begin with zeros, without `<s>`?
+                    )->dict:      # `config.json`
     sides = {}
     for side, depth in dict(encoder=c.n_encoder_layers, decoder=c.n_decoder_layers).items():
         sides |= {f'{side}_layers': depth, f'{side}_attention_heads': c.n_heads,
                   f'{side}_ffn_dim': c.d_ff}
-    return sides | _SPECIAL_IDS | dict(
-        architectures=['MarianMTModel'], model_type='marian', vocab_size=c.vocab_size,
-        d_model=c.d_model, max_position_embeddings=c.max_len, dropout=c.dropout,
-        activation_function=c.activation, scale_embedding=True, tie_word_embeddings=True,
-        share_encoder_decoder_embeddings=True, is_encoder_decoder=True)
+    return sides | special | dict(
+        architectures=['MarianMTModel'], model_type='marian', is_encoder_decoder=True,
+        vocab_size=c.vocab_size - at_zero, d_model=c.d_model, dropout=c.dropout,
+        max_position_embeddings=c.max_len, activation_function=c.activation,
+        scale_embedding=True, tie_word_embeddings=True,
+        share_encoder_decoder_embeddings=True,
+        transformer_nb=dict(search=asdict(search), start_in_positions=at_zero))
 
 # %% ../nbs/15d_marian.ipynb #e15dexp6
-_SPECIAL_IDS = dict(pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS,
-                    decoder_start_token_id=BOS, forced_eos_token_id=None)
+def _special_ids(rows:list[int])->dict:
+    bos = rows.index(BOS) if BOS in rows else None
+    pad = rows.index(PAD)
+    return dict(pad_token_id=pad, bos_token_id=bos, eos_token_id=rows.index(EOS),
+                decoder_start_token_id=pad if bos is None else bos,
+                forced_eos_token_id=None)
 
-def _hub_tokenizer(tokenizer:BPETokenizer)->str: # `tokenizer.json`
-    copy = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    end = [('</s>', EOS)]
+# %% ../nbs/15d_marian.ipynb #e15dexp9
+def _hub_tokenizer(tokenizer:BPETokenizer, rows:list[int])->str: # `tokenizer.json`
+    content = json.loads(tokenizer.to_json())
+    place = {ours: theirs for theirs, ours in enumerate(rows)}
+    vocab = tokenizer.tokenizer.get_vocab() # tags included
+    added = [token | dict(id=place[token['id']]) for token in content['added_tokens']
+             if token['id'] in place]
+    content['added_tokens'] = sorted(added, key=lambda token: token['id'])
+    content['model']['vocab'] = {piece: place[i] for piece, i in vocab.items()
+                                 if i in place}
+    copy = tokenizers.Tokenizer.from_str(json.dumps(content))
+    end = [('</s>', place[EOS])]
     copy.post_processor = processors.TemplateProcessing('$A </s>', special_tokens=end)
     return copy.to_str(pretty=True)
+
+# %% ../nbs/15d_marian.ipynb #e15dexp7
+def _write_tokenizer(folder:Path, tokenizer:Tokenizer, rows:list[int], limit:int):
+    names = {f'{name}_token': f'<{name}>' for name in ('pad', 'unk')}
+    names |= dict(eos_token='</s>', model_max_length=limit)
+    if isinstance(tokenizer, BPETokenizer):
+        text = _hub_tokenizer(tokenizer, rows)
+        (folder/'tokenizer.json').write_text(text, encoding='utf8')
+        if BOS in rows: names |= dict(bos_token='<s>')
+        names |= dict(tokenizer_class='PreTrainedTokenizerFast', split_special_tokens=True,
+                      clean_up_tokenization_spaces=False)
+    else:
+        for side, model in zip(('source', 'target'), tokenizer.models):
+            (folder/f'{side}.spm').write_bytes(model)
+        _write_json(folder/'vocab.json', {tokenizer.pieces[i]: place
+                                          for place, i in enumerate(rows)})
+        names |= dict(tokenizer_class='MarianTokenizer')
+    _write_json(folder/'tokenizer_config.json', names)
+
 
 # %% ../nbs/15d_marian.ipynb #e15dnote
 _NOTE = """# A Transformer for the library *transformers*
@@ -395,39 +543,64 @@ Written by `export_marian`. Translate with the settings of `generation_config.js
     found = model.generate(**batch, max_length=min(longest + {max_extra}, {limit}) + 1)
     lines = tokenizer.batch_decode(found, skip_special_tokens=True)
 
-The model reads at most {limit} tokens, `</s>` included; `truncation` cuts longer sources. A
-written `</s>` is text, not the end. The tokenizer makes one form of quotation marks, spaces
-and the like. What transformer_nb does besides, such as taking several sentences on a line
-one by one, is left to you. The library divides the score of a translation by |Y|^alpha,
-and transformer_nb by ((5 + |Y|)/6)^alpha, so the two can choose different translations.
+The model reads at most {limit} tokens, `</s>` included; `truncation` cuts longer sources.
+{text} What transformer_nb does besides, such as taking several
+sentences on a line one by one, is left to you. {scores}
 With `num_beams=1` they are the same, sentence by sentence, up to {max_extra} tokens
 more than the source has.
+
+{converter}
 """
+_TEXT = {True: """A written `</s>` is text, not the end. The tokenizer makes one form of
+quotation marks, spaces and the like.""",
+         False: 'A written `</s>` ends a source here, and is text for transformer_nb.'}
+_SCORES = dict(
+    paper="""The library divides the score
+of a translation by |Y|^alpha, and transformer_nb by ((5 + |Y|)/6)^alpha, so the two can
+choose different translations.""",
+    power="""Both divide the score of
+a translation by |Y|^alpha, and stop a beam by rules of their own.""")
+_CONVERTER = {
+    False: """CTranslate2's own converter cannot read this folder: it begins every
+translation with a vector of zeros, and this model with one that it has learned.
+`tnb_export` writes a folder for CTranslate2, and `export_marian(..., for_converter=True)` one for its
+converter.""",
+    True: """CTranslate2's own converter, `ct2-transformers-converter`, reads this folder,
+too. Copy the folder only as it is. Where *transformers* saves the model again
+(`save_pretrained`, `push_to_hub`), it leaves out the table of positions, and here the first
+row of that table is how every translation begins. Without `for_converter`,
+`export_marian` writes a folder that may be saved again."""}
 
 # %% ../nbs/15d_marian.ipynb #e15dexp3
 def _write_json(path:Path, content:dict):
     path.write_text(json.dumps(content, indent=1) + '\n', encoding='utf8')
 
+# %% ../nbs/15d_marian.ipynb #e15dexpa
 def export_marian(folder:str|Path, # model folder
-                  out:str|Path):   # folder to write; must be new, or empty
+                  out:str|Path,    # folder to write; must be new, or empty
+                  for_converter:bool=False # of CTranslate2? Then never save it again
+                 ):
     "Write what `MarianMTModel` and `AutoTokenizer` of *transformers* read, and a README"
     model, tokenizer = load_model(folder)
-    _check_is_marian(model.config)
+    _check_is_marian(model.config, tokenizer)
     out = Path(out)
     check_output_folder(out, can_resume=False)
-    names = {f'{name}_token': f'<{name}>' for name in ('pad', 'unk')}
-    names |= dict(bos_token='<s>', eos_token='</s>')
-    limit, search = model.config.max_len, load_search(folder)
+    n, limit, search = model.config.vocab_size, model.config.max_len, load_search(folder)
+    rows = [EOS, UNK, *range(len(SPECIAL_TOKENS), n), PAD] if for_converter else [*range(n)]
+    special = _special_ids(rows)
+    never = dict(bad_words_ids=[[special['pad_token_id']]]) if for_converter else {}
     def write(folder:Path):
-        save_file(_marian_weights(model), folder/'model.safetensors', dict(format='pt'))
-        (folder/'tokenizer.json').write_text(_hub_tokenizer(tokenizer), encoding='utf8')
-        _write_json(folder/'config.json', _marian_settings(model))
-        _write_json(folder/'generation_config.json', _SPECIAL_IDS | dict(
+        weights = {name: x.contiguous() for name, x in _marian_weights(model, rows).items()}
+        save_file(weights, folder/'model.safetensors', dict(format='pt'))
+        _write_tokenizer(folder, tokenizer, rows, limit)
+        settings = _marian_settings(model.config, special, search, for_converter)
+        _write_json(folder/'config.json', settings)
+        _write_json(folder/'generation_config.json', special | never | dict(
             num_beams=search.beam_size, length_penalty=search.alpha,
             early_stopping='never', max_length=limit))
-        _write_json(folder/'tokenizer_config.json', names | dict(
-            tokenizer_class='PreTrainedTokenizerFast', model_max_length=limit,
-            clean_up_tokenization_spaces=False, split_special_tokens=True))
-        note = _NOTE.format(limit=limit, max_extra=search.max_extra)
+        note = _NOTE.format(limit=limit, max_extra=search.max_extra,
+                            text=_TEXT[isinstance(tokenizer, BPETokenizer)],
+                            scores=_SCORES[search.penalty],
+                            converter=_CONVERTER[for_converter])
         (folder/'README.md').write_text(note, encoding='utf8')
     write_folder(out, write)

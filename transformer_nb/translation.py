@@ -164,7 +164,8 @@ def _stored_run(folder:str|Path, model:TransformerConfig
     stored = find_in(load_record(folder), 'training', kind=dict) or {}
     if 'config' not in stored:
         lr = paper_lr(4000, model.d_model, 4000)
-        return preset('tiny').override(lr=lr).like(model)
+        search = asdict(load_search(folder))
+        return preset('tiny').override(lr=lr, **search).like(model)
     try:
         for name, kind in _KINDS.items():
             check_types(kind, stored['config'].get(name, {}))
@@ -416,7 +417,7 @@ class Translator:
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
         self._set_up(model, tokenizer, defaults | options, device)
         _, self.tgt_lang = model_languages(folder)
-        self.needs_tag = _needs_tag(folder)
+        self.needs_tag = tokenizer.needs_tag or _needs_tag(folder)
 
     def search(self, texts:list[str],     # one sentence each
                **options                  # override this translator's
