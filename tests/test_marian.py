@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 from test_export import EVERYDAY, run_readme
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.commands import tnb_evaluate, tnb_train, tnb_translate
+from transformer_nb.commands import score_pairs, tnb_evaluate, tnb_train, tnb_translate
 from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
 from transformer_nb.decoding import SearchConfig, beam_search, greedy, search
 from transformer_nb.export import export_page, tnb_export
@@ -650,6 +650,12 @@ def test_commands_take_a_folder_of_the_hub(two, tmp_path, capsys, monkeypatch):
     found = run_readme(tmp_path/'ct2', ('beam_size=4', 'beam_size=1'), **names)
     ours = Translator(folder, 'cpu', beam_size=1)
     assert found == [ours.text(ours.search([text])[0][0]) for text in SOME]
+    found, _ = score_pairs(ours, PAIRS) # translations of random weights are all alike
+    for (src, tgt), wanted in zip(PAIRS, found.values()):
+        rows = [ours.tokenizer.encode(src)], ours.tokenizer.encode_targets([tgt])
+        pieces = [[[ours.tokenizer.pieces[i] for i in row] for row in side] for side in rows]
+        [scored] = engine.score_batch(*pieces)
+        assert scored.log_probs == pytest.approx(wanted, abs=1e-4)
 
 def test_fine_tuning_keeps_what_it_loads(two, tmp_path, capsys):
     "Biases, activation, tokenizer and search; a learning rate of nearly 0 changes nothing"

@@ -27,7 +27,7 @@ from .embedding import Embedding
 from .layers import ResidualNorm
 from .model import Transformer, TransformerConfig
 from .multihead import MultiHeadAttention
-from .parts import ACTIVATIONS
+from .parts import ACTIVATIONS, UnscaledEmbedding
 from .reading import packed_reading
 from .text import BPETokenizer, Tokenizer
 from .translation import load_search
@@ -80,7 +80,7 @@ def _copy_stack(part, stack:nn.Module, embedding:Embedding, positions:nn.Module)
     _copy_params(of_tokens, 'weight', [embedding.weight])
     if positions.table is not None:
         _copy_params(part.position_encodings, 'encodings', [positions.table])
-    part.scale_embeddings = type(embedding) is Embedding
+    part.scale_embeddings = not isinstance(embedding, UnscaledEmbedding)
     for layer_part, layer in zip(part.layer, stack.layers): _copy_layer(layer_part, layer)
     if hasattr(part, 'layer_norm'): # pre-norm has one more at the end
         _copy_norm(part.layer_norm, stack.norm)

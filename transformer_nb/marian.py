@@ -563,8 +563,8 @@ a translation by |Y|^alpha, and stop a beam by rules of their own.""")
 _CONVERTER = {
     False: """CTranslate2's own converter cannot read this folder: it begins every
 translation with a vector of zeros, and this model with one that it has learned.
-`tnb_export` writes a folder for CTranslate2, and `export_marian(..., for_converter=True)` one for its
-converter.""",
+`tnb_export` writes a folder for CTranslate2, and `export_marian(..., for_converter=True)`
+one for its converter.""",
     True: """CTranslate2's own converter, `ct2-transformers-converter`, reads this folder,
 too. Copy the folder only as it is. Where *transformers* saves the model again
 (`save_pretrained`, `push_to_hub`), it leaves out the table of positions, and here the first
