@@ -651,11 +651,12 @@ def test_commands_take_a_folder_of_the_hub(two, tmp_path, capsys, monkeypatch):
     ours = Translator(folder, 'cpu', beam_size=1)
     assert found == [ours.text(ours.search([text])[0][0]) for text in SOME]
     found, _ = score_pairs(ours, PAIRS) # translations of random weights are all alike
-    for (src, tgt), wanted in zip(PAIRS, found.values()):
-        rows = [ours.tokenizer.encode(src)], ours.tokenizer.encode_targets([tgt])
-        pieces = [[[ours.tokenizer.pieces[i] for i in row] for row in side] for side in rows]
+    for line, (src, tgt) in enumerate(PAIRS, 1):
+        [ids] = ours.tokenizer.encode_targets([tgt])
+        pieces = [[[ours.tokenizer.pieces[i] for i in row]]
+                  for row in (ours.tokenizer.encode(src), ids)]
         [scored] = engine.score_batch(*pieces)
-        assert scored.log_probs == pytest.approx(wanted, abs=1e-4)
+        assert scored.log_probs == pytest.approx(found[line], abs=1e-4)
 
 def test_fine_tuning_keeps_what_it_loads(two, tmp_path, capsys):
     "Biases, activation, tokenizer and search; a learning rate of nearly 0 changes nothing"
