@@ -74,6 +74,13 @@ def show_page(app, page, template, context, doctree):
     if 'body' in context:
         context['description'] = described(context['body'])
         context['body'] = light(app, context['body'])
+    context['fonts'] = ' '.join(fonts(context.get('body', '')))
+
+FONTS = ['source-serif-400-normal', 'source-serif-600-normal', 'source-serif-400-italic']
+
+def fonts(body):
+    "Files that a page needs as soon as it is seen"
+    return [*FONTS, 'stix-two-math'] if '<math' in body else FONTS
 
 def light(app, body):
     "A page without marks that nothing shows; figures load when the reader comes near"

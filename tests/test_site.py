@@ -584,3 +584,63 @@ def test_keyboard_reaches_everything(tab, address):
         reached.append(tab.evaluate(where))
     assert any('02_multihead' in r for r in reached)
     assert 'SUMMARY' in reached and 'BUTTON' in reached
+
+# Over a slow line nothing that is seen jumps, and little is needed before the first of it is
+# seen. No times: a machine may be busy.
+
+MOST_SHIFT = 0.05 # of the screen, weighted by how far; 0.1 counts as good
+SLOW = dict(offline=False, latency=40, uploadThroughput=375_000,
+            downloadThroughput=375_000) # 3 Mbit/s, in bytes
+WATCH = '''() => {
+    globalThis.shift = 0
+    const add = list => list.getEntries().forEach(e => {
+        if (!e.hadRecentInput) shift += e.value
+    })
+    new PerformanceObserver(add).observe({type: 'layout-shift', buffered: true})
+}'''
+BEFORE_PAINT = '''() => {
+    const [{startTime}] = performance.getEntriesByName('first-contentful-paint')
+    const files = performance.getEntriesByType('resource')
+        .filter(e => e.responseEnd <= startTime)
+    return files.map(e => [e.name, e.encodedBodySize])
+}'''
+
+def slowly(chromium, url, width):
+    "A page of a context of its own, whose cache is empty"
+    context = chromium.new_context(viewport=dict(width=width, height=800))
+    context.add_init_script(f'({WATCH})()')
+    page = context.new_page()
+    device = context.new_cdp_session(page)
+    device.send('Network.enable')
+    device.send('Network.emulateNetworkConditions', SLOW)
+    page.goto(url, wait_until='domcontentloaded')
+    page.evaluate('document.fonts.ready.then(() => true)')
+    page.wait_for_timeout(200) # until they are drawn
+    return context, page
+
+@pytest.mark.parametrize('width', [320, 390, 1280])
+@pytest.mark.parametrize('name', ['index', '00b_notebook', '01_attention'])
+def test_nothing_jumps(chromium, address, name, width):
+    context, page = slowly(chromium, f'{address}/{name}.html', width)
+    assert page.evaluate('document.fonts.size') > 4
+    assert page.evaluate('shift') <= MOST_SHIFT
+    context.close()
+
+def test_little_comes_before_something_is_seen(chromium, address):
+    context, page = slowly(chromium, f'{address}/index.html', 390)
+    before = page.evaluate(BEFORE_PAINT)
+    assert not [name for name, _ in before if 'weights' in name]
+    assert sum(size for _, size in before) < 250_000, before
+    context.close()
+
+JUMP = '''() => {
+    const high = '<p style="height: 20rem">'
+    document.querySelector('h1').insertAdjacentHTML('beforebegin', high)
+}'''
+
+def test_a_jump_is_seen(chromium, address):
+    context, page = slowly(chromium, f'{address}/search.html', 390)
+    page.evaluate(JUMP)
+    page.wait_for_timeout(200)
+    assert page.evaluate('shift') > MOST_SHIFT
+    context.close()
