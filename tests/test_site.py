@@ -585,8 +585,8 @@ def test_keyboard_reaches_everything(tab, address):
     assert any('02_multihead' in r for r in reached)
     assert 'SUMMARY' in reached and 'BUTTON' in reached
 
-# Over a slow line nothing that is seen jumps, and little is needed before the first of it is
-# seen. No times: a machine may be busy.
+# Over a slow line nothing that is seen jumps, and little is needed before the first of it
+# is seen. No times: a machine may be busy.
 
 MOST_SHIFT = 0.05 # of the screen, weighted by how far; 0.1 counts as good
 SLOW = dict(offline=False, latency=40, uploadThroughput=375_000,
