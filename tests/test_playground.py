@@ -18,6 +18,7 @@ from transformer_nb.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.export import export_page
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
+from transformer_nb.multihead import causal_mask, padding_mask
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
@@ -25,7 +26,7 @@ from transformer_nb.studies.attention_maps import without_heads
 ROOT = Path(__file__).parent.parent
 MODEL = ROOT/'nbs/models/multi30k-en-de'
 BOY, BOY_DE = 'A boy is picking up a ball.', 'Ein Junge hebt einen Ball auf.'
-VIEWS = ['type', 'looked', 'break', 'step', 'inside']
+VIEWS = ['type', 'machine', 'looked', 'break', 'step', 'inside']
 
 @pytest.fixture(scope='module')
 def address(chromium, tmp_path_factory):
@@ -577,6 +578,238 @@ def test_the_walk_and_the_future(new_page, torch_model):
     page.select_option('#pair-row', '2')
     assert page.locator('#pair-col option').count() == 3 # the rest is masked
 
+# Machine
+
+def machine(page, at): # once its vectors are there
+    wait(page, "!queue.wanted.length && !queue.running && document.querySelector('.tiles')")
+    assert page.input_value('#machine-step') == str(at + 1)
+
+def line_widths(page, box):
+    "Of the lines in a box: width by row and column"
+    lines = page.locator(f'.weights[data-key="{box}"] path').all()
+    return {tuple(map(int, line.get_attribute('data-at').split(','))):
+            float(line.get_attribute('stroke-width')) for line in lines}
+
+def check_lines(page, box, rows, weights): # (t, s)
+    "Those of a machine are as wide as the weights, and faint ones are left out"
+    wanted = {(i, j): .4 + 6*w for i in rows for j, w in enumerate(weights[i].tolist())}
+    found = line_widths(page, box)
+    assert {k for k, w in wanted.items() if w > .4 + 6*.031} <= found.keys()
+    assert found.keys() <= {k for k, w in wanted.items() if w > .4 + 6*.029}
+    assert found == pytest.approx({k: wanted[k] for k in found}, abs=2e-3)
+
+def test_lines_of_the_machine_are_the_weights(new_page, torch_model):
+    page, at = new_page('#machine?pin=5', fresh=True), 5
+    machine(page, at)
+    for kind, maps in torch_maps(torch_model, page).items():
+        for layer, of_heads in enumerate(maps, 1):
+            n = of_heads.shape[1]
+            rows = range(n) if kind == 'encoder' else [at]
+            check_lines(page, f'{kind}.{layer}', rows, of_heads.mean(0))
+
+PIXELS = """(all, [where, name]) => { // of a column of tiles: alpha of each pixel, by row
+    const i = document.getElementById('machine-picture').plan.tiles
+        .findIndex(tile => tile.where === where && tile.name === name)
+    const canvas = document.createElement('canvas'), g = canvas.getContext('2d')
+    const image = new Image()
+    image.src = all[i].getAttribute('href')
+    return image.decode().then(() => {
+        Object.assign(canvas, {width: image.width, height: image.height})
+        g.drawImage(image, 0, 0)
+        const {data} = g.getImageData(0, 0, image.width, image.height)
+        const rows = Array.from({length: image.height}, () => [])
+        data.forEach((x, k) => {
+            if (k % 4 === 3) rows[Math.floor(k / 4 / image.width)].push(x)
+        })
+        return rows
+    })
+}"""
+
+def check_tiles(page, where, name, vectors): # (t, d)
+    "A tile has 4 by 6 pixels between two empty rows; full is 2.5 root mean squares"
+    rows = page.eval_on_selector_all('.tiles', PIXELS, [where, name])
+    full = 2.5 * vectors.pow(2).mean().sqrt()
+    wanted = (255 * (vectors[:, :24] / full).abs().clamp(max=1)).view(-1, 6, 4)
+    shown = torch.tensor(rows, dtype=torch.float32).view(-1, 8, 4)
+    assert not shown[:, [0, 7]].any()
+    torch.testing.assert_close(shown[:, 1:7], wanted, atol=1., rtol=0)
+
+def test_tiles_of_the_machine_are_the_vectors(new_page, torch_model):
+    page = new_page('#machine?pin=7')
+    machine(page, 7)
+    model = torch_model.model
+    src, tgt = inputs(torch_model, BOY, ids_of(page))
+    with torch.no_grad():
+        x, memory = model.src_embedding(src), model.encode(src)
+        y = model.tgt_positions(model.tgt_embedding(tgt))
+        check_tiles(page, 'encoder', '· √d_model', x[0])
+        check_tiles(page, 'encoder', '+ position', model.src_positions(x)[0])
+        check_tiles(page, 'encoder', 'memory', memory[0])
+        check_tiles(page, 'decoder', '+ position', y[0])
+        for i, layer in enumerate(model.decoder.layers, 1):
+            y = layer(y, memory, causal_mask(tgt.shape[1]), padding_mask(src))
+            check_tiles(page, f'decoder layer {i}', 'after feed-forward', y[0])
+
+def test_the_machine_writes_token_by_token(new_page, torch_model):
+    page = new_page('#machine?pin=1')
+    machine(page, 1)
+    ids = ids_of(page)
+    with torch.no_grad(): logits = torch_model.model(*inputs(torch_model, BOY, ids))
+    likeliest = logits[0].softmax(-1).topk(5).values.tolist()
+    track = page.locator('.output .track').first
+    full = float(track.get_attribute('width'))
+    written = 'Ein Junge hebt einen Ball auf . end'.split()
+    for at in range(1, len(ids)):
+        shown = page.locator('.output .percent').all_text_contents()
+        probs = likeliest[at]
+        assert shown == [f'{100*p:.0f}%' if p >= .005 else '<1%' for p in probs]
+        bars = page.locator('.output .bar').all()
+        widths = [float(bar.get_attribute('width')) for bar in bars]
+        assert widths == pytest.approx([max(1, full*p) for p in probs], abs=.5)
+        assert page.text_content('.output .writes') == written[at]
+        assert page.locator('.return').count() == (at < len(ids) - 1)
+        assert f'writes “{written[at].replace("end", "the end")}”' in page.inner_text(
+            '#machine-says')
+        words = page.locator('.word').all_text_contents()
+        n_src = page.evaluate('now.scene.src.length')
+        assert words[n_src:] == ['start'] + written[:at] # nothing that is still to come
+        if at + 1 < len(ids): page.click('#machine-forth')
+    assert f'pin={len(ids) - 1}' in page.url
+    page.locator('#machine-step').press('Home')
+    assert page.text_content('.output .writes') == 'Ein'
+    page.locator('#tgt .chip').nth(3).click() # above, too
+    assert page.text_content('.output .writes') == 'einen'
+
+def test_what_is_off_is_seen_in_the_machine(new_page, torch_model):
+    page = new_page('#machine?off=c4.4,d2,positions&pin=2')
+    machine(page, 2)
+    boxes = page.locator('.box.off').all()
+    off = [box.get_attribute('data-key') for box in boxes]
+    assert off == ['embedding.encoder', 'embedding.decoder', 'decoder.2']
+    dashed = [box.evaluate('x => getComputedStyle(x).strokeDasharray') for box in boxes]
+    assert 'none' not in dashed
+    assert not line_widths(page, 'decoder.2') and line_widths(page, 'decoder.3')
+    names = page.locator('.name.off').all_text_contents()
+    assert names == ['embedding, no position', 'embedding, no position',
+                     'masked self-attention, off', 'cross-attention, head 4 off']
+    assert page.locator('circle.head.off').count() == 5
+    says = ' '.join(page.locator('.title').all_text_contents())
+    assert 'Switched off: cross 4.4, decoder layer 2, no positions' in says
+    label = page.get_attribute('[data-box="decoder.2"]', 'aria-label')
+    assert label == 'masked self-attention, decoder layer 2, switched off'
+    page.click('#reset')
+    settle(page)
+    assert page.locator('.box.off, .head.off, .name.off').count() == 0
+    page.click('[data-box="cross.3"]')
+    page.get_by_role('switch', name='head 1', exact=True).click()
+    settle(page)
+    assert page.evaluate('state.off') == ['cross.3.1']
+    with torch.no_grad(), without_heads(torch_model.model, [('cross', 2, 0)]):
+        args = inputs(torch_model, BOY, ids_of(page))
+        maps = attention_weights(torch_model.model, *args)['cross'][2, 0]
+    check_lines(page, 'cross.3', [2], maps[1:].mean(0)) # the mean of those that are on
+
+def test_every_box_of_the_machine_opens_in_place(new_page, torch_model):
+    page = new_page('#machine?pin=3')
+    machine(page, 3)
+    keys = page.eval_on_selector_all('[data-box]', 'all => all.map(x => x.dataset.box)')
+    assert len(keys) == 2 + 4*2 + 1 + 4*3 + 1
+    maps = torch_maps(torch_model, page)
+    for key in keys:
+        page.focus(f'[data-box="{key}"]')
+        page.keyboard.press('Enter')
+        wait(page, '!queue.wanted.length && !queue.running')
+        assert page.get_attribute(f'[data-box="{key}"]', 'aria-expanded') == 'true'
+        kind, _, rest = key.partition('.')
+        assert page.locator('#open-map').is_visible() == (kind in maps)
+        assert page.locator('#open-heads [role=switch]').count() == 4*(kind in maps)
+        lengths = page.locator('#open-vectors .number')
+        if kind in maps:
+            assert page.inner_text('#open-title').endswith(f'layer {rest}')
+            assert page.evaluate('state.head').startswith(key)
+        elif key == 'output':
+            assert page.locator('#open-cards .choice').count() == 5
+        else: assert lengths.count() >= 7
+        page.keyboard.press('Escape')
+        assert page.locator('#machine-open').is_hidden()
+        assert page.evaluate('document.activeElement.dataset.box') == key
+    with torch.no_grad(): memory = torch_model.model.encode(inputs(torch_model, BOY, [])[0])
+    page.click('[data-box="memory"]')
+    shown = numbers(' '.join(texts(page, '#open-vectors .number')))
+    assert shown == pytest.approx(memory[0].norm(dim=-1).tolist(), abs=.051)
+    page.click('#open-more')
+    assert page.evaluate('state.view') == 'inside'
+    go_to(page, 'machine')
+    assert page.locator('#machine-open').is_hidden() # nobody finds it open
+
+def test_a_map_in_the_machine_goes_with_the_token(new_page, torch_model):
+    page = new_page('#machine?pin=3')
+    machine(page, 3)
+    page.click('[data-box="cross.3"]')
+    page.locator('#open-heads .head').nth(3).click()
+    assert page.evaluate('state.head') == 'cross.3.4'
+    assert texts(page, '#open-map .rows .chosen') == ['einen']
+    page.focus('#open-map')
+    for key in ('ArrowDown', 'ArrowRight'): page.keyboard.press(key)
+    assert page.text_content('.output .writes') == 'Ball'
+    wanted = torch_maps(torch_model, page)['cross'][2, 3, 4, 1].item()
+    says = page.inner_text('#open-map-says')
+    assert says.startswith('Ball → boy: ')
+    assert numbers(says) == pytest.approx([wanted], abs=.006)
+
+def test_the_machine_plays(new_page):
+    page = new_page('#machine?pin=5', reduced_motion='reduce')
+    page.click('#machine-play')
+    wait(page, "document.getElementById('machine-play').innerText == 'Play'")
+    assert page.text_content('.output .writes') == 'end'
+    assert page.evaluate('document.getAnimations().length') == 0
+
+def test_on_a_phone_the_machine_is_turned(new_page, site):
+    page = new_page('#machine?pin=2', site['translate_here.html'],
+                    viewport=dict(width=390, height=844), color_scheme='dark')
+    machine(page, 2)
+    box = page.locator('#machine-picture').bounding_box()
+    assert box['width'] <= 390 < 1000 < box['height']
+    tops = {key: page.locator(f'[data-box="{key}"]').bounding_box()['y']
+            for key in ('embedding.encoder', 'encoder.4', 'memory', 'cross.1', 'output')}
+    assert list(tops.values()) == sorted(tops.values()) # it goes down
+    page.click('[data-box="cross.2"]')
+    opened = page.locator('#machine-open').bounding_box()
+    assert opened['x'] >= 0 and opened['x'] + opened['width'] <= 390
+    assert opened['y'] >= page.locator('[data-box="cross.2"]').bounding_box()['y']
+    assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    texts = page.eval_on_selector_all('#machine-picture text', """all => all.map(x => {
+        const {left, right} = x.getBoundingClientRect()
+        return [x.textContent, left, right]
+    })""")
+    assert [t for t, left, right in texts if left < 8 or right > 390] == []
+
+def test_a_picture_of_the_machine_is_kept_and_signed(new_page):
+    page = new_page('#machine?pin=2')
+    machine(page, 2)
+    with page.expect_download() as saved: page.click('#save-picture')
+    data = base64.b64encode(Path(saved.value.path()).read_bytes()).decode()
+    box = page.evaluate("""() => {
+        const svg = document.getElementById('machine-picture')
+        const {x, y, width, height} = svg.getBoundingClientRect()
+        const bar = svg.querySelector('.bar.written').getBoundingClientRect()
+        return {width, height, x: bar.x - x + 2, y: bar.y - y + 3}
+    }""")
+    at = [2*(24 + box[name]) for name in ('x', 'y')]
+    found = page.evaluate(SHOWN_PIXEL, [data, *at])
+    assert found['width'] == 2*(box['width'] + 48)
+    assert found['height'] > 2*(box['height'] + 48)
+    assert found['color'] not in ('rgb(255, 255, 255)', 'rgb(247, 247, 245)') # it is drawn
+    assert page.text_content('.sign') == 'transformer_nb' # it has no book, and no address
+    page.evaluate("""() => {
+        const props = {rel: 'contents', href: './', title: 'A book'}
+        document.head.append(Object.assign(document.createElement('link'), props))
+        document.getElementById('machine-picture').drawn = ''
+        draw()
+    }""")
+    assert page.text_content('.sign') == 'A book'
+    page.evaluate("document.querySelector('link[rel=contents]').remove()")
+
 # The address
 
 def test_a_reload_brings_everything_back(new_page):
@@ -649,7 +882,7 @@ def test_by_keyboard_only(new_page):
     page.keyboard.press('Enter')
     assert page.evaluate('state.pin') == 't1'
     tab_to('tab-type')
-    page.keyboard.press('ArrowRight')
+    for _ in range(2): page.keyboard.press('ArrowRight')
     page.keyboard.press('Enter')
     assert page.evaluate('state.view') == 'looked'
     assert page.locator('#lines path').count() > 0

@@ -3,11 +3,13 @@ import {$} from './dom.js'
 import {state, now, models, model} from './store.js'
 import {KINDS, headsOf, firstHead, toShort, fromShort} from './parts.js'
 
-const VIEWS = {type: 'Type', looked: 'Look', break: 'Break', step: 'Step', inside: 'Inside'}
+const VIEWS = {type: 'Type', machine: 'Machine', looked: 'Look', break: 'Break',
+               step: 'Step', inside: 'Inside'}
 const MAX_LENGTH = 2000 // characters
 
-// In Look there are lines before anyone has pointed at anything: those of the second token
-const firstPin = view => view === 'looked' ? 't1' : null
+// In Look and in Machine there are lines before anyone has pointed at anything: those of
+// the second token
+const firstPin = view => ['looked', 'machine'].includes(view) ? 't1' : null
 
 // A pin that only a view has set does not go with the reader to another one
 const pinFor = view => state.pin && state.pin === now.ownPin ? state.pin : firstPin(view)
@@ -57,7 +59,7 @@ function readHash(hash = location.hash) {
   const view = viewOfHash(hash)
   Object.assign(state, {
     view, text: text.slice(0, MAX_LENGTH), nth: Number(q.get('n')) || 0,
-    exact: q.get('x') === '1', present: q.get('p') === '1', hover: null, step: 1,
+    exact: q.get('x') === '1', present: q.get('p') === '1', hover: null, step: 1, box: null,
     off: [...new Set(list('off', ',').map(fromShort).filter(Boolean))],
     force: list('f', '.').filter(id => /^\d+$/.test(id)).map(Number)
       .filter(id => id < vocab_size),

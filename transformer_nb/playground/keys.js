@@ -3,6 +3,7 @@ import {$} from './dom.js'
 import {state, update, undo} from './store.js'
 import {goThroughExamples} from './share.js'
 import {tour, endTour} from './tour.js'
+import {closeBox} from './machine_open.js'
 
 function reachable(box) {
   const buttons = [...box.querySelectorAll('button:not(:disabled)')]
@@ -46,9 +47,11 @@ function closeExamples() {
   $('examples').firstElementChild.focus()
 }
 
-function onEscape() { // closes the examples, else leaves the tour, the big type, the pin
+// Closes the examples, else leaves the tour, a box of the machine, the big type, the pin
+function onEscape() {
   if ($('examples').open) return closeExamples()
   if (tour.at !== null) return endTour()
+  if (state.box && state.view === 'machine') return closeBox()
   update(state.present ? {present: false} : {pin: null, hover: null})
 }
 

@@ -18,6 +18,7 @@ import {drawLook} from './view_look.js'
 import {drawBreak} from './view_break.js'
 import {drawStep, listenToSteps} from './view_step.js'
 import {drawInside} from './view_inside.js'
+import {drawMachine, listenToMachine} from './view_machine.js'
 import {followTheme, linkChapters} from './book.js'
 import {drawPresent, listenToSharing} from './share.js'
 import {startTour, followTour, listenToTour, drawTourButton} from './tour.js'
@@ -25,7 +26,7 @@ import {drawModels} from './others.js'
 import {drawRoving, onKey} from './keys.js'
 
 const DRAW = {type: drawType, looked: drawLook, break: drawBreak, step: drawStep,
-              inside: drawInside}
+              inside: drawInside, machine: drawMachine}
 
 function drawPage() {
   if (!state.model) return write($('status'), now.trouble || 'Loading the model…')
@@ -55,11 +56,11 @@ function drawTabs() {
 }
 
 function goToView(view) {
-  update({view, pin: pinFor(view)}, {push: true})
+  update({view, pin: pinFor(view), box: null}, {push: true})
 }
 
 function drawEmptiness() { // why a view shows nothing
-  const {scene} = now, isOfMaps = state.view === 'looked' || state.view === 'inside'
+  const {scene} = now, isOfMaps = ['machine', 'looked', 'inside'].includes(state.view)
   const isTooLong = scene?.isLong && isOfMaps
   $('nothing').hidden = Boolean(scene) && !isTooLong
   $('views').classList.toggle('empty', !scene)
@@ -86,7 +87,8 @@ function drawChoices() {
 
 function chooseModel(key, text) { // by default its first example
   const {beam_size, alpha} = models[key].search
-  Object.assign(state, {model: key, off: [], force: [], pin: null, beam: beam_size, alpha})
+  Object.assign(state, {model: key, off: [], force: [], pin: null, box: null,
+                        beam: beam_size, alpha})
   past.length = 0
   drawChoices()
   update({head: firstHead(), text: text ?? exampleText()})
@@ -174,6 +176,7 @@ function listen() {
   listenToChips($('src'))
   listenToChips($('tgt'))
   listenToSteps()
+  listenToMachine()
   listenToSharing()
   listenToTour(goToLink)
   document.addEventListener('keydown', onKey)

@@ -14,10 +14,16 @@ function wordsBelow() {
   if (!old.hidden) words.push(`before: “${old.lastChild.textContent}”`)
   const count = n_parameters.toLocaleString('en')
   const from = `${title}: a Transformer of ${count} parameters, in a browser.`
-  return [...words, [from, signature()].filter(Boolean).join(' ')]
+  const sign = isMachine() ? '' : signature() // that is signed itself
+  return [...words, [from, sign].filter(Boolean).join(' ')]
 }
 
+const isMachine = () => $('machine-picture').checkVisibility()
+const SEEN = 'Lines are attention: the thicker, the more. Tiles are vectors: blue is above '
+  + 'zero, orange below. Bars are probabilities of the next token.'
+
 function whatIsSeen() {
+  if (isMachine()) return SEEN
   const find = selector => document.querySelector(selector)
   const says = ['Above, the tokens of the sentence; below, those of its translation.']
   if (find('.looked')) {
@@ -98,12 +104,50 @@ function paintLine(g, path) {
   g.restore()
 }
 
-function savePicture() {
-  drawPicture().toBlob(file => {
+// The machine is an SVG, whose colors the style sheet gives it
+const DRAWN = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'font',
+               'stroke-dasharray', 'stroke-linecap', 'paint-order', 'image-rendering',
+               'text-decoration-line']
+
+function withStyles(svg) {
+  const copy = svg.cloneNode(true), copies = copy.querySelectorAll('*')
+  svg.querySelectorAll('*').forEach((node, i) => {
+    const style = getComputedStyle(node)
+    for (const name of DRAWN) {
+      copies[i].style.setProperty(name, style.getPropertyValue(name))
+    }
+  })
+  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg')
+  return copy
+}
+
+async function drawMachine() { // -> canvas
+  const svg = $('machine-picture'), canvas = el('canvas'), g = canvas.getContext('2d')
+  const {width, height} = svg.getBoundingClientRect(), image = new Image()
+  const source = new XMLSerializer().serializeToString(withStyles(svg))
+  image.src = `data:image/svg+xml,${encodeURIComponent(source)}`
+  await image.decode()
+  const {font} = getComputedStyle($('experiment-says'))
+  g.font = font
+  const words = wordsBelow().flatMap(text => inRows(g, text, width))
+  canvas.width = SHARP * (width + 2 * EDGE)
+  canvas.height = SHARP * (height + LINE * words.length + 3 * EDGE)
+  g.fillStyle = getComputedStyle(document.body).backgroundColor
+  g.fillRect(0, 0, canvas.width, canvas.height)
+  g.setTransform(SHARP, 0, 0, SHARP, SHARP * EDGE, SHARP * EDGE)
+  g.drawImage(image, 0, 0, width, height)
+  Object.assign(g, {font, fillStyle: getComputedStyle(document.body).color})
+  words.forEach((text, i) => g.fillText(text, 0, height + EDGE + LINE * (i + 0.7)))
+  return canvas
+}
+
+async function savePicture() {
+  const canvas = isMachine() ? await drawMachine() : drawPicture()
+  canvas.toBlob(file => {
     const href = URL.createObjectURL(file)
     el('a', {href, download: 'translate-here.png'}).click()
     setTimeout(() => URL.revokeObjectURL(href), 10_000) // by then it has been saved
   })
 }
 
-export {savePicture, wordsBelow, inRows}
+export {savePicture, wordsBelow, inRows, signature}

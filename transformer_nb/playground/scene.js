@@ -82,6 +82,12 @@ function dropLostTokens() { // pinned or pointed at, but no longer there
   }
 }
 
+// What the engine computes once more, for a view that shows its insides
+function translationArgs() {
+  const {model, text, ids, off} = now.scene
+  return {model, text, ids, broken: toBroken(off)}
+}
+
 function costs() { // of each head: what the intact text loses without it
   if (!now.scene) return {}
   const {model, text, intact} = now.scene
@@ -102,4 +108,5 @@ function meanWeights(heads, i, isColumn) { // row i (or column i), the mean over
   return range(cols).map(j => mean(i * cols + j))
 }
 
-export {MAX_DRAWN, lookAtScene, allSentences, wholeTranslation, costs, mapOf, meanWeights}
+export {MAX_DRAWN, lookAtScene, allSentences, wholeTranslation, translationArgs, costs,
+        mapOf, meanWeights}

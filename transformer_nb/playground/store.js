@@ -12,6 +12,7 @@ const state = {
   beam: null, alpha: null,
   step: 1,            // how far the beam is drawn
   row: 0, col: 0,     // the pair whose score is computed by hand
+  box: null,          // of the machine, which is open
   present: false,     // for a whole room
 }
 const now = {

@@ -68,4 +68,4 @@ function markedWord({sign, word}) { // -> nodes and text
   return [space, el(tag, {textContent: word.trim()})]
 }
 
-export {drawBreak}
+export {drawBreak, fillSwitch}

@@ -2,7 +2,8 @@
 import {$, el, make, attributes, style, write, writeMixed, keep, choose} from './dom.js'
 import {fixed, percent, label} from './words.js'
 import {state, now, languages, pointed, update} from './store.js'
-import {KINDS, headsOf, nameOf, toBroken} from './parts.js'
+import {KINDS, headsOf, nameOf} from './parts.js'
+import {translationArgs} from './scene.js'
 import {ask, latest} from './answers.js'
 import {axisNames, axisLanguages, drawMap} from './maps.js'
 
@@ -13,28 +14,27 @@ function drawInside() {
   if (isDrawn) drawPair()
 }
 
-function translationArgs() {
-  const {model, text, ids, off} = now.scene
-  return {model, text, ids, broken: toBroken(off)}
-}
-
 // The walk: a table for each stack, with a column for each token
 
 function drawWalk(walk) {
   const sides = walk.length ? ['encoder', 'decoder'] : []
-  keep($('walk'), sides, newWalk, (box, side) => {
-    const [head, body] = box.firstChild.children
-    const {columns, rows} = side === 'encoder' ? encoderWalk(walk) : decoderWalk(walk)
-    const near = pointed()?.[0] === (side === 'encoder' ? 's' : 't')
-      ? Number(pointed().slice(1)) : null
-    const fill = (cell, item, i) => fillCell(cell, item, i - 2 === near)
-    const ownWords = i => i < 2 ? {lang: 'en'} : {} // the page's, not a sentence's
-    const newHead = (_, i) => el('th', ownWords(i))
-    const newCell = (_, i) => el(i ? 'td' : 'th', ownWords(i))
-    box.firstChild.lang = languages()[side === 'encoder' ? 'src' : 'tgt']
-    keep(head.firstChild, [side, 'shape', ...columns], newHead, fill)
-    keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))
-  })
+  keep($('walk'), sides, newWalk, (box, side) =>
+    fillWalk(box, side, side === 'encoder' ? encoderRows(walk) : decoderRows(walk)))
+}
+
+function fillWalk(box, side, rows) {
+  const [head, body] = box.firstChild.children, isSource = side === 'encoder'
+  const isNear = pointed()?.[0] === (isSource ? 's' : 't')
+  const near = isNear ? Number(pointed().slice(1)) : null
+  const fill = (cell, item, i) => fillCell(cell, item, i - 2 === near)
+  const ownWords = i => i < 2 ? {lang: 'en'} : {} // the page's, not a sentence's
+  const newHead = (_, i) => el('th', ownWords(i))
+  const newCell = (_, i) => el(i ? 'td' : 'th', ownWords(i))
+  const columns = isSource ? now.scene.src.map(label)
+    : ['<s>', ...now.scene.tgt.map(label).slice(0, -1)]
+  box.firstChild.lang = languages()[isSource ? 'src' : 'tgt']
+  keep(head.firstChild, [side, 'shape', ...columns], newHead, fill)
+  keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))
 }
 
 function newWalk(side) {
@@ -45,22 +45,18 @@ function newWalk(side) {
   return box
 }
 
-function encoderWalk(walk) {
-  const stages = walk.filter(stage => stage.where === 'encoder')
-  return {columns: now.scene.src.map(label), rows: normRows(stages)}
-}
+const encoderRows = walk => normRows(walk.filter(stage => stage.where === 'encoder'))
 
-function decoderWalk(walk) { // it ends with a prediction in place of a vector's length
+function decoderRows(walk) { // it ends with a prediction in place of a vector's length
   const stages = walk.filter(stage => stage.where !== 'encoder').slice(0, -1)
   const tgt = now.scene.tgt.map(label)
   const probabilities = now.scene.seen.token_log_probs.map(x => {
     const p = Math.exp(x)
     return {text: percent(p), p}
   })
-  const rows = [...normRows(stages),
+  return [...normRows(stages),
     ['predicts', '', ...tgt.map(text => ({text}))],
     ['with probability', '', ...probabilities]]
-  return {columns: ['<s>', ...tgt.slice(0, -1)], rows}
 }
 
 const SAME = {memory: 'memory: the row above'}
@@ -135,4 +131,4 @@ function drawProducts({q, k, products}) {
   })
 }
 
-export {drawInside}
+export {drawInside, newWalk, normRows, fillWalk}

@@ -1,18 +1,20 @@
 // Type: five alternatives for each token
 import {$, el, attributes, style, write, writeMixed, keep} from './dom.js'
 import {percent, label} from './words.js'
-import {now, languages, pointed, change} from './store.js'
+import {state, now, languages, pointed, change} from './store.js'
 
 function drawType() {
   const {scene} = now
   writeMixed($('rivals'), closestRival(scene))
-  keep($('cards'), scene?.seen.alternatives ?? [], newCard, (card, alternatives, i) => {
-    const [title, list] = card.children
-    write(title.firstChild, label(scene.tgt[i], i))
-    write(title.lastChild, percent(Math.exp(scene.seen.token_log_probs[i])))
-    card.classList.toggle('near', pointed() === `t${i}`)
-    keep(list, alternatives, newChoice, (item, choice) => fillChoice(item, choice, i))
-  })
+  keep($('cards'), scene?.seen.alternatives ?? [], newCard, fillCard)
+}
+
+function fillCard(card, alternatives, i) { // of the i-th token
+  const [title, list] = card.children, {tgt, seen} = now.scene
+  write(title.firstChild, label(tgt[i], i))
+  write(title.lastChild, percent(Math.exp(seen.token_log_probs[i])))
+  card.classList.toggle('near', pointed() === `t${i}`)
+  keep(list, alternatives, newChoice, (item, choice) => fillChoice(item, choice, i))
 }
 
 const CLOSE = 0.3 // a rival, relative to the first choice
@@ -58,8 +60,9 @@ function fillChoice(item, choice, i) {
   node.classList.toggle('taken', isTaken)
   attributes(node, {'aria-pressed': isTaken})
   node.onclick = () => {
-    if (!isTaken) change({force: [...ids.slice(0, i), choice.id], pin: null})
+    const pin = state.view === 'machine' ? `t${i}` : null // it is still written there
+    if (!isTaken) change({force: [...ids.slice(0, i), choice.id], pin})
   }
 }
 
-export {drawType}
+export {drawType, newCard, fillCard}

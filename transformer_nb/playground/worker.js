@@ -191,6 +191,12 @@ function walk(args) { // along chapter 05's way, with the length of each token's
   })
 }
 
+// Along the same way, all numbers of each token's vector
+function vectors(args) {
+  const stages = watched(args).run.notes.filter(({name}) => name !== 'logits')
+  return stages.map(({where, name, rows}) => ({where, name, ...toMap(rows)}))
+}
+
 // Along the way of one token: the tokens whose embeddings point most nearly the same way
 function similar(args) {
   const {tokenizer, model, run} = watched(args), {stack, token} = args
@@ -245,7 +251,7 @@ function pair(args) { // one score of one head, by hand
 }
 
 const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
-                 similar, neighbors, pair}
+                 vectors, similar, neighbors, pair}
 
 // ---- One request at a time -------------------------------------------------------------
 

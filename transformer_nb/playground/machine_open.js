@@ -1,0 +1,137 @@
+// A box of the machine, opened in place: the maps of its heads and their switches, the
+// lengths of its vectors, or the likeliest tokens, as the other views have them
+import {$, el, button, attributes, style, write, writeMixed, keep} from './dom.js'
+import {state, now, update, toggle, pinIt} from './store.js'
+import {headsOfLayer, nameOf, spokenHead, isCovered, OTHERS} from './parts.js'
+import {mapOf, translationArgs} from './scene.js'
+import {ask} from './answers.js'
+import {paint} from './colors.js'
+import {drawMap} from './maps.js'
+import {fillSwitch} from './view_break.js'
+import {newCard, fillCard} from './view_type.js'
+import {newWalk, normRows, fillWalk} from './view_inside.js'
+import {placeOf} from './plan.js'
+import {NAMES} from './machine_words.js'
+
+const SAYS = {
+  embedding: 'Each token is looked up in a matrix: its row, times √d, plus a pattern that '
+    + 'tells its position.',
+  encoder: 'Each token of the sentence looks at all of them, and takes up what it finds.',
+  decoder: 'The token that was written last looks at those before it; what follows is '
+    + 'masked, because it has not been written.',
+  cross: 'Here the translation looks at the sentence: a query of the decoder meets keys '
+    + 'and values of the memory.',
+  forward: 'Each vector goes through the same small network, by itself.',
+  memory: 'The sentence, as every layer of the decoder sees it: a vector for each token.',
+  output: 'The last vector is compared with the row of every token; a softmax makes '
+    + 'probabilities of it. Choose another token, and the rest follows it.'}
+const MORE = {embedding: 'inside', forward: 'inside', memory: 'inside', output: 'step'}
+const VIEW = {inside: 'All vectors: Inside', step: 'How the search chooses: Step',
+              looked: 'All heads: Look'}
+
+function openBox(key) { // a head of it is chosen, unless one is already
+  const isOfHeads = headsOf(key).length > 0, isChosen = headsOf(key).includes(state.head)
+  update({box: key, ...isOfHeads && !isChosen ? {head: `${key}.1`} : {}})
+}
+
+function closeBox() {
+  const {box} = state
+  update({box: null})
+  document.querySelector(`[data-box="${box}"]`)?.focus()
+}
+
+function headsOf(key) {
+  const [kind, layer] = key.split('.')
+  return ['encoder', 'decoder', 'cross'].includes(kind) ? headsOfLayer(kind, layer) : []
+}
+
+function drawOpen(plan, at) {
+  const box = plan.parts.find(({key}) => key === state.box)
+  $('machine-open').hidden = !box
+  if (!box) return
+  const {kind, stack, layer, key} = box, view = MORE[kind] ?? 'looked'
+  write($('open-title'), NAMES[kind] + (layer ? `, ${stack} layer ${layer}` : ''))
+  write($('open-says'), SAYS[kind])
+  write($('open-more'), VIEW[view])
+  $('open-more').onclick = () => $(`tab-${view}`).click()
+  $('open-close').onclick = closeBox
+  drawSwitches(box)
+  drawHeads(headsOf(key))
+  drawOpenMap(kind, at, Boolean(layer) && kind !== 'forward')
+  drawVectors(box)
+  drawCard(kind === 'output', at)
+  putBeside(plan, placeOf(box, plan))
+}
+
+// Beside the box where there is room, and on a phone below it
+function putBeside({isTurned}, {left, top, width, height}) {
+  const open = $('machine-open'), shift = $('machine-scroll').scrollLeft
+  const room = $('machine').clientWidth, own = open.offsetWidth
+  const after = left + width + 8 - shift, before = left - own - 8 - shift
+  const x = after + own <= room ? after : Math.max(0, before)
+  const values = isTurned ? {left: 0, top: top + height + 8} : {left: x, top: top + 24}
+  style(open, {left: `${values.left}px`, top: `${values.top}px`})
+}
+
+function drawSwitches({kind, stack, key}) { // of the box as a whole
+  const all = {embedding: ['no_positions'], encoder: [key, 'causal_encoder', 'no_scale'],
+               decoder: [key, 'no_scale'], cross: [key, 'no_scale']}[kind] ?? []
+  keep($('open-switches'), all, button('switch'), (node, part) => {
+    const name = OTHERS[part]?.[1] ?? 'all its heads'
+    write(node, name)
+    fillSwitch(node, part, name)
+  })
+}
+
+function drawHeads(heads) { // each with its map, by which it is chosen, and its switch
+  const newHead = () => el('div', {}, button('head')(), button('switch')())
+  $('open-heads').hidden = !heads.length
+  keep($('open-heads'), heads, newHead, (node, head) => {
+    const [choice, onOff] = node.children, n = head.split('.')[2]
+    if (!choice.firstChild) choice.append(el('canvas'))
+    paint(choice.firstChild, mapOf(head))
+    const isOff = isCovered(head, state.off) || state.off.includes(head)
+    attributes(choice, {'aria-pressed': head === state.head,
+                        'aria-label': spokenHead(head)})
+    choice.title = nameOf(head)
+    choice.onclick = () => update({head})
+    choice.classList.toggle('covered', isOff)
+    write(onOff, `head ${n}`)
+    fillSwitch(onOff, head, `head ${n}`)
+  })
+}
+
+function drawOpenMap(kind, at, isShown) {
+  const map = $('open-map'), isOfSource = kind === 'encoder'
+  $('open-map-says').hidden = !isShown
+  if (!isShown) {
+    map.hidden = true
+    return
+  }
+  const source = state.pin?.startsWith('s') ? Number(state.pin.slice(1)) : undefined
+  const row = isOfSource ? source : at, {cols} = mapOf(state.head)
+  const isByKeys = document.activeElement === map
+  const col = isByKeys ? Math.min(state.col, cols - 1) : undefined
+  const pick = (row, col) => pinIt((isOfSource ? 's' : 't') + row, {col})
+  writeMixed($('open-map-says'), drawMap(map, row, col, pick) ?? [])
+}
+
+const STAGES = { // of the walk, whose lengths are shown
+  embedding: ['row of the matrix', '· √d_model', '+ position'], memory: ['memory'],
+  forward: ['after self-attention', 'after cross-attention', 'after feed-forward']}
+
+function drawVectors({kind, stack, layer}) {
+  const names = STAGES[kind], walk = names && ask('walk', translationArgs())
+  const stages = (walk ?? []).filter(stage =>
+    stage.where === stack && (stage.layer ?? undefined) === layer
+    && names.includes(stage.name))
+  keep($('open-vectors'), stages.length ? [stack] : [], newWalk, (table, side) =>
+    fillWalk(table, side, normRows(stages)))
+}
+
+function drawCard(isShown, at) {
+  const all = isShown ? [now.scene.seen.alternatives[at]] : []
+  keep($('open-cards'), all, newCard, (card, list) => fillCard(card, list, at))
+}
+
+export {openBox, closeBox, drawOpen}
