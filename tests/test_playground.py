@@ -4,8 +4,9 @@ it, and its numbers beside PyTorch's.
 Every page is opened from a file. At its end each test looks whether the page complained, or
 asked anyone for anything.
 """
-import base64, math, re, shutil
+import base64, math, re, shutil, threading
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 import pytest
 import torch
@@ -2130,6 +2131,61 @@ def test_a_page_that_is_cut_says_so(chromium, address, tmp_path, at):
     page = chromium.new_page()
     page.goto((tmp_path/'page.html').as_uri())
     assert 'the file is incomplete: download it again' in page.inner_text('#status')
+    page.close()
+
+@pytest.fixture
+def slow_page(address):
+    "The page as a server sends it that stops in the weights, until it may go on"
+    path = Path(address.removeprefix('file://').replace('%20', ' '))
+    data, may_go_on = path.read_bytes(), threading.Event()
+    half = (data.index(b'id="weights-') + len(data)) // 2
+    class Slow(BaseHTTPRequestHandler):
+        def log_message(self, *args): pass
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header('Content-Type', 'text/html')
+            self.send_header('Content-Length', str(len(data)))
+            self.end_headers()
+            self.wfile.write(data[:half])
+            may_go_on.wait(60)
+            self.wfile.write(data[half:])
+    with ThreadingHTTPServer(('127.0.0.1', 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{server.server_port}/', may_go_on
+        may_go_on.set()
+        server.shutdown()
+
+def test_while_the_weights_come_there_is_something_to_see(chromium, slow_page):
+    url, may_go_on = slow_page
+    page = chromium.new_page()
+    page.goto(url, wait_until='commit')
+    page.wait_for_selector('#status:text-matches("on its way: [1-9]")')
+    share = int(re.search(r'(\d+)%', page.inner_text('#status'))[1])
+    assert 20 < share < 80
+    ready = [page.locator(f'#{side} .chip > span').all_inner_texts()
+             for side in ('src', 'tgt')]
+    assert ready[1][-1] == 'end' and len(ready[1]) > 3
+    assert 'has read' in page.inner_text('#promise')
+    assert not page.locator('#tabs').is_visible() # which would do nothing
+    first = page.input_value('#text')
+    may_go_on.set()
+    page.wait_for_selector('body.ready')
+    page.wait_for_selector('#stage:not(.busy)')
+    assert page.input_value('#text') == first
+    assert ready == [page.locator(f'#{side} .chip > span').all_inner_texts()
+                     for side in ('src', 'tgt')]
+    page.close()
+
+def test_what_is_typed_while_the_weights_come_is_translated(chromium, slow_page):
+    url, may_go_on = slow_page
+    page = chromium.new_page()
+    page.goto(url, wait_until='commit')
+    page.wait_for_selector('#tgt .chip')
+    page.fill('#text', 'A dog is running.')
+    may_go_on.set()
+    page.wait_for_selector('body.ready')
+    page.wait_for_selector('#src .chip:has-text("dog")')
+    assert page.input_value('#text') == 'A dog is running.'
     page.close()
 
 def test_folders_keep_their_order(new_page, own_model, tmp_path):

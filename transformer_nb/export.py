@@ -455,12 +455,14 @@ def _make_distinct(headers:list[dict]):
         header['key'] = key
         if n > 1: header['title'] += f' ({n})'
 
-def _model_blocks(header:dict, weights:bytes)->str: # two scripts of data
-    key, encoded = header['key'], base64.b64encode(weights).decode()
+def _header_block(header:dict)->str: # a script of data
     text = json.dumps(header, ensure_ascii=False).replace('<', r'\u003c')
-    def script(kind, name, data):
-        return f'<script type="application/{kind}" id="{name}-{key}">{data}</script>\n'
-    return script('json', 'model', text) + script('octet-stream', 'weights', encoded)
+    return f'<script type="application/json" id="model-{header["key"]}">{text}</script>\n'
+
+def _weights_block(header:dict, weights:bytes)->str: # which says how long it is
+    encoded = base64.b64encode(weights).decode()
+    return (f'<script type="application/octet-stream" data-size="{len(encoded)}" '
+            f'id="weights-{header["key"]}">{encoded}</script>\n')
 
 # %% ../nbs/15b_export.ipynb #e15pag12
 def _policy(style:str, scripts:list[str], beside:bool # are there pages beside it?
@@ -487,9 +489,10 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
                   style=f'<style>{style}</style>',
                   book=link,
                   beside=''.join(others),
-                  models=''.join(_model_blocks(*model) for model in models),
+                  models=''.join(_header_block(header) for header, _ in models),
                   engine=f'<script type="text/plain" id="engine">{engine}</script>',
-                  page=f'<script>{script}</script>')
+                  page=f'<script>{script}</script>',
+                  weights=''.join(_weights_block(*model) for model in models))
     page = _read('page.html')
     for name, block in blocks.items(): page = page.replace(f'<!-- tnb:{name} -->', block)
     return page

@@ -1,25 +1,47 @@
 // The models of the page, loaded into the engine and checked; and scripts that ask it
 import {$} from './dom.js'
-import {fixed} from './words.js'
+import {fixed, sum} from './words.js'
 import {models, now, draw} from './store.js'
 import {NOTHING} from './parts.js'
 import {Tokenizer} from './tokenizer.js'
 import {Reader} from './reading.js'
 import {request, startEngine, bytesOf} from './connection.js'
 
-function takeWeights(key) { // out of the page, where they would stay as text
-  const node = $(`weights-${key}`), text = node.textContent.trim()
+const dataOf = kind => [...document.querySelectorAll(`script[id^="${kind}-"]`)]
+
+const sizeOf = node => Number(node.dataset.size)
+
+let headers
+function readHeaders() { // of the models, in the order of the page
+  headers ??= dataOf('model').map(node => JSON.parse(node.textContent))
+  return headers
+}
+
+// The weights stand at the end of the page, and may still be on their way
+const TICK = 250 // ms
+function wholePage(onShare) {
+  const here = node => sum([...node.childNodes].map(text => text.length))
+  const timer = setInterval(() => {
+    const nodes = dataOf('weights'), size = sum(nodes.map(sizeOf))
+    if (nodes.length) onShare(sum(nodes.map(here)) / size)
+  }, TICK)
+  return new Promise(resolve => {
+    if (document.readyState !== 'loading') return resolve()
+    addEventListener('DOMContentLoaded', resolve)
+  }).finally(() => clearInterval(timer))
+}
+
+function takeWeights({key}) { // out of the page, where they would stay as text
+  const node = $(`weights-${key}`), text = node?.textContent ?? ''
+  if (!node || text.length < sizeOf(node))
+    throw new Error('the file is incomplete: download it again')
   node.remove()
   return bytesOf(text)
 }
 
-async function load() {
-  await startEngine($('engine').textContent)
-  const headers = [...document.querySelectorAll('script[id^="model-"]')]
-  const files = headers.map(node => {
-    const weights = takeWeights(node.id.replace('model-', ''))
-    return {header: JSON.parse(node.textContent), weights}
-  })
+async function load(onShare = () => {}) {
+  await Promise.all([startEngine($('engine').textContent), wholePage(onShare)])
+  const files = readHeaders().map(header => ({header, weights: takeWeights(header)}))
   const transfer = files.map(file => file.weights)
   const readers = files.map(({header}) => // here, too, as they are asked at each key
     [header.key, new Reader(header.patterns, new Tokenizer(header))])
@@ -51,4 +73,4 @@ function call(method, args, onProgress) {
   return turn
 }
 
-export {request, load, checkItself, guests, call}
+export {request, readHeaders, load, checkItself, guests, call}

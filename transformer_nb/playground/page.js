@@ -2,8 +2,10 @@
 import {$, phone, el, button, attributes, write, keep, choose} from './dom.js'
 import {state, now, models, past, model, languages, onUpdate, onDraw, draw, update,
         undo} from './store.js'
+import {percent} from './words.js'
 import {firstHead} from './parts.js'
-import {load, checkItself, call} from './client.js'
+import {readHeaders, load, checkItself, call} from './client.js'
+import {EOS, Tokenizer} from './tokenizer.js'
 import {isBeside, answerBeside} from './connection.js'
 import {queue, pump} from './answers.js'
 import {exactly, finish} from './reading.js'
@@ -11,7 +13,7 @@ import {MAX_DRAWN, lookAtScene} from './scene.js'
 import {sentence, sentenceAt, isKept} from './sentences.js'
 import {VIEWS, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash, readHash,
         searchChoices} from './address.js'
-import {drawStage, speakSoon, listenToChips} from './stage.js'
+import {drawStage, drawChips, speakSoon, listenToChips} from './stage.js'
 import {isShuffled, reset} from './experiments.js'
 import {drawType} from './view_type.js'
 import {drawLook} from './view_look.js'
@@ -29,18 +31,43 @@ const DRAW = {type: drawType, looked: drawLook, break: drawBreak, step: drawStep
               inside: drawInside, machine: drawMachine}
 
 function drawPage() {
-  if (!state.model) return write($('status'), now.trouble || 'Loading the model…')
+  if (!state.model) return write($('status'), now.trouble || now.loading)
   queue.wanted = []
   lookAtScene()
   drawStage()
   drawTabs()
   drawEmptiness()
+  showAll()
   DRAW[state.view]()
   followTour()
   drawPresent()
   drawRoving()
   speakSoon()
   pump()
+}
+
+// What stands below the translation waits for the first one, or it would jump
+function showAll() {
+  if (now.scene || !sentence() || isKept()) document.body.classList.add('ready')
+}
+
+// Before the weights are here: the first example, whose translation came with the page
+function drawFirst() {
+  const [header] = readHeaders(), {text, ids} = header.check ?? {}
+  write($('promise'), header.read ? aboutThis(header) : ABOUT_ANY)
+  write($('src-name'), header.src ?? 'Source')
+  write($('tgt-name'), header.tgt ?? 'Target')
+  if (!ids || new URLSearchParams(location.hash.split('?')[1]).has('t')) return
+  const tokenizer = new Tokenizer(header), typed = $('text').value
+  if (typed && typed !== text) return // a browser brings back what was typed
+  $('text').value = text
+  drawChips($('src'), tokenizer.pieces([...tokenizer.encode(text), EOS]), 's')
+  drawChips($('tgt'), tokenizer.pieces(ids), 't')
+}
+
+function showLoading(share) {
+  now.loading = `The model is on its way: ${percent(share)} of it is here.`
+  draw()
 }
 
 function drawTabs() {
@@ -216,7 +243,8 @@ async function begin() {
   placeChoices()
   onDraw(drawPage)
   draw()
-  await load()
+  drawFirst()
+  await load(showLoading)
   await checkItself()
   state.model = Object.keys(models)[0]
   remember('replaceState', location.hash)

@@ -206,4 +206,4 @@ function listenToChips(box) {
   }
 }
 
-export {drawStage, speakSoon, listenToChips}
+export {drawStage, drawChips, speakSoon, listenToChips}

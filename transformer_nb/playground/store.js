@@ -17,6 +17,7 @@ const state = {
 }
 const now = {
   scene: null,        // the newest translation all of whose numbers are here
+  loading: 'Loading the model…',
   busy: false,        // a newer one is wanted
   notes: [],          // what is said below the translation
   trouble: '',        // what went wrong last
