@@ -146,10 +146,10 @@ def inputs(translator, text, ids):
     src = translator.tokenizer.encode(text) + [EOS]
     return torch.tensor([src]), torch.tensor([[BOS] + ids[:-1]])
 
-def torch_maps(translator, page):
+def torch_maps(translator, page, text=BOY):
     "Of what the page shows: by kind, (N, h, t, s)"
     with torch.no_grad():
-        maps = attention_weights(translator.model, *inputs(translator, BOY, ids_of(page)))
+        maps = attention_weights(translator.model, *inputs(translator, text, ids_of(page)))
     return {kind: x[:, 0] for kind, x in maps.items()}
 
 def log_prob(translator, text, ids, heads=()): # heads count from 0
@@ -952,7 +952,8 @@ def test_a_phone(new_page, site):
     settle(page)
     check()
 
-PHONE_ORDER = ['#text', '#tgt', '#status', '#notes', '#choices', '#experiments', '#tabs']
+PHONE_ORDER = ['#text', '#tgt', '#status', '#notes', '#choices', '#experiments-fold',
+               '#tabs']
 
 def test_on_a_phone_a_sentence_its_translation_and_a_try_come_first(new_page, site):
     phone = dict(width=390, height=844)
@@ -967,6 +968,44 @@ def test_on_a_phone_a_sentence_its_translation_and_a_try_come_first(new_page, si
     assert found == PHONE_ORDER # in the document, too, for who cannot see it
     page.set_viewport_size(dict(width=1280, height=900)) # turned, or a window made wide
     wait(page, "document.getElementById('choices').parentElement.tagName == 'HEADER'")
+
+def test_on_a_phone_the_sentence_stays_in_sight(new_page):
+    page = new_page('#break', viewport=dict(width=390, height=844))
+    line = page.locator('#sticky')
+    assert line.is_hidden()
+    head = page.locator('#switches [data-head="cross.4.4"]')
+    head.scroll_into_view_if_needed()
+    wait(page, "document.getElementById('sticky').matches('.seen')")
+    assert texts(page, '#sticky > *') == [BOY, BOY_DE]
+    head.click()
+    settle(page)
+    new = page.locator('#sticky .changed') # what came of it, where one looks
+    assert new.inner_text() == 'Ein Junge hebt einen Ball hoch.' and line.is_visible()
+    box = line.bounding_box()
+    assert box['y'] == 0 and box['width'] == 390 and box['height'] < 100
+    page.keyboard.press('Shift+Tab') # what has the focus is not below the line
+    focused = page.evaluate('document.activeElement.getBoundingClientRect().top')
+    assert focused >= box['height']
+    page.evaluate('scrollTo(0, 0)')
+    wait(page, "!document.getElementById('sticky').matches('.seen')")
+    page.set_viewport_size(dict(width=1280, height=844))
+    page.evaluate('scrollTo(0, 9999)')
+    assert line.is_hidden()
+
+def test_on_a_phone_the_experiments_are_folded(new_page):
+    page = new_page('', viewport=dict(width=390, height=844), fresh=True)
+    experiment, fold = page.locator('.experiment').first, page.locator('#experiments-fold')
+    assert experiment.is_hidden()
+    fold.click()
+    assert experiment.is_visible() and fold.get_attribute('aria-expanded') == 'true'
+    fold.click()
+    assert experiment.is_hidden()
+    page.click('#start-tour')
+    for _ in range(3): page.click('#tour-next')
+    assert experiment.is_visible() # the tour speaks of it
+    page.click('#tour-end')
+    page.set_viewport_size(dict(width=1280, height=844))
+    assert experiment.is_visible() and fold.is_hidden()
 
 def test_on_a_phone_wide_tables_scroll_in_their_boxes(new_page):
     page = new_page('#inside', viewport=dict(width=390, height=844))
@@ -2101,6 +2140,126 @@ def test_words_are_shuffled_by_chance_alone(new_page):
     assert 'one two three four' not in orders and len(orders) == 23
     assert max(orders.values()) < 4*min(orders.values())
     assert all(text.endswith('!') and text[0].isupper() for text in found)
+
+# Second actions in each view: the reader changes what an earlier action has chosen
+
+CAT = 'A cat is sleeping on a bed.'
+VIEW_STORIES = {}
+
+def view_story(hash, *actions):
+    "The last of these actions meets what the others left; then the check is called"
+    def keep(check):
+        VIEW_STORIES[check.__name__] = hash, actions, check
+        return check
+    return keep
+
+def click(page, selector): page.locator(selector).first.click()
+def at_rest(page): wait(page, '!queue.wanted.length && !queue.running')
+
+@view_story('#type', (click, '.card:nth-child(1) .choice >> nth=1'), (type_text, CAT))
+def a_new_sentence_has_no_token_fixed(page, translator):
+    ids = ids_of(page)
+    assert translation(page) == translator.translate([CAT])[0]
+    with torch.no_grad(): logits = translator.model(*inputs(translator, CAT, ids))
+    for i, probs in enumerate(logits[0].softmax(-1).topk(5).values.tolist()):
+        shown = texts(page, f'.card:nth-child({i + 1}) .choice small')
+        assert shown == [f'{100*p:.0f}%' if p >= .005 else '<1%' for p in probs]
+
+@view_story('#machine?pin=7', (click, '[data-box="cross.3"]'), (type_text, 'A dog.'))
+def the_machine_shows_a_token_that_is_there(page, translator):
+    maps, n = torch_maps(translator, page, 'A dog.'), len(ids_of(page))
+    assert page.get_attribute('#machine-step', 'max') == str(n)
+    check_lines(page, 'cross.3', [1], maps['cross'][2].mean(0))
+    check_lines(page, 'decoder.2', [1], maps['decoder'][1].mean(0))
+    check_lines(page, 'encoder.4', range(len(maps['encoder'][0, 0])),
+                maps['encoder'][3].mean(0))
+    assert page.locator('#open-map .rows span').count() == n
+
+@view_story('#machine?pin=5', (click, '[data-box="output"]'),
+            (click, '#open-cards .choice:has-text("hoch")'))
+def the_machine_goes_on_with_a_token_that_was_chosen(page, translator):
+    assert page.text_content('.output .writes') == 'hoch'
+    assert page.evaluate('state.force.length') == 6
+    maps = torch_maps(translator, page)
+    check_lines(page, 'cross.4', [5], maps['cross'][3].mean(0))
+    page.click('#undo')
+    wait(page, 'now.scene.force.length == 0')
+    assert page.text_content('.output .writes') == 'auf'
+
+@view_story('#machine?pin=3&off=c3', (click, '[data-box="cross.3"]'),
+            (click, '#open-switches .switch'))
+def a_layer_switched_on_again_has_its_lines(page, translator):
+    assert page.locator('.box.off').count() == 0
+    check_lines(page, 'cross.3', [3], torch_maps(translator, page)['cross'][2].mean(0))
+
+@view_story('#machine?pin=3', (click, '#src .chip >> nth=2'), (click, '#machine-forth'))
+def a_token_of_the_sentence_loses_its_mark(page, translator):
+    assert page.locator('.lane.near, .word.near').count() == 0
+    assert page.text_content('.output .writes') == 'Ball' # after `einen`
+
+@view_story('#looked?pin=7&h=d3.2', (click, '#as-table summary'), (type_text, 'A dog.'))
+def the_table_is_that_of_the_new_sentence(page, translator):
+    wanted = torch_maps(translator, page, 'A dog.')['decoder'][2, 1]
+    shown = torch.tensor(numbers(' '.join(texts(page, '#as-table td'))))
+    torch.testing.assert_close(shown.view_as(wanted), wanted, atol=.0051, rtol=0)
+    assert page.locator('#map .rows .chosen').count() == 1
+
+@view_story('#break', (click, '#switches [data-head="cross.4.4"]'), (type_text, CAT))
+def what_is_off_stays_off_for_another_sentence(page, translator):
+    head, ids = [('cross', 3, 3)], ids_of(page)
+    old = page.evaluate('now.scene.intact.ids')
+    intact, broken = (log_prob(translator, CAT, old, off) for off in ([], head))
+    theirs = log_prob(translator, CAT, ids)
+    lines = [numbers(line) for line in texts(page, '#honest dd:last-child')]
+    assert lines[0] == pytest.approx([intact, broken, intact - broken], abs=.006)
+    assert lines[2] == pytest.approx([theirs, intact - theirs], abs=.006)
+
+@view_story('#break?off=c3.1,c3', (click, '#switches .layer[aria-checked="false"]'))
+def a_head_stays_off_when_its_layer_is_on_again(page, translator):
+    assert page.evaluate('state.off') == ['cross.3.1']
+    off = page.locator('#switches .head[aria-checked=false], #switches .covered')
+    assert off.count() == 1
+    shown = numbers(page.inner_text('#honest dd:last-child >> nth=0'))
+    old = page.evaluate('now.scene.intact.ids')
+    assert shown[1] == pytest.approx(log_prob(translator, BOY, old, [('cross', 2, 0)]),
+                                     abs=.006)
+
+def choose_beam(page, n): page.select_option('#beam', str(n))
+
+@view_story('#step', (choose_beam, 2), (type_text, CAT))
+def the_beam_of_two_searches_the_new_sentence(page, translator):
+    at_rest(page)
+    source = [translator.tokenizer.encode(CAT)]
+    [[best]] = search(translator.model, source, beam_size=2)
+    assert page.evaluate('shown.steps.best.ids') == [*best.ids, EOS]
+    assert page.locator('#steps > li').count() == 1 # from its first step
+    assert page.locator('#steps ul:not(.gone) li').count() == 2
+
+def choose_pair(page, row, col):
+    page.select_option('#pair-row', str(row))
+    page.select_option('#pair-col', str(col))
+
+@view_story('#inside?h=d3.4', (choose_pair, 7, 6), (type_text, 'A dog.'))
+def the_pair_is_one_of_the_shorter_sentence(page, translator):
+    at_rest(page)
+    n = len(ids_of(page))
+    assert page.input_value('#pair-row') == page.input_value('#pair-col') == str(n - 1)
+    wanted = torch_maps(translator, page, 'A dog.')['decoder'][2, 3, n - 1, n - 1].item()
+    assert numbers(page.inner_text('#sum'))[-1] == pytest.approx(wanted, abs=.006)
+
+@pytest.mark.parametrize('name', VIEW_STORIES)
+def test_a_second_action_in_a_view(new_page, torch_model, name):
+    hash, actions, check = VIEW_STORIES[name]
+    page = new_page(hash)
+    for act, *args in actions:
+        act(page, *args)
+        settle(page)
+        at_rest(page)
+    check(page, torch_model)
+
+def test_every_view_has_a_story():
+    names = {re.match(r'#(\w+)', hash)[1] for hash, _, _ in VIEW_STORIES.values()}
+    assert names == set(VIEWS)
 
 # The engine's side
 

@@ -14,6 +14,7 @@ import {sentence, sentenceAt, isKept} from './sentences.js'
 import {VIEWS, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash, readHash,
         searchChoices} from './address.js'
 import {drawStage, drawChips, speakSoon, listenToChips} from './stage.js'
+import {drawSticky, listenToScrolling} from './sticky.js'
 import {isShuffled, reset} from './experiments.js'
 import {drawType} from './view_type.js'
 import {drawLook} from './view_look.js'
@@ -35,6 +36,7 @@ function drawPage() {
   queue.wanted = []
   lookAtScene()
   drawStage()
+  drawSticky()
   drawTabs()
   drawEmptiness()
   showAll()
@@ -204,6 +206,7 @@ function listen() {
   listenToChips($('tgt'))
   listenToSteps()
   listenToMachine()
+  listenToScrolling()
   listenToSharing()
   listenToTour(goToLink)
   document.addEventListener('keydown', onKey)
