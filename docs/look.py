@@ -1,9 +1,10 @@
 """How the site looks, besides templates/layout.html and static/: the contents with the
 minutes of each chapter, the way from page to page, code and figures made light.
 """
-import re
+import html, re
 from dataclasses import dataclass
 from pathlib import Path
+import cards, machines
 from book import cells
 
 # Words of the code that have no color of their own
@@ -60,6 +61,16 @@ def described(body):
 
 # For Sphinx
 
+def shown_where_sent(app, page, context):
+    "Title, words, picture and kind of a page, for a link to it"
+    root, is_first = Path(app.confdir).parent, page == 'index'
+    title = re.sub('<[^>]+>', '', app.config.html_title if is_first else context['title'])
+    words = described(context['body'])
+    folder = root/'docs/_build/extra/cards'
+    card = cards.card(root, folder, page)
+    if card and not cards.site(root): card = context['pathto'](card, 1)
+    return html.unescape(title), words, card, 'book' if is_first else 'article'
+
 def show_page(app, page, template, context, doctree):
     book = app.config.tnb_book
     titles = {name: node.astext() for name, node in app.env.titles.items()}
@@ -72,8 +83,11 @@ def show_page(app, page, template, context, doctree):
     context['css_files'] = [css for css in context['css_files']
                             if not re.search(r'basic|mystnb', str(css.filename))]
     if 'body' in context:
-        context['description'] = described(context['body'])
+        context['shown'] = cards.tags(*shown_where_sent(app, page, context))
         context['body'] = light(app, context['body'])
+    if page == 'index':
+        context['schema'] = machines.about_the_book(Path(app.confdir).parent)
+    context['copy'] = Path(app.confdir, f'_build/extra/{page}.md').exists()
     context['fonts'] = ' '.join(fonts(context.get('body', '')))
 
 FONTS = ['source-serif-400-normal', 'source-serif-600-normal', 'source-serif-400-italic']

@@ -20,7 +20,7 @@ from statistics import mean, median, stdev
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
-import doors, figures, landing, live, teaching
+import cards, doors, figures, landing, live, machines, teaching
 from alternative import alternative
 from repository import settings
 from look import UNLISTED, parts as parts_of_the_book
@@ -575,6 +575,21 @@ def playground(root, folder):
     beside = {name: title for name, (title, _) in TRANSLATE.items()}
     for name, (_, model) in TRANSLATE.items():
         export_page([root/'nbs/models'/model], folder/name, './', beside)
+        introduce(root, folder/name, beside[name])
+
+HERE = ('Type a sentence, see it translated by a small Transformer in your browser, and '
+        'look inside: where it looked, what each head is worth, how the search goes.')
+
+def introduce(root, path, languages):
+    "In its head: the name that signs its pictures, and what a link to it shows"
+    title = settings(root)['title']
+    text = path.read_text(encoding='utf8')
+    shown = cards.tags(f'Translate here: {languages}', HERE,
+                       cards.card(root, path.parent/'cards', 'translate'))
+    book = f'<link rel="contents" href="./" title="{title}">\n{shown}'
+    text = text.replace('<link rel="contents" href="./">', book, 1)
+    text = text.replace('<title>Translate here<', f'<title>Translate here – {title}<', 1)
+    path.write_text(text, encoding='utf8')
 
 # Teaching
 
@@ -655,7 +670,9 @@ def write(root, out):
     write_about(root, out)
     for name in ('article.md', 'bibliography.md', 'translate.md'):
         shutil.copy(root/'docs'/name, out)
+    cards.draw(root, out.parent/'extra/cards')
     playground(root, out.parent/'extra')
+    machines.write(root, parts_of_the_book(root), out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')
     runnable = [path for path in chapters(root) if path.stem != 'index']
     doors.write_copies(root, runnable, out.parent/'extra/notebooks')
