@@ -40,7 +40,7 @@ TESTS_OF = {
     'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
     'test_house': 'tools/* ruff.toml conftest.py',
     'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py tools/sentences.py',
-    'test_small_tasks': 'nbs/0[1-6]_* benchmarks/small_tasks.py',
+    'test_small_tasks': 'nbs/0[0-7]_* nbs/07a_* benchmarks/small_tasks.py',
     'test_layer_types': 'benchmarks/train_paths.py',
     'test_live': 'docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'nbs/00b_*',
