@@ -1,6 +1,8 @@
 """The first page of the site: what stands there before a script or the model has come, and
 what becomes of it then."""
-import json, re, shutil
+import json, re, shutil, threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 import landing, live, pytest
@@ -26,6 +28,7 @@ def folder(tmp_path_factory, translator):
             f'<meta charset="utf-8"><link rel="stylesheet" href="live/live.css">'
             f'<style>{style}</style><main class="bd-article">{box}'
             f'<a href="translate_here.html#looked?t=x">on</a></main>')
+    (folder/'favicon.ico').touch() # a browser asks for it
     (folder/'asleep.html').write_text(page, encoding='utf8')
     (folder/'index.html').write_text(page + live.LOADER, encoding='utf8')
     return folder
@@ -88,6 +91,29 @@ def test_who_types_before_the_model_is_here_loses_nothing(watched, folder):
     page.wait_for_selector('.live-tokens :text("but")')
     href = page.get_by_role('link', name='on').get_attribute('href')
     assert href.endswith('translate_here.html#looked?t=Yes%2C%20but%20I%20love%20you.')
+
+def test_over_the_web_it_shows_how_much_of_the_model_is_here(watched, folder):
+    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f'http://127.0.0.1:{server.server_port}'
+        watched.allowed.append(address)
+        page = watched.page(own=True)
+        page.add_init_script(COLLECT)
+        page.goto(f'{address}/index.html')
+        page.wait_for_function(AWAKE)
+        shares = page.evaluate('shares')
+        assert shares == sorted(shares) and shares[-1] == 1 and len(set(shares)) > 2
+        server.shutdown()
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args): pass
+
+COLLECT = '''globalThis.shares = []
+const {setProperty} = CSSStyleDeclaration.prototype
+CSSStyleDeclaration.prototype.setProperty = function (name, value) {
+    if (name === '--share') shares.push(value)
+    return setProperty.call(this, name, value)
+}'''
 
 def test_an_example_that_is_no_longer_right_is_not_shown(translator):
     best = SimpleNamespace(text='Ich liebe dich.')

@@ -1,6 +1,6 @@
 // The models of the live figures: each is loaded when the first figure asks for it, and
 // then shared
-import {el} from './dom.js'
+import {el, style} from './dom.js'
 import {request, startEngine, bytesOf, askBeside} from './connection.js'
 import {Tokenizer} from './tokenizer.js'
 import {Reader, exactly} from './reading.js'
@@ -15,6 +15,37 @@ function script(name) {
     document.head.append(el('script', {src, onload: resolve, onerror}))
   })
   return scripts[name]
+}
+
+// The weights of a model as text, and how much of them is here: a page that was opened as
+// a file may not fetch, and learns nothing on the way
+async function weightsOf(name, onShare) {
+  if (location.protocol === 'file:') {
+    await script(`${name}_weights.js`)
+    const text = tnb.weights[name]
+    delete tnb.weights[name] // of which a copy as text would stay in memory
+    return text
+  }
+  const answer = await fetch(`${folder}${name}_weights.js`)
+  if (!answer.ok) throw new Error(`${name}_weights.js is missing`)
+  const decoder = new TextDecoder(), parts = []
+  let n = 0
+  for await (const chunk of chunksOf(answer.body)) {
+    n += chunk.length
+    onShare(n / 1e6 / tnb.megabytes[name])
+    parts.push(decoder.decode(chunk, {stream: true}))
+  }
+  onShare(1)
+  return parts.join('').split('"')[1]
+}
+
+async function* chunksOf(stream) { // not every browser goes through a stream by itself
+  const reader = stream.getReader()
+  for (;;) {
+    const {done, value} = await reader.read()
+    if (done) return
+    yield value
+  }
 }
 
 async function modelHeader(name) { // what it has beside its weights, such as its tokenizer
@@ -39,13 +70,12 @@ function readBack(text) {
 }
 
 let engine
-async function load(name) { // -> a function that asks this model
+async function load(name, onShare) { // -> a function that asks this model
   engine ??= startEngine(tnb.engine)
   const header = await modelHeader(name)
   readers[name] = new Reader(header.patterns, new Tokenizer(header))
-  await Promise.all([script(`${name}_weights.js`), engine])
-  const weights = bytesOf(tnb.weights[name])
-  delete tnb.weights[name] // of which a copy as text would stay in memory
+  const [text] = await Promise.all([weightsOf(name, onShare), engine])
+  const weights = bytesOf(text)
   await request('load', {models: [{header, weights}]}, {transfer: [weights]})
   const ask = (method, {text, exact, ...args}) => {
     const {read} = readFirst(name, text, exact).reading
@@ -62,6 +92,11 @@ function countWaiting(box, change) { // for its answers; as long as it does, it 
   box.classList.toggle('live-busy', box.n_waiting > 0)
 }
 
+function showShare(share) { // as a line that grows, in every figure that waits
+  for (const box of document.querySelectorAll('.live-busy'))
+    style(box, {'--share': Math.min(1, share)})
+}
+
 // Questions of a figure, one at a time: `job` may make several requests. A question that a
 // newer one of the same asker has overtaken is not answered.
 let line = Promise.resolve() // of all figures
@@ -73,7 +108,7 @@ function asker(name, box, onTrouble) {
     countWaiting(box, 1)
     const turn = line.then(async () => {
       if (mine !== newest) return undefined
-      models[name] ??= load(name)
+      models[name] ??= load(name, showShare)
       return job(await models[name])
     })
     const settle = () => countWaiting(box, -1)
