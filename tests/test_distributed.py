@@ -11,7 +11,7 @@ from transformer_nb.data import TokenBatches
 from transformer_nb.distributed import (
     broadcast_from_rank0, check_shared_device, in_any_process, process_group, world_size)
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.training import Trainer, TrainingConfig, _final_weights
+from transformer_nb.training import RunFiles, Trainer, TrainingConfig, _final_weights
 from running import BIN, read_lines
 
 LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='29511')
@@ -171,6 +171,60 @@ def test_processes_resume_from_one_state(tmp_path, copies):
     for process in both: process.join(60)
     assert first == second and first[0] == 4
     assert [process.exitcode for process in both] == [0, 0]
+
+PHASES = dict( # the method, and at which of its calls a process is killed
+    resume=(RunFiles, 'restore', 1), step=(Trainer, '_take_one_step', 2),
+    checkpoint=(Trainer, 'save', 2), validation=(Trainer, '_validate', 2),
+    end=(Trainer, '_choose_weights', 1))
+
+def mortal(rank, who, phase, port, folder, said):
+    "In a process of its own: trains, unless it is the one that is killed"
+    os.environ.update(LAUNCHED, RANK=str(rank), LOCAL_RANK=str(rank), MASTER_PORT=port)
+    of, name, n_calls = PHASES[phase]
+    whole, calls = getattr(of, name), []
+    def dying(self, *args, **options):
+        calls.append(name)
+        if rank == who and len(calls) == n_calls: os.kill(os.getpid(), signal.SIGKILL)
+        return whole(self, *args, **options)
+    try:
+        with process_group(), mock.patch.object(of, name, dying):
+            t = trainer(folder, 8)
+            t.resume()
+            t.run()
+    except InputError as e:
+        said.put(str(e))
+        said.close()
+        said.join_thread() # it is written before the process ends
+        os._exit(2)
+
+@pytest.mark.slow
+@pytest.mark.parametrize('phase, who', [ # the first process or the second
+    ('resume', 0), ('resume', 1), ('step', 0), ('checkpoint', 1), ('validation', 0),
+    ('end', 1)])
+def test_a_process_is_killed(phase, who, tmp_path, copies):
+    "The other ends soon and says why; the training goes on as if nothing had happened"
+    trainer(tmp_path/'left alone', 8).run()
+    trainer(tmp_path/'killed', 4).run()
+    with socket.create_server(('127.0.0.1', 0)) as server: port = server.getsockname()[1]
+    context = copies('spawn')
+    said = context.Queue()
+    arguments = who, phase, str(port), tmp_path/'killed', said
+    both = [context.Process(target=mortal, args=(rank, *arguments)) for rank in range(2)]
+    for process in both: process.start()
+    try: message = said.get(timeout=60)
+    finally:
+        for process in both: process.join(30)
+        for process in both: process.kill() # if it still waits
+    assert f'process {1 - who} has lost the others' in message and '\n' not in message
+    statuses = [process.exitcode for process in both]
+    assert statuses == ([-9, 2] if who == 0 else [2, -9])
+    t = trainer(tmp_path/'killed', 8)
+    assert t.resume() and t.state.step in (4, 6, 8)
+    t.run()
+    other = trainer(tmp_path/'left alone', 8)
+    other.resume()
+    assert t.state.step == other.state.step == 8
+    assert total(t.model.parameters()) == pytest.approx(total(other.model.parameters()))
 
 # Two commands, one file of results
 
