@@ -1,6 +1,6 @@
 """Does the reverse model choose better among the eight best translations?
 
-    python benchmarks/rerank.py  # prints one line of JSON; needs TRANSFORMER_NB_DATA
+    python benchmarks/rerank.py  # prints JSON; needs TRANSFORMER_NB_DATA
 
 The rule, committed before the first run. Sources are 500 validation sentences of Tatoeba,
 evenly spaced, from English to German, and the shipped everyday models in both directions.
@@ -8,13 +8,13 @@ The forward model writes eight candidates with a beam of eight. A candidate gets
 score, divided by the length penalty as in the search, plus LAMBDA times the mean
 log-probability per token of the source under the reverse model. LAMBDA is the one of
 0, 0.25, 0.5, 1 and 2 with the highest BLEU on the even 250 sentences. It is compared with
-the first candidate on the odd 250, by chapter 14's randomization test. *Better* is said if
-p is below 0.05, else *no difference was found*. One run, one direction; nothing is repeated.
+the first candidate on the odd 250, by chapter 14's randomization test. *Better* is said
+if p is below 0.05, else *no difference was found*. One run, one direction, no repetition.
 """
 import json
 from transformer_nb.commands import score_pairs
 from transformer_nb.corpora import load_corpus
-from transformer_nb.evaluation import bleu, paired_test
+from transformer_nb.evaluation import paired_test, score
 from transformer_nb.translation import Translator
 
 LAMBDAS = 0, 0.25, 0.5, 1, 2
@@ -46,7 +46,8 @@ def main():
     found = candidates(sources)
     back = of_the_source(sources, found)
     lists = {weight: chosen(found, back, weight) for weight in LAMBDAS}
-    even = {weight: bleu(lines[::2], references[::2]) for weight, lines in lists.items()}
+    even = {weight: score(lines[::2], references[::2])['bleu']
+            for weight, lines in lists.items()}
     weight = max(even, key=even.get)
     odd = paired_test(lists[0][1::2], lists[weight][1::2], references[1::2])
     changed = sum(a != b for a, b in zip(lists[0][1::2], lists[weight][1::2]))

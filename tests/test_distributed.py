@@ -209,7 +209,7 @@ def test_a_process_is_killed(phase, who, tmp_path, copies):
     context = copies('spawn')
     said = context.Queue()
     arguments = who, phase, str(port), tmp_path/'killed', said
-    both = [context.Process(target=mortal, args=(rank, *arguments)) for rank in range(2)]
+    both = [context.Process(target=mortal, args=(rank, *arguments)) for rank in (0, 1)]
     for process in both: process.start()
     try: message = said.get(timeout=60)
     finally:
@@ -217,14 +217,16 @@ def test_a_process_is_killed(phase, who, tmp_path, copies):
         for process in both: process.kill() # if it still waits
     assert f'process {1 - who} has lost the others' in message and '\n' not in message
     statuses = [process.exitcode for process in both]
-    assert statuses == ([-9, 2] if who == 0 else [2, -9])
+    killed, other = statuses[who], statuses[1 - who]
+    assert (killed, other) == (-signal.SIGKILL, 2)
     t = trainer(tmp_path/'killed', 8)
     assert t.resume() and t.state.step in (4, 6, 8)
     t.run()
-    other = trainer(tmp_path/'left alone', 8)
-    other.resume()
-    assert t.state.step == other.state.step == 8
-    assert total(t.model.parameters()) == pytest.approx(total(other.model.parameters()))
+    undisturbed = trainer(tmp_path/'left alone', 8)
+    undisturbed.resume()
+    assert t.state.step == undisturbed.state.step == 8
+    sums = [total(run.model.parameters()) for run in (t, undisturbed)]
+    assert sums[0] == pytest.approx(sums[1])
 
 # Two commands, one file of results
 

@@ -260,7 +260,7 @@ def test_the_way_goes_around_the_workshop():
     assert way('10_data') == ['08_text', '12_training']
     assert way('22_parsing') == ['21_families', 'claims']
     assert way('10a_corpora') == ['09_grammar', '10b_prepare']
-    assert way('21a_pretrained') == ['15d_marian', 'claims']
+    assert way('21a_pretrained') == ['15e_week', 'claims']
 
 def test_the_line_comes_first_then_workshop_and_records():
     book = look.parts(ROOT)

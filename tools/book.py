@@ -118,8 +118,8 @@ def imported_modules(source:str)->list[str]:
         f'studies.{name}' for names in lists for name in re.findall(r'\w+', names)]
 
 # More than ten seconds each: `make check` runs them where they are changed, no more
-LONG = ('00_', '01', '02', '03', '05', '06', '07', '10_', '12', '13', '15_', '15a', '16',
-        '17', '18', '19', '21', '22')
+LONG = ('00_', '01', '02', '03', '05', '06', '07', '10_', '12', '13', '15_', '15a',
+        '15e', '16', '17', '18', '19', '21', '22')
 
 def is_quick(path)->bool: return not path.name.startswith(LONG)
 
