@@ -26,7 +26,7 @@ ASKED_ABOUT = sorted(chapter for chapter, _ in rows_of_the_map()
 
 @cache
 def known():
-    "The names of chapters 00 to 15d; questions import the grader's and those of studies"
+    "The names of chapters 00 to 15e; questions import the grader's and those of studies"
     names = dict(torch=torch, nn=torch.nn, log=log, sqrt=sqrt, Path=Path,
                  MODEL=str(ROOT/'nbs/models/multi30k-en-de'))
     for path in chapters(ROOT):
