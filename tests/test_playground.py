@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import pages
+from repository import settings
 from test_site import ALL_RULES, AXE, load_axe
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
@@ -258,6 +259,18 @@ def test_too_long(new_page): # the engine reads 511 tokens; the field holds 2,00
     page.locator('#text').press('End')
     page.keyboard.insert_text('zz')
     assert page.input_value('#text') == 'y' * 2000
+
+def test_no_doubt_of_an_older_sentence_is_told_of_a_newer_one(new_page):
+    page = new_page('#type')
+    type_text(page, 'The parliament adopted the resolution. A man is sleeping.')
+    page.click('.sentence:nth-child(1)')
+    settle(page)
+    assert 'Sentence 1 is' in page.inner_text('#notes')
+    notes = page.evaluate('''() => { // at once, while the newer one is being translated
+        update({text: 'A dog is running. A cat is sleeping.', nth: 0})
+        return [now.busy, document.getElementById('notes').innerText]
+    }''')
+    assert notes == [True, '']
 
 def test_a_long_sentence_is_cut_between_words(new_page):
     page = new_page('#type?t=&b=1')
@@ -1878,6 +1891,14 @@ def test_a_picture_of_what_is_there(new_page):
     assert words[1].startswith('1 off: cross 4.4') and words[2] == f'before: “{BOY_DE}”'
     assert words[3].startswith('English → German: a Transformer of 2,086,912 parameters')
 
+def test_pictures_of_the_site_are_signed_with_the_books_title(new_page, site):
+    page = new_page('#machine?pin=1', site['translate_here.html'])
+    machine(page, 1)
+    title = settings(ROOT)['title']
+    assert page.text_content('.sign') == title
+    go_to(page, 'type')
+    assert page.evaluate('modules.picture.wordsBelow().at(-1)').endswith(f' {title}')
+
 def test_a_picture_says_what_is_seen(new_page):
     page = new_page('#looked?pin=1&off=c4.4')
     says = lambda: page.evaluate('modules.picture.wordsBelow()')[0]
@@ -2179,6 +2200,7 @@ def the_machine_shows_a_token_that_is_there(page, translator):
             (click, '#open-cards .choice:has-text("hoch")'))
 def the_machine_goes_on_with_a_token_that_was_chosen(page, translator):
     assert page.text_content('.output .writes') == 'hoch'
+    assert page.locator('.choice.written').all_text_contents() == ['hoch'] # not the first
     assert page.evaluate('state.force.length') == 6
     maps = torch_maps(translator, page)
     check_lines(page, 'cross.4', [5], maps['cross'][3].mean(0))

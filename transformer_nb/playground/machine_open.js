@@ -96,7 +96,7 @@ function drawHeads(heads) { // each with its map, by which it is chosen, and its
     choice.title = nameOf(head)
     choice.onclick = () => update({head})
     choice.classList.toggle('covered', isOff)
-    write(onOff, `head ${n}`)
+    write(onOff, n)
     fillSwitch(onOff, head, `head ${n}`)
   })
 }

@@ -20,8 +20,10 @@ function notes() { // strings, what is read instead ({warns}), an example to try
     list.push(`Of a sentence, the first ${MAX_SENTENCE} characters are translated here.`)
   }
   if (sentence()) list.push(whatIsRead(), unknown(), ...differences())
-  if (now.scene && !isShuffled()) list.push(...whetherToTrust(now.scene))
-  if (now.scene) list.push(...limits(now.scene), thingToTry())
+  const isHere = now.scene?.reading.typed === sentence() // else it is of an older one
+  if (isHere && !isShuffled()) list.push(...whetherToTrust(now.scene))
+  if (isHere) list.push(...limits(now.scene))
+  if (now.scene) list.push(thingToTry())
   return list.filter(Boolean)
 }
 
@@ -58,7 +60,8 @@ function differences() { // of numbers and addresses, as far as translations are
   const all = allSentences(), {scene} = now, {reader} = model()
   const inWords = says => `${says[0].toUpperCase()}${says.slice(1)}.`
   if (!all.length) {
-    return scene ? reader.doubts(scene.reading.typed, scene.given).map(inWords) : []
+    const isHere = scene?.reading.typed === sentence()
+    return isHere ? reader.doubts(sentence(), scene.given).map(inWords) : []
   }
   return all.flatMap(({text, translation, isCut}, i) => {
     if (!translation) return []

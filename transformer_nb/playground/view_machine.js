@@ -102,7 +102,8 @@ function summary({scene, at}) {
   const share = percent(Math.exp(scene.seen.token_log_probs[at]))
   const layers = scene.seen.maps.cross.length, layer = Math.max(1, layers - 1)
   const cross = {kind: 'cross', layer, isAttention: true}
-  const looks = isBoxOff(cross, scene.off) ? [' It cannot see the sentence there.']
+  const blind = ` In layer ${layer} it cannot see the sentence: cross-attention is off.`
+  const looks = isBoxOff(cross, scene.off) ? [blind]
     : crossSays(mostLooked(cross, scene, at), layer, src)
   const before = read ? ['After “', [read, tgt], '”'] : ['At the start']
   return [`Token ${at + 1} of ${length}. `, ...before, ' it writes “', [name, tgt],
