@@ -16,10 +16,10 @@ from transformer_nb.grading.checks import Kit, MASKS, PROBES
 from transformer_nb.grading.commands import (
     kit_file, points, tnb_check, tnb_class, tnb_start)
 from transformer_nb.grading.naming import (
-    _differs, _double, _expected, explanations, run_probe)
+    _BATCH, _RANDOM, _code, _differs, _double, _expected, explanations, observed, run_probe)
 from transformer_nb.grading.properties import _relation
 from transformer_nb.grading.process import _stand_ins, collect, right_before
-from transformer_nb.grading.report import grade, judged, report
+from transformer_nb.grading.report import _is_fixed, grade, judged, report
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
 
 HERE = Path(__file__).parent
@@ -183,6 +183,54 @@ def test_what_the_seed_and_the_batch_change_is_told(number, changes, words, tmp_
     text = report(grade(tmp_path, stage, KIT, 10))
     assert words in text, text
     if not words: assert 'is random' not in text and 'of the batch' not in text, text
+
+# Sentences that misled a student who saw this for the first time
+
+MISLED = [
+    (2, [('q = self.to_heads(self.query(x), self.d_k)',
+          'q = self.query(x).reshape(x.size(0), self.n_heads, -1, self.d_k)')],
+     [], ['of the batch']),
+    (3, [('sublayer(x, *args, **kwargs)', 'sublayer(x)'),
+         ('total = x + out', 'x += out; total = x')],
+     ['is changed in place, as by `+=`'], ['is random', 'of the batch']),
+    (3, [('return self.norm(total)', 'return x + self.norm(total)')], [], ['is random']),
+    (2, [('source = x if', 'length = memory.shape[1]\n        source = x if')],
+     ['Something on that line is None: an argument that was not passed'], ['A function ends without']),
+    (2, [('out.permute(0, 2, 1, 3).reshape(batch', 'out.reshape(7, batch')],
+     ['write beside each number which axis it is'], ['no two sizes']),
+    (2, [(', bias=False', ''), ('nn.Linear(n_heads * d_v, d_model',
+                                'nn.Linear(d_v, d_model')],
+     ['output.weight should have shape (', 'not asked for: query.bias ('], []),
+    (3, [('out = self.dropout(out)', 'out = self.dropout(self.norm(out))'),
+         ('return self.norm(total)', 'return total')],
+     ['share of the output below the mean of its row'], ['share that is dropped'])]
+
+@pytest.mark.parametrize('number, changes, words, never', MISLED)
+def test_nothing_misleads(number, changes, words, never):
+    text = report(watched(STAGES[number - 1], changed(STAGES[number - 1].file, changes)))
+    for said in words: assert said in text, text
+    for said in never: assert said not in text, text
+
+def watched(stage, text):
+    "As `graded`, with a second run: what depends on the seed or the batch?"
+    code, found = loaded(stage, text, KIT), {}
+    for probe in [p for p in stage.probes if p.points and not p.must]:
+        with right_before(probe.part, code, KIT): found[probe] = observed(probe, code, KIT)
+    return judged(stage, found, KIT)
+
+@pytest.mark.parametrize('stage', STAGES, ids=[stage.file for stage in STAGES])
+def test_what_is_right_is_not_said_to_depend_on_seed_or_batch(stage):
+    for probe in stage.probes:
+        if probe.must or not probe.points or stage.number == 9: continue
+        seen = observed(probe, _code(probe.part, KIT), KIT)
+        assert not seen.error and _BATCH not in seen.values, probe.title
+        assert _RANDOM not in seen.values or not _is_fixed(probe, KIT), probe.title
+
+def test_no_warning_of_pytorch_stands_above_a_report(recwarn):
+    "The grader tries sizes of 0, for which PyTorch warns"
+    text = changed('multihead.py', [('self.query(x)', 'self.query(x) * 1.5 + x.mean()')])
+    graded(STAGES[1], text)
+    assert not [str(w.message) for w in recwarn if 'zero-element' in str(w.message)]
 
 # What everybody copies: our own code, in the conventions of four well-known ones
 

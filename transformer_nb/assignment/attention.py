@@ -17,7 +17,8 @@ def scaled_dot_product_attention(
     query: Tensor,               # (b, h, t, d_k)
     key: Tensor,                 # (b, h, s, d_k)
     value: Tensor,               # (b, h, s, d_v); d_v may differ from d_k
-    mask: Tensor | None = None,  # broadcastable to (b, h, t, s): heads may differ
+    mask: Tensor | None = None,  # (t, s), (b, 1, 1, s), (b, h, t, s) …: it
+                                 # broadcasts to the scores
 ) -> tuple[Tensor, Tensor]:      # output (b, h, t, d_v), weights: batch, head, query, key
     "A query that may attend to nothing gets weights and output of zeros, not NaN"
     raise NotImplementedError

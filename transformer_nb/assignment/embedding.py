@@ -12,6 +12,7 @@ decoder stacks."
 
 with i = 0 … d_model/2 − 1.
 """
+import torch
 from torch import Tensor, nn
 
 class Embedding(nn.Module):

@@ -7,6 +7,7 @@
 In training, elements of a sub-layer's output are dropped before it is added (§5.4).
 """
 from collections.abc import Callable
+import torch
 from torch import Tensor, nn
 
 class FeedForward(nn.Module):

@@ -11,6 +11,7 @@ less than i."
 
 Masks of this kit: boolean, True where attention is allowed.
 """
+import torch
 from torch import Tensor, nn
 from attention import causal_mask, padding_mask
 from config import TransformerConfig

@@ -6,6 +6,7 @@ are concatenated and once again projected, resulting in the final values."
 
 Masks of this kit: boolean, True where attention is allowed.
 """
+import torch
 from torch import Tensor, nn
 from attention import scaled_dot_product_attention # queries (b, h, t, d_k) and so on
 
@@ -25,6 +26,7 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,                     # queries are made from it (b, t, d_model)
         memory: Tensor | None = None,  # keys and values are made from it (b, s, d_model);
                                        # None: from x, which is self-attention
-        mask: Tensor | None = None,    # broadcastable to (b, h, t, s): heads may differ
+        mask: Tensor | None = None,    # (t, s), (b, 1, 1, s), (b, h, t, s) …: it
+                                       # broadcasts to the scores
     ) -> Tensor:                       # (b, t, d_model)
         raise NotImplementedError

@@ -66,12 +66,14 @@ class Draw:
     def __init__(self, kit:Kit, name:str):
         seed = crc32(f'{kit.key}/{name}'.encode())
         self.generator = torch.Generator().manual_seed(seed)
+        self.made = [] # to see whether a submission changes what it gets
 
     def sizes(self, n:int)->list[int]: # n different numbers from 3 to 10
         return (3 + torch.randperm(8, generator=self.generator)[:n]).tolist()
 
     def __call__(self, *shape:int)->Tensor: # normal, in double precision
-        return torch.randn(shape, generator=self.generator, dtype=torch.float64)
+        self.made.append(torch.randn(shape, generator=self.generator, dtype=torch.float64))
+        return self.made[-1]
 
     def ids(self, b:int, t:int, # rows, tokens
             v:int=20,           # size of the vocabulary
@@ -79,7 +81,11 @@ class Draw:
         ids = torch.randint(4, v, (b, t), generator=self.generator)
         lengths = torch.randint(1, t, (b, 1), generator=self.generator)
         lengths[0] = t
-        return ids.masked_fill(torch.arange(t) >= lengths, PAD)
+        self.made.append(ids.masked_fill(torch.arange(t) >= lengths, PAD))
+        return self.made[-1]
+
+    def changes(self)->Tensor: # how often each was changed in place
+        return torch.tensor([x._version for x in self.made])
 
 # %% ../../nbs/15c_build.ipynb #b15probe1
 @dataclass(frozen=True)
@@ -250,17 +256,19 @@ def _value_of(name:str, parameter:Tensor, wanted:dict)->Tensor:
     return torch.full_like(parameter, 'bias' not in name) # of a norm, or of a linear map
 
 def _unlike(actual:dict, wanted:dict)->str: # shapes by name
-    "Which parameters are missing and which are too many, whatever their names"
+    "Which parameters have another shape, are missing or too many, whatever their names"
     ours = [name for name in wanted if actual.get(name) != wanted[name]]
     own = [name for name in actual if wanted.get(name) != actual[name]]
+    both = [name for name in ours if name in own]
+    said = [f'{name} should have shape {wanted[name]}, and has {actual[name]}'
+            for name in both[:4]]
+    ours, own = ([name for name in names if name not in both] for names in (ours, own))
     shapes = [wanted[name] for name in ours], [actual[name] for name in own]
-    if same := [f'{name} should have shape {wanted[name]}, and has {actual[name]}'
-                for name in ours if name in own]: return '; '.join(same[:4])
     parts = SequenceMatcher(None, *shapes, autojunk=False).get_opcodes()
     changes = [rows for tag, *rows in parts if tag != 'equal']
     missing = [name for i, j, _, _ in changes for name in ours[i:j]]
     extra = [name for _, _, i, j in changes for name in own[i:j]]
-    said = [_listed('missing parameters', missing, wanted)] if missing else []
+    if missing: said.append(_listed('missing parameters', missing, wanted))
     if extra: said.append(_listed('not asked for', extra, actual))
     return '; '.join(said)
 
@@ -282,14 +290,14 @@ def _make(code, name:str, *args, **options)->nn.Module:
     if not isinstance(module, nn.Module): raise TypeError(f'{name} is not an nn.Module')
     truth = _truth_of(name)(*args, **options)
     module.by_kit = _fill(module, truth)
-    module.register_forward_hook(_one_tensor)
+    module.register_forward_hook(_one_tensor, with_kwargs=True)
     return module.double().eval()
 
 # %% ../../nbs/15c_build.ipynb #b15onetens
-def _one_tensor(module:nn.Module, inputs:tuple, result):
+def _one_tensor(module:nn.Module, inputs:tuple, options:dict, result):
     "A hook: what comes back is told where it is not one tensor"
     _asked_one(type(module).__name__, result)
-    if not module.training: _look(module.forward, inputs, result)
+    if not module.training: _look(module.forward, inputs, result, options)
 
 def _asked_one(name:str, result):
     if isinstance(result, Tensor): return
@@ -301,16 +309,21 @@ def _asked_one(name:str, result):
 # %% ../../nbs/15c_build.ipynb #b15alone01
 _ALONE = [] # while `observed` looks: does the first row get the same without the others?
 
-def _look(call:Callable, inputs:tuple, result:Tensor):
+def _look(call:Callable, inputs:tuple, result:Tensor, options:dict={}):
     "The first row of a batch once more, without the others"
     if not _ALONE: return
-    def first(x):
-        is_batch = isinstance(x, Tensor) and len(x) == len(inputs[0])
-        return x[:1] if is_batch else x
+    n = len(inputs[0])
+    def first(x): # a copy, which a submission may change
+        is_batch = isinstance(x, Tensor) and _has_rows(x, n)
+        return x[:1].clone() if is_batch else x
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):
-        alone = call(*map(first, inputs))
+        named = {name: first(x) for name, x in options.items()}
+        alone = call(*map(first, inputs), **named)
         same = torch.allclose(alone, result[:1], 1e-6, 1e-6, equal_nan=True)
         _ALONE.append(same or alone.shape != result[:1].shape)
+
+def _has_rows(x:Tensor, n:int)->bool: # ids or vectors, but not a mask of queries and keys
+    return x.dim() > 0 and len(x) == n and (x.dim() != 2 or x.dtype == torch.int64)
 
 # %% ../../nbs/15c_build.ipynb #b15fill2b
 def _parameters(code, name:str, *args)->dict[str,Tensor]: # sizes, sorted: names are free

@@ -414,10 +414,11 @@ def _(code, kit, draw):
     return dict(zip(_DROPOUT, [*shares, *counts, *last]))
 
 # %% ../../nbs/15c_build.ipynb #b15dropnm
-_DROPOUT = ['share that is dropped of a sub-layer of ones', 'share of zeros in the output',
+_DROPOUT = ['share of the output below the mean of its row, with a sub-layer of ones',
+            'share of zeros in the output',
             'different values in a row, with a sub-layer of ones',
             'different values in a row, with a sub-layer of zeros',
             'different values in a row, with a sub-layer that multiplies by 5',
             'two calls give different numbers',
-            'share that is dropped with dropout = 0.75',
+            'the same share with dropout = 0.75',
             'factor of what is kept']

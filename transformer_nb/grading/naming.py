@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOT_WRITTEN', 'Outcome', 'explanations', 'observed', 'run_probe']
 
-import os, sys, time, torch, types
+import os, sys, time, torch, types, warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +34,8 @@ class Outcome:
 NOT_WRITTEN = 'not written yet'
 
 # %% ../../nbs/15c_build.ipynb #b15out01b
+_CHANGED = _TOLD + 'changes' # of the inputs
+
 def _named(result)->dict[str,Tensor]:
     if isinstance(result, Tensor): result = dict(output=result)
     if isinstance(result, (list, tuple)):
@@ -67,7 +69,10 @@ def run_probe(probe:Probe,
         with _double():
             torch.manual_seed(crc32(f'{seed}{kit.key}+{probe.title}'.encode()))
             draw = Draw(kit, probe.title)
-            return Outcome(_named(probe.run(code, kit, draw)))
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore') # it is the report that speaks
+                values = _named(probe.run(code, kit, draw))
+            return Outcome(values | {_CHANGED: draw.changes()})
     except NotImplementedError as e:
         frames = extract_tb(e.__traceback__)
         mine = _is_own(Path(frames[-1].filename)) # or a module without `forward`, as called

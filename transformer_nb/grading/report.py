@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 from .checks import (
     Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _TOLD, _TOLD_SIZES,
     _shapes_differ)
 from .naming import (
-    NOT_WRITTEN, Outcome, _BATCH, _RANDOM, _close, _code, _compared, _differs, _expected,
-    _fits, _kind, _same_values, explanations, run_probe)
+    NOT_WRITTEN, Outcome, _BATCH, _CHANGED, _RANDOM, _close, _code, _compared, _differs,
+    _expected, _fits, _kind, _same_values, explanations, run_probe)
 from .process import collect
 from .properties import _change_that_explains, _measured, _relations
 from .stages import Stage, mistake_name, mistakes
@@ -157,7 +159,10 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
     known = explanations(part, outcomes, kit)
     if not known and len(whole) < len(outcomes): known = explanations(part, whole, kit)
     yield from _names(known, kit)
-    if not known: yield f'{", ".join(part.names)}: {_seen(part, outcomes, wrong, kit)}'
+    names = ', '.join(part.names)
+    if not known: yield f'{names}: {_seen(part, outcomes, wrong, kit)}'
+    if found := [p for p in wrong if _changes_inputs(p, outcomes[p], kit)]:
+        yield f'{names}: {_IN_PLACE} (in "{found[0].title}").'
 
 def _names(known:list[tuple[type,...]], kit:Kit)->Iterator[str]: # of `explanations`
     certain = [m for m in known[0] if all(m in k for k in known)] if known else []
@@ -167,6 +172,15 @@ def _names(known:list[tuple[type,...]], kit:Kit)->Iterator[str]: # of `explanati
     if others:
         names = ' or '.join(sorted(mistake_name(m) for m in others))
         yield f'One of these, and we cannot tell which: {names}.'
+
+# %% ../../nbs/15c_build.ipynb #b15inplace
+def _changes_inputs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # what it got, in place
+    right = _expected(probe.part, probe, kit)
+    came, asked = (x.values.get(_CHANGED) for x in (outcome, right))
+    return came is not None and asked is not None and not torch.equal(came, asked)
+
+_IN_PLACE = ('a tensor that it gets is changed in place, as by `+=`, and whoever called it '
+             'goes on with the changed one')
 
 # %% ../../nbs/15c_build.ipynb #b15remseen
 def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->str:
@@ -198,14 +212,26 @@ def _noticed(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
     "What `observed` saw in the checks that fail, in words"
     found = [p for p in wrong if _RANDOM in outcomes[p].values and _is_fixed(p, kit)]
     if found: return f'{_IS_RANDOM} (in "{found[0].title}").'
-    found = [p for p in wrong if _BATCH in outcomes[p].values]
+    found = [p for p in wrong if _BATCH in outcomes[p].values
+             and not _changes_inputs(p, outcomes[p], kit)]
     return f'{_OF_BATCH} (in "{found[0].title}").' if found else ''
 
 @cache
 def _is_fixed(probe:Probe, kit:Kit)->bool: # is what is right the same for every seed?
     right = _code(probe.part, kit)
-    with torch.random.fork_rng():
-        return _same_values(*(run_probe(probe, right, kit, seed) for seed in ('', 'b ')))
+    with torch.random.fork_rng(), _Drops() as seen:
+        runs = [run_probe(probe, right, kit, seed) for seed in ('', 'b ')]
+    return _same_values(*runs) and not seen.drops
+
+class _Drops(TorchFunctionMode):
+    "Inside, it sees whether anything is dropped, which is random"
+    drops = False
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function is F.dropout:
+            share, training = (*args[1:], 0.5, True)[:2]
+            self.drops |= kwargs.get('training', training) and kwargs.get('p', share) > 0
+        return function(*args, **kwargs)
 
 _IS_RANDOM = ('what you return is random: the same inputs and weights give other numbers '
               'with another seed')
@@ -243,6 +269,8 @@ def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
 # %% ../../nbs/15c_build.ipynb #b15remmean
 _MEANINGS = {
     r'Module.__init__\(\) call': 'Call `super().__init__()` first.',
+    "'NoneType' object": 'Something on that line is None: an argument that was not passed, '
+        'as `memory` in self-attention, or what comes from a function without `return`.',
     'returned nothing|NoneType':
         'A function ends without `return`, or a line gives nothing.',
     'NameError|UnboundLocalError': 'Nothing defines this name before that line: is an '
@@ -253,8 +281,8 @@ _MEANINGS = {
         'The call and the signature do not fit.',
     'shapes cannot be multiplied|must match|size mismatch|Sizes of tensors|Expected size|'
     'einsum|invalid for input|expanded size|broadcast|does not match':
-        'Two tensors meet whose sizes do not fit. Print both shapes before that line: no '
-        'two sizes of a check are alike, so each number tells which axis it is.',
+        'Two tensors meet whose sizes do not fit. Print both shapes before that line, and '
+        'write beside each number which axis it is.',
     'view size is not compatible': 'Use `reshape`, or `contiguous` before `view`.',
     'Dimension out of range|dimension specified|too many indices':
         'The tensor has fewer axes than that line needs.',
