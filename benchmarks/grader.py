@@ -4,6 +4,7 @@
     python benchmarks/grader.py FOLDER ...                   # right submissions, mutated
     python benchmarks/grader.py --each 6 --out FILE FOLDER   # six mutants of each file
     python benchmarks/grader.py --stage 3 FOLDER             # one stage
+    python benchmarks/grader.py --versions                   # tests/versions.py, held out
 
 Each file is changed in one place: an operator, a constant, an option, an argument, a
 call left out, two lines exchanged. A mutant is graded in a copy of this process, and a
@@ -23,11 +24,12 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT/folder) for folder in ('', 'tests', 'tools')]
 os.environ['IN_TEST'] = '1'
 
-from test_build import KIT, loaded
+from test_build import KIT, changed, loaded
 from transformer_nb.grading.naming import Outcome, observed
 from transformer_nb.grading.process import right_before
 from transformer_nb.grading.report import judged
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
+from versions import VERSIONS, looked_at
 
 OPERATORS = {ast.Add: [ast.Sub], ast.Sub: [ast.Add],
              ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.Pow: [ast.Mult],
@@ -160,7 +162,9 @@ def chosen(text, each, seed=1): # line, text: different ones; some at random, or
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('folders', nargs='+', type=Path)
+    parser.add_argument('folders', nargs='*', type=Path)
+    parser.add_argument('--versions', action='store_true',
+                        help='grade the versions of tests/versions.py that were held out')
     parser.add_argument('--stage', type=int)
     parser.add_argument('--each', type=int, help='take so many mutants of each file')
     parser.add_argument('--seed', type=int, default=1, help='which ones')
@@ -168,14 +172,13 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     total = Counter()
+    if options.versions: written(options, total)
     for folder, stage in product(options.folders, STAGES):
         path = folder/stage.file
         if options.stage not in (None, stage.number) or not path.exists(): continue
         text = path.read_text(encoding='utf8')
         for line, mutant in chosen(text, options.each, options.seed):
-            result = graded(stage, mutant, False)
-            if fate(result) == 'full' and any(p.must for p in stage.probes):
-                result = graded(stage, mutant, True)
+            result = graded_cheaply(stage, mutant)
             gone, new = difference(text, mutant)
             record = dict(commit=commit(), folder=folder.name, file=stage.file, line=line,
                           was=gone, became=new, fate=fate(result), said=result.remarks)
@@ -183,6 +186,23 @@ def main():
             print(f"{record['fate']} {stage.file}:{line} {gone} -> {new}", flush=True)
             if options.out: write(options.out, record)
     print(dict(total), {k: f'{n/total.total():.1%}' for k, n in total.items()})
+
+def graded_cheaply(stage, text): # the checks that train come only where all else is right
+    result = graded(stage, text, False)
+    if fate(result) != 'full' or not any(p.must for p in stage.probes): return result
+    return graded(stage, text, True)
+
+def written(options, total): # by a person, before the grader had seen them
+    for version in VERSIONS:
+        number, words, changes = version
+        stage = STAGES[number - 1]
+        if looked_at(version) or options.stage not in (None, number): continue
+        result = graded_cheaply(stage, changed(stage.file, changes))
+        record = dict(commit=commit(), folder='versions', file=stage.file, line=0,
+                      was=[words], became=[], fate=fate(result), said=result.remarks)
+        total[record['fate']] += 1
+        print(f"{record['fate']} {stage.file}: {words}", flush=True)
+        if options.out: write(options.out, record)
 
 def write(path, record):
     with path.open('a', encoding='utf8') as out:

@@ -133,7 +133,35 @@ SEEN = [
     (8, [('/ (5 + 1)', '/ (6 + 1)')], 'those of ((n + 5) / 7) to the power of alpha'),
     (10, [('merges.append(pair)', 'pass')], 'every list that comes back is empty'),
     (10, [('while i < len(symbols)', 'while i < symbols')], 'check ends with "TypeError'),
-    (3, [('super().__init__()', 'pass')], 'Call `super().__init__()` first.')]
+    (3, [('super().__init__()', 'pass')], 'Call `super().__init__()` first.'),
+    (1, [('torch.softmax(scores, dim=-1)', 'torch.sigmoid(scores)')],
+     'in its step `softmax`, a sigmoid stands in its place'),
+    (1, [(' / math.sqrt(d_k)', ''), ('torch.softmax(scores, dim=-1)',
+                                     'torch.softmax(scores, dim=-1) / math.sqrt(d_k)')],
+     'those of each query should sum to 1, and sum to 0.3'),
+    (1, [('if mask is not None:', 'if mask is not None and mask.dim() == 4:')],
+     'some of your results are right, and those that are wrong (as in "'),
+    (2, [('v = self.to_heads(self.value(source), self.d_v)',
+          'v = self.value(source).reshape(x.size(0), self.n_heads, -1, self.d_v)')],
+     'the values alone have the mistake "split without transpose"'),
+    (3, [('(centered ** 2).mean', '(centered ** 2).amax')],
+     'right but for a factor that is the same at every feature'),
+    (3, [('eps=1e-5', 'eps=1e-3')], 'the eps in the numbers of a new LayerNorm is 0.001'),
+    (3, [('normal * self.weight + self.bias', '(normal + self.bias) * self.weight')],
+     'right but for a summand of its own for each feature'),
+    (3, [('keepdim=True)\n        normal', 'keepdim=True).detach()\n        normal')],
+     'in its step `variance`, its result is cut from the graph'),
+    (4, [('self.pe[:x.size(1)]', 'self.pe[-x.size(1):]')],
+     'the rows of the table that you add are 31, 32,'),
+    (4, [('return self.weight[ids]', 'return nn.functional.dropout(self.weight, 0.1, '
+          'self.training)[ids]')],
+     'train() and eval() give different numbers, but there is no dropout inside'),
+    (4, [('torch.cos(position * div)', 'torch.cos(position / div)')],
+     'is wrong only at feature 3, 5, 7'),
+    (5, [('x = self.residuals[1](x, self.feed_forward)\n        return x\n\nclass Dec',
+          'x = self.residuals[1](x, self.feed_forward)\n'
+          '        x = self.residuals[1](x, self.feed_forward)\n'
+          '        return x\n\nclass Dec')], 'in its step `transform`, it is called twice')]
 
 @pytest.mark.parametrize('number, changes, words', SEEN)
 def test_what_has_no_name_is_told_as_it_is_seen(number, changes, words):
@@ -195,12 +223,20 @@ MISLED = [
      ['is changed in place, as by `+=`'], ['is random', 'of the batch']),
     (3, [('return self.norm(total)', 'return x + self.norm(total)')], [], ['is random']),
     (2, [('source = x if', 'length = memory.shape[1]\n        source = x if')],
-     ['Something on that line is None: an argument that was not passed'], ['A function ends without']),
+     ['Something on that line is None: an argument that was not passed'],
+     ['A function ends without']),
     (2, [('out.permute(0, 2, 1, 3).reshape(batch', 'out.reshape(7, batch')],
      ['write beside each number which axis it is'], ['no two sizes']),
     (2, [(', bias=False', ''), ('nn.Linear(n_heads * d_v, d_model',
                                 'nn.Linear(d_v, d_model')],
      ['output.weight should have shape (', 'not asked for: query.bias ('], []),
+    (1, [('value), weights', "value), torch.einsum('bhts,bhsd->bhtd', weights, value)")],
+     [], ['weights first']),
+    (1, [('weights, value), weights', 'weights.detach(), value), weights')],
+     ['there is no gradient of the queries: something was cut'], ['without `return`']),
+    (1, [("float('-inf')", '-100.')], [], ['should sum to 1, and sum to 1']),
+    (2, [('self.query(x)', 'self.query(source)')],
+     ['output should have shape ('], ['before that line']),
     (3, [('out = self.dropout(out)', 'out = self.dropout(self.norm(out))'),
          ('return self.norm(total)', 'return total')],
      ['share of the output below the mean of its row'], ['share that is dropped'])]
@@ -587,6 +623,12 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
             assert cell.metadata.nbgrader.points == stage.points
             assert f"points('.', {stage.number}, key='k 1', " in cell.source
         assert len(graded) == 2 - (week == 5)
+    config = types.SimpleNamespace(
+        Autograde=types.SimpleNamespace(), ExecutePreprocessor=types.SimpleNamespace())
+    exec((tmp_path/'all/nbgrader_config.py').read_text(), dict(get_config=lambda: config))
+    kept = config.Autograde.exclude_overwriting # or nbgrader grades the empty files
+    assert sorted(sum(kept.values(), [])) == sorted(STAGES[i].file for i in range(9))
+    assert kept['week1'] == ['attention.py', 'multihead.py']
     with pytest.raises(SystemExit): tnb_start(str(tmp_path/'odd'), key="a'; rm -r x")
     assert '--key' in capsys.readouterr().err
     with pytest.raises(SystemExit): tnb_start(str(tmp_path/'all'))

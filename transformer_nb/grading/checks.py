@@ -7,9 +7,10 @@ __all__ = ['Draw', 'Kit', 'LAYOUTS', 'MASKS', 'PROBES', 'Probe']
 
 import torch, transformer_nb
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from itertools import permutations, product
 from math import factorial, prod, sqrt
 from pathlib import Path
@@ -110,6 +111,7 @@ def _probe(part:type, points:int, title:str, tolerance:float=1e-6, must=None, se
     return enter
 
 # %% ../../nbs/15c_build.ipynb #b15fill1
+@cache
 def _values(name:str, shape)->Tensor: # the same for the same name
     generator = torch.Generator().manual_seed(crc32(name.encode()))
     values = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -284,12 +286,17 @@ def _parts()->Iterator[type]: # in the order of the checks
 def _truth_of(name:str)->type: # the right steps of a class of the kit
     return next(part for part in _parts() if name in part.names)
 
+@cache
+def _truth(name:str, args:tuple, options:tuple)->nn.Module: # one for all that is compared
+    with torch.random.fork_rng(devices=[]): return _truth_of(name)(*args, **dict(options))
+
 def _make(code, name:str, *args, **options)->nn.Module:
     "An instance of a submission's class, in evaluation mode, with known parameters"
     module = getattr(code, name)(*args, **options)
     if not isinstance(module, nn.Module): raise TypeError(f'{name} is not an nn.Module')
-    truth = _truth_of(name)(*args, **options)
+    truth = _truth(name, args, tuple(options.items()))
     module.by_kit = _fill(module, truth)
+    _CALLS.clear() # those that matched its parameters
     module.register_forward_hook(_one_tensor, with_kwargs=True)
     return module.double().eval()
 
@@ -309,7 +316,7 @@ def _asked_one(name:str, result):
 # %% ../../nbs/15c_build.ipynb #b15alone01
 _ALONE = [] # while `observed` looks: does the first row get the same without the others?
 
-def _look(call:Callable, inputs:tuple, result:Tensor, options:dict={}):
+def _look(call:Callable, inputs:tuple, result:Tensor, options:dict|None=None):
     "The first row of a batch once more, without the others"
     if not _ALONE: return
     n = len(inputs[0])
@@ -317,13 +324,29 @@ def _look(call:Callable, inputs:tuple, result:Tensor, options:dict={}):
         is_batch = isinstance(x, Tensor) and _has_rows(x, n)
         return x[:1].clone() if is_batch else x
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):
-        named = {name: first(x) for name, x in options.items()}
+        named = {name: first(x) for name, x in (options or {}).items()}
         alone = call(*map(first, inputs), **named)
         same = torch.allclose(alone, result[:1], 1e-6, 1e-6, equal_nan=True)
         _ALONE.append(same or alone.shape != result[:1].shape)
 
 def _has_rows(x:Tensor, n:int)->bool: # ids or vectors, but not a mask of queries and keys
-    return x.dim() > 0 and len(x) == n and (x.dim() != 2 or x.dtype == torch.int64)
+    if x.dim() == 0 or len(x) != n: return False
+    return x.dim() != 2 or x.dtype == torch.int64
+
+# %% ../../nbs/15c_build.ipynb #b15callsee
+_CALLS = [] # of right parts, while `_calls_seen` looks: their names, and what they get
+
+@contextmanager
+def _calls_seen()->Iterator[list]:
+    "Inside, each call of a right part by a submission is noted"
+    def remember(module, inputs):
+        name = next((part.names[0] for part in _parts() if isinstance(module, part)), '')
+        given = [x.detach().clone() for x in inputs if isinstance(x, Tensor)]
+        if name: _CALLS.append((name, given))
+    _CALLS.clear()
+    hook = nn.modules.module.register_module_forward_pre_hook(remember)
+    try: yield _CALLS
+    finally: hook.remove()
 
 # %% ../../nbs/15c_build.ipynb #b15fill2b
 def _parameters(code, name:str, *args)->dict[str,Tensor]: # sizes, sorted: names are free

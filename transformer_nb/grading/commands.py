@@ -51,6 +51,18 @@ def _nbgrader(week:int, kit:Kit, key:str)->dict: # a notebook, as JSON
     kernel = dict(name='python3', display_name='Python 3', language='python')
     return dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)
 
+def _nbgrader_config()->str: # whose copies of a week's files count: the students'
+    "Without this, nbgrader replaces the students' files by the empty ones of the source"
+    weeks = {f'week{week}': [stage.file for stage in STAGES if stage.number in numbers]
+             for week, numbers in _WEEKS.items()}
+    rows = ''.join(f'    {week!r}: {files!r},\n' for week, files in weeks.items())
+    return _CONFIG.format(rows=rows)
+
+_CONFIG = """c = get_config()
+c.Autograde.exclude_overwriting = {{ # these stay what the students wrote
+{rows}}}
+c.ExecutePreprocessor.timeout = 900 # seconds for a cell, which grades a stage
+"""
 _HIDDEN = """### BEGIN HIDDEN TESTS
 from transformer_nb.grading.commands import points
 points('.', {number}, {options})
@@ -66,6 +78,7 @@ _TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
 def _write_for_teachers(target:Path, kit:Kit, key:str):
     "Scripts and a zip for Gradescope, and a notebook for each week of nbgrader"
     texts = {name: kit_file(name, kit) for name in _TEACHERS}
+    texts['nbgrader_config.py'] = _nbgrader_config()
     options = f'--layout {kit.layout} --masks {kit.masks}'
     script = texts['run_autograder'].replace('choose a key of your own', key)
     texts['run_autograder'] = script.replace('--layout bhtd --masks allowed', options)

@@ -118,7 +118,10 @@ def _(code, kit, draw):
 @_probe(_Embedding, 1, 'vectors of token ids')
 def _(code, kit, draw):
     d, b, t = draw.sizes(3)
-    return _make(code, 'Embedding', 20, d)(draw.ids(b, t))
+    layer, ids = _make(code, 'Embedding', 20, d), draw.ids(b, t)
+    output = layer(ids)
+    same = torch.isclose(output, layer.train()(ids)).all()
+    return {'output': output, 'train() gives what eval() gives': same}
 
 # %% ../../nbs/15c_build.ipynb #b15embb3b
 @_probe(_Embedding, 1, 'logits')

@@ -212,8 +212,10 @@ def _(code, kit, draw):
     norm, new = _make(code, 'LayerNorm', d + 1), code.LayerNorm(d + 1)
     x = 3*draw(b, t, d + 1) + 2
     wide = _make(code, 'LayerNorm', d + 1, eps=0.5)
-    return {'output': norm(x), 'output before any training': new.double()(x),
-            'output with eps = 0.5': wide(x)}
+    leaf = x.clone().requires_grad_()
+    (norm(leaf) * draw(b, t, d + 1)).sum().backward()
+    return {'output': norm(x), 'gradient of x': leaf.grad,
+            'output before any training': new.double()(x), 'output with eps = 0.5': wide(x)}
 
 @_probe(_LayerNorm, 1, 'LayerNorm of tiny and of equal numbers')
 def _(code, kit, draw):
@@ -322,6 +324,13 @@ class _DropoutKeepsP(_ResidualNorm):
     drop one."""
     section = '03_layers', 'Dropout'
     def drop(self, x): return F.dropout(x, 1 - self.p, self.training)
+
+class _DropoutOnPath(_ResidualNorm):
+    """Dropout acts on the input that is added, instead of the sub-layer's output. Apply it
+    to the output of the sub-layer alone."""
+    section = '03_layers', 'Dropout'
+    def path(self, x): return self.drop(x)
+    def added(self, new): return new
 
 # %% ../../nbs/15c_build.ipynb #b15resd3d
 class _DropoutUnscaled(_ResidualNorm):

@@ -278,17 +278,19 @@ class _Transformer(nn.Module):
     def enter_target(self, tgt): return self.positions(self.embedding(tgt))
     def encoder_mask(self, src): return self.padding(src)
     def memory_mask(self, mask): return mask
+    def encoder_layer(self, layer, x, mask): return layer(x, mask)
+    def decoder_layer(self, layer, x, memory, *masks): return layer(x, memory, *masks)
     def leave(self, x): return self.embedding.logits(x)
     def shifted(self, tgt): return tgt # it already is
 
     def encode(self, src):
         x, mask = self.enter(src), self.encoder_mask(src)
-        for layer in self.encoder: x = layer(x, mask)
+        for layer in self.encoder: x = self.encoder_layer(layer, x, mask)
         return x
 
     def decode(self, tgt, memory, memory_mask):
         x, masks = self.enter_target(tgt), (self.causal(tgt), self.memory_mask(memory_mask))
-        for layer in self.decoder: x = layer(x, memory, *masks)
+        for layer in self.decoder: x = self.decoder_layer(layer, x, memory, *masks)
         return self.leave(x)
 
     def forward(self, src, tgt):

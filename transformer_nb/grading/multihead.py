@@ -18,6 +18,7 @@ class _MultiHead(nn.Module):
     "MultiHead(Q, K, V), one step per method"
     section = '02_multihead', 'All heads at once'
     names, kit, bias = ['MultiHeadAttention'], Kit(), False
+    times = dict(split=('queries', 'keys', 'values'))
 
     def __init__(self, d_model, n_heads, d_k, d_v):
         super().__init__()

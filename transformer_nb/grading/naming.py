@@ -14,7 +14,7 @@ from pathlib import Path
 from torch import Tensor, nn
 from traceback import extract_tb
 from zlib import crc32
-from .checks import Draw, Kit, Probe, _ALONE, _TOLD, _Unset, _text, _with_kit
+from .checks import Draw, Kit, Probe, _ALONE, _TOLD, _Unset, _calls_seen, _text, _with_kit
 from .stages import mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15stes1b
@@ -41,6 +41,8 @@ def _named(result)->dict[str,Tensor]:
     if isinstance(result, (list, tuple)):
         result = {f'output {i}': x for i, x in enumerate(result, 1)}
     for name, x in result.items():
+        if x is None and 'gradient' in name:
+            raise _Unset(f'there is no {name}: something was cut from the graph')
         if not isinstance(x, Tensor):
             raise TypeError(f'{name} is a {type(x).__name__}, not a tensor')
     return {name: _plain(x) for name, x in result.items()}
@@ -106,12 +108,26 @@ def observed(probe:Probe, code, kit:Kit, slow:float=1.)->Outcome:
     if not all(_ALONE): outcome.values[_BATCH] = _text('yes')
     _ALONE.clear()
     if not _same_values(outcome, again): outcome.values[_RANDOM] = _text('yes')
+    outcome.values |= _calls_of(probe, code, kit)
     return outcome
 
+def _calls_of(probe:Probe, code, kit:Kit, most:int=60)->dict[str,Tensor]:
+    "The right parts that are called, in order, and the tensors that each gets"
+    if not issubclass(probe.part, nn.Module): return {}
+    with _calls_seen() as found: outcome = run_probe(probe, code, kit)
+    calls = [call for call in found if call[0] not in probe.part.names][:most]
+    if outcome.error or not calls: return {}
+    given = {f'{_CALL}{i}.{j}': _plain(x) for i, (_, inputs) in enumerate(calls)
+             for j, x in enumerate(inputs)}
+    return given | {_CALL: _text(' '.join(name for name, _ in calls))}
+
+_CALL = _TOLD + 'calls'
+
 def _same_values(a:Outcome, b:Outcome)->bool:
+    "First values may be random: what comes before any training is not compared"
     x, y = _compared(a), _compared(b)
     if x.keys() != y.keys(): return False
-    return all(_same(x[name], y[name]) for name in x)
+    return all(_same(x[name], y[name]) for name in x if 'before any' not in name)
 
 def _same(x:Tensor, y:Tensor)->bool:
     if x.shape != y.shape: return False

@@ -14,9 +14,11 @@ from inspect import Parameter, isfunction, signature
 from itertools import combinations, permutations, product
 from math import log, sqrt
 from torch import Tensor, nn
+from torch.nn import functional as F
 from ..model import TransformerConfig
-from .checks import Kit, Probe, _TOLD, _shapes, _shapes_differ
-from .naming import Outcome, _close, _differs, _expected, _explains
+from .checks import Kit, PROBES, Probe, _TOLD, _shapes, _shapes_differ
+from .naming import (
+    Outcome, _close, _code, _compared, _cost, _differs, _expected, _explains, run_probe)
 from .stages import mistake_name, mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15turns
@@ -41,11 +43,22 @@ _TURNS = {
     'after a logarithm': lambda x: x.log(),
     'after an exponential': lambda x: x.exp(),
     'after a ReLU': lambda x: x.relu(),
+    'after a sigmoid': lambda x: x.sigmoid(),
+    'after a tanh': lambda x: x.tanh(),
+    'normalized over its last axis': lambda x: F.layer_norm(x, x.shape[-1:]),
+    'scaled to length 1 over its last axis': lambda x: F.normalize(x, dim=-1),
+    'averaged over its first axis, so that all are alike': lambda x: _mean(x, 0),
+    'averaged over its second axis, so that all are alike': lambda x: _mean(x, 1),
+    'the first of its first axis everywhere': lambda x: x[:1].expand_as(x),
+    'the first of its second axis everywhere': lambda x: x[:, :1].expand_as(x),
+    'in single precision': lambda x: x.float().double(),
     'moved by one along its second axis': lambda x: x.roll(1, 1),
     'moved back by one along its second axis': lambda x: x.roll(-1, 1),
     'reversed along its second axis': lambda x: x.flip(1),
     'reversed along its last axis': lambda x: x.flip(-1),
     'replaced by its reciprocal': lambda x: x.reciprocal()}
+
+def _mean(x:Tensor, axis:int)->Tensor: return x.mean(axis, keepdim=True).expand_as(x)
 
 def _opposite(x:Tensor)->Tensor: # of truth values; whole numbers have none
     if x.dtype != torch.bool: raise TypeError('not True and False')
@@ -113,55 +126,103 @@ def _of_defaults(name:str, parameters:list[Parameter])->Iterator[_Change]:
         yield _Change(name, f'`{a}` is always {default}, whatever is passed', fixed)
 
 # %% ../../nbs/15c_build.ipynb #b15chang4
-def _of_results(name:str)->Iterator[_Change]:
+def _of_results(name:str, n:int)->Iterator[_Change]: # n: how many there are
     "The result turned, or one of several results"
     for said, turn in _TURNS.items():
         def whole(run, values, steps, turn=turn): return turn(run())
-        yield _Change(name, f'its result is {said}', whole)
-        for i, which in enumerate(('first', 'second', 'third')):
+        if n == 1: yield _Change(name, f'its result is {said}', whole)
+        for i, which in list(enumerate(('first', 'second', 'third')))[:n if n > 1 else 0]:
             def one(run, values, steps, i=i, turn=turn):
                 results = list(run())
                 results[i] = turn(results[i])
                 return tuple(results)
             yield _Change(name, f'its {which} result is {said}', one)
-    for i, j in combinations(range(3), 2):
+    for i, j in combinations(range(n), 2):
         def exchanged(run, values, steps, i=i, j=j):
             results = list(run())
             results[i], results[j] = results[j], results[i]
             return tuple(results)
         yield _Change(name, f'its results {i + 1} and {j + 1} change places', exchanged)
 
+# %% ../../nbs/15c_build.ipynb #b15instead
+def _of_first(name:str, a:str)->Iterator[_Change]: # a: its first argument
+    "The argument comes back, is added to the result, or another function stands there"
+    def added(run, values, steps): return run() + values[a]
+    yield _Change(name, f'`{a}` is added to its result', added)
+    def taken(run, values, steps): return run() - values[a]
+    yield _Change(name, f'`{a}` is subtracted from its result', taken)
+    def twice(run, values, steps):
+        values[a] = run()
+        return run()
+    yield _Change(name, 'it is called twice, with its own result', twice)
+    for said, function in _INSTEAD.items():
+        def instead(run, values, steps, function=function): return function(values[a])
+        yield _Change(name, f'{said} stands in its place', instead)
+
+_INSTEAD = {
+    'nothing': lambda x: x, 'a ReLU': torch.relu, 'a sigmoid': torch.sigmoid,
+    'a tanh': torch.tanh, 'a GELU': F.gelu, 'a SiLU': F.silu, 'an ELU': F.elu,
+    'a softplus': F.softplus, 'an exponential': torch.exp, 'an absolute value': torch.abs,
+    'a square': torch.square, 'a softmax': lambda x: x.softmax(-1),
+    'a ReLU that ends at 6': F.relu6, 'a ReLU that ends at 1': lambda x: x.clamp(0, 1)}
+
+# %% ../../nbs/15c_build.ipynb #b15nthcall
+def _of_calls(steps:type)->Iterator[_Change]:
+    "A step that is right in all its calls but one, as the splitting of the queries"
+    for name, kinds in getattr(steps, 'times', {}).items():
+        wrong = [(m, vars(m)[name]) for m in mistakes(steps) if name in vars(m)]
+        for i, which in enumerate(kinds):
+            for m, step in wrong:
+                name_of, told = mistake_name(m), ' '.join(m.__doc__.split())
+                said = f'the {which} alone have the mistake "{name_of}": {told[:-1]}'
+                yield _Change(name, said, _in_call(i, len(kinds), step))
+            for said, turn in _TURNS.items():
+                yield _Change(name, f'its result for the {which} is {said}',
+                              _in_call(i, len(kinds), None, turn))
+
+def _in_call(i:int, n:int, step, turn=None)->Callable: # of n calls
+    def changed(run, values, steps):
+        count = vars(steps).get('_calls', 0)
+        vars(steps)['_calls'] = (count + 1) % n
+        if count != i: return run()
+        return step(*values.values()) if step else turn(run())
+    return changed
+
 # %% ../../nbs/15c_build.ipynb #b15chang5
 def _of_parts(steps:type, module:nn.Module, most:int=24)->Iterator[_Change]:
     "Two parts of a layer that change places, and a parameter that is not used"
     names = [name for name, _ in module.named_parameters()]
-    if len(names) > most: return
-    shapes = {n: list(_shapes(m).items()) for n, m in module.named_modules() if n}
+    is_large = len(names) > most # then only its layers
+    shapes = {n: list(_shapes(m).items()) for n, m in module.named_modules()
+              if n and (not is_large or re.fullmatch(r'\w+[.][0-9]+', n))}
     for a, b in combinations(shapes, 2):
         if shapes[a] != shapes[b] or not shapes[a]: continue
         def exchanged(run, values, self, a=a, b=b):
             pairs = [(f'{a}.{n}', f'{b}.{n}') for n, _ in shapes[a]]
             new = {**dict(pairs), **{y: x for x, y in pairs}}
             return _with_parameters(self, run, new)
-        yield _Change('forward', f'`{a}` and `{b}` change places', exchanged)
-    for name in names:
+        yield _Change(_caller(a, is_large), f'`{a}` and `{b}` change places', exchanged)
+    for name in names if not is_large else ():
         def unused(run, values, self, name=name):
             return _with_parameters(self, run, {name: ''})
         yield _Change('forward', f'`{name}` is not used', unused)
+def _caller(name:str, is_large:bool)->str: # of a part of a whole model, or of a layer
+    return f'{name[:2]}code' if is_large else 'forward'
 
 # %% ../../nbs/15c_build.ipynb #b15chang5b
 def _of_skipped(module:nn.Module, most:int=12)->Iterator[_Change]:
     "A part of a layer that does nothing"
     names = [name for name, inner in module.named_modules()
              if name and not isinstance(inner, nn.ModuleList)]
-    if len(names) > most: return
+    is_large = len(names) > most
+    if is_large: names = [n for n in names if re.fullmatch(r'\w+[.][0-9]+', n)]
     for name in names:
         def skipped(run, values, self, name=name):
             part = self.get_submodule(name)
             part.forward = lambda x, *rest, **options: x
             try: return run()
             finally: del part.forward
-        yield _Change('forward', f'`{name}` gives back what it gets', skipped)
+        yield _Change(_caller(name, is_large), f'`{name}` gives back what it gets', skipped)
 
 # %% ../../nbs/15c_build.ipynb #b15chang6
 def _with_parameters(module:nn.Module, run:Callable, new:dict[str,str]):
@@ -183,19 +244,41 @@ def _with_parameters(module:nn.Module, run:Callable, new:dict[str,str]):
 def _changes(steps:type)->list[_Change]: # of the right steps
     "Every change of their calls that the grader tries, the simplest first"
     public = _PUBLIC if issubclass(steps, nn.Module) else steps.names
-    own = {name: f for base in reversed(steps.__mro__[:-1]) if base is not nn.Module
-           for name, f in vars(base).items() if isfunction(f) and name != 'example'}
-    found = []
+    own, found = _own_steps(steps), []
     for name in sorted(own, key=lambda name: name not in public):
         parameters = list(signature(own[name]).parameters.values())[1:]
         named = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
         found += _of_masks(name, [a for a in named if 'mask' in a])
         found += _of_defaults(name, parameters)
-        if name != '__init__': found += _of_results(name)
+        n = _results(steps).get(name, 0)
+        if name != '__init__' and n: found += _of_results(name, n)
+        if n == 1 and named: found += _of_first(name, named[0])
         if name in public: found += _of_arguments(name, named)
-    return found + _of_own_parts(steps)
+    return [*found, *_of_calls(steps), *_of_own_parts(steps)]
 
 _PUBLIC = '__init__', 'forward', 'encode', 'decode', 'logits'
+
+# %% ../../nbs/15c_build.ipynb #b15ownstps
+def _own_steps(steps:type)->dict[str,Callable]: # by name
+    return {name: f for base in reversed(steps.__mro__[:-1]) if base is not nn.Module
+            for name, f in vars(base).items() if isfunction(f) and name != 'example'}
+
+@cache
+def _results(steps:type)->dict[str,int]: # how many a step returns, if it is called
+    counts = {}
+    def watched(name, step):
+        def called(self, *args, **options):
+            result = step(self, *args, **options)
+            counts[name] = len(result) if isinstance(result, tuple) else 1
+            return result
+        return called
+    own = {name: watched(name, step) for name, step in _own_steps(steps).items()
+           if name != '__init__'}
+    looked_at = type(steps.__name__, (steps,), own)
+    for probe in PROBES:
+        if probe.part is not steps or probe.must: continue
+        with torch.random.fork_rng(): run_probe(probe, _code(looked_at, Kit()), Kit())
+    return counts
 
 def _of_own_parts(steps:type)->list[_Change]:
     if not issubclass(steps, nn.Module): return []
@@ -205,7 +288,7 @@ def _of_own_parts(steps:type)->list[_Change]:
     return [*_of_parts(steps, module), *_of_skipped(module)]
 
 _WIDTHS = dict(d_model=4, dropout=0., eps=1e-5, config=TransformerConfig(
-    5, d_model=4, d_ff=6, n_heads=2, d_k=2, d_v=2, n_encoder_layers=2, n_decoder_layers=2))
+    5, d_model=4, d_ff=6, n_heads=2, d_k=2, d_v=2, n_encoder_layers=2, n_decoder_layers=3))
 
 # %% ../../nbs/15c_build.ipynb #b15chang8
 def _change_that_explains(part:type, outcomes:dict[Probe,Outcome], kit:Kit=Kit())->str:
@@ -226,6 +309,46 @@ def _told_change(part:type, change:_Change)->str:
     if change.name not in (*_PUBLIC, *part.names): place = f'in its step `{change.name}`'
     return f'your numbers are those of the right version, if, {place}, {change.said}.'
 
+# %% ../../nbs/15c_build.ipynb #b15partly
+def _partly(part:type, outcomes:dict[Probe,Outcome], kit:Kit, least:int=12)->str:
+    "A mistake or a change that gives whatever is wrong, where the rest is right"
+    wrong = _wrong_results(part, outcomes, kit)
+    if wrong is None or getattr(part, 'is_slow', False): return ''
+    results = {p: _compared(_expected(part, p, kit)) for p in wrong}
+    if all(len(names) == len(results[p]) for p, names in wrong.items()): return ''
+    wrong = {p: names for p, names in wrong.items() if names}
+    numbers = [results[p][name] for p, names in wrong.items() for name in names]
+    if sum(x.numel() for x in numbers if x.is_floating_point()) < least: return ''
+    start = ('some of your results are right, and those that are wrong (as in '
+             f'"{next(iter(wrong)).title}") are')
+    for steps in mistakes(part):
+        if _gives(steps, wrong, outcomes, kit):
+            told = ' '.join(steps.__doc__.split())
+            return f'{start} those of "{mistake_name(steps)}": {told}'
+    for change in _changes(part):
+        if _gives(_changed(part, change), wrong, outcomes, kit):
+            return start + _told_change(part, change).removeprefix('your numbers are')
+    return ''
+
+def _wrong_results(part:type, outcomes:dict, kit:Kit)->dict|None: # names, for each check
+    found = {}
+    for probe, outcome in outcomes.items():
+        if probe.must or outcome.error: continue
+        came, right = outcome.values, _compared(_expected(part, probe, kit))
+        if not right.keys() <= came.keys(): return None
+        found[probe] = [x for x in right if not _close(probe, came[x], right[x])]
+    return found
+
+def _gives(steps:type, wrong:dict, outcomes:dict, kit:Kit)->bool: # all that is wrong?
+    for probe in sorted(wrong, key=lambda p: _cost(p, kit)):
+        came, told = outcomes[probe].values, _expected(steps, probe, kit)
+        if not told.values.keys() >= {*wrong[probe]}: return False
+        names = wrong[probe]
+        if not issubclass(probe.part, nn.Module): names = _compared(told) # of one call
+        if not all(x in came and _close(probe, came[x], told.values[x]) for x in names):
+            return False
+    return True
+
 # %% ../../nbs/15c_build.ipynb #b15relat1
 def _relation(name:str, x:Tensor, y:Tensor, axes:str='')->str: # x came, y is right
     "What stands between them, in words; empty where we see nothing"
@@ -235,7 +358,7 @@ def _relation(name:str, x:Tensor, y:Tensor, axes:str='')->str: # x came, y is ri
     for said, turn in _TURNS.items():
         with suppress(Exception):
             if _alike(x, turn(y)): return f'{name} is {said}'
-    for question in (_of_nan, _of_ratio, _of_difference, _of_axes, _of_places):
+    for question in _QUESTIONS:
         if said := question(name, x, y, axes): return said
     return ''
 
@@ -306,15 +429,19 @@ def _of_places(name:str, x:Tensor, y:Tensor, axes:str)->str:
 
 def _only(wrong:Tensor, axes:str)->str: # "only at query 0", or empty
     "Where all that is wrong stands at few places of one axis"
+    found = []
     for i, axis in enumerate(axes.split()[:wrong.dim()]):
         others = [d for d in range(wrong.dim()) if d != i]
         hit = wrong.any(dim=others) if others else wrong
-        n, size = int(hit.sum()), len(hit)
+        n, size, places = int(hit.sum()), len(hit), hit.nonzero()[:, 0].tolist()
         if n == size - 1 and size > 2:
-            return f'at every {axis} but {int((~hit).nonzero()[0])}'
-        if n <= min(size / 2, 4):
-            return f'only at {axis} ' + ', '.join(map(str, hit.nonzero()[:, 0].tolist()))
-    return ''
+            found.append((n / size, f'at every {axis} but {int((~hit).nonzero()[0])}'))
+        elif n > 2 and size > 4 and places in ([*range(0, size, 2)], [*range(1, size, 2)]):
+            kind = 'odd' if places[0] else 'even'
+            found.append((n / size, f'only at every {kind} {axis}'))
+        elif n <= min(size / 2, 4):
+            found.append((n / size, f'only at {axis} ' + ', '.join(map(str, places))))
+    return min(found)[1] if found else '' # the smallest share
 
 def _of_axes(name:str, x:Tensor, y:Tensor, axes:str)->str:
     "An axis along which nothing differs, or differs in order alone"
@@ -330,6 +457,37 @@ def _of_axes(name:str, x:Tensor, y:Tensor, axes:str)->str:
 def _is_constant(x:Tensor, axis:int)->bool:
     return _alike(x, x.narrow(axis, 0, 1).expand_as(x))
 
+# %% ../../nbs/15c_build.ipynb #b15rowscol
+def _of_sums(name:str, x:Tensor, y:Tensor, axes:str)->str: # of weights, which sum to 1
+    sums, right = x.sum(-1), y.sum(-1)
+    is_share = (y >= 0).all() and _alike(right, right.round().clamp(0, 1), 1e-6)
+    if not is_share or y.dim() < 2 or _alike(sums, right, 1e-6): return ''
+    sums = sums[right > 0.5] # of a query that may attend to something
+    if _alike(sums, torch.ones_like(sums), 1e-6): return ''
+    low, high = float(sums.min()), float(sums.max())
+    said = f'{name}: those of each query should sum to 1, and sum to'
+    if high - low < 1e-6 * abs(high): return f'{said} {low:.4g}{_root(low)}'
+    return f'{said} {low:.3g} up to {high:.3g}'
+
+def _of_rows(name:str, x:Tensor, y:Tensor, axes:str)->str:
+    "Right but for a factor, or a summand, that depends on some of the axes alone"
+    if x.dim() < 2 or x.numel() < 12: return ''
+    if not (x + y).isfinite().all(): return ''
+    compared = {'summand': x - y}
+    if (y.abs() > 1e-9).all(): compared = {'factor': x / y} | compared
+    named = list(enumerate(axes.split()[:x.dim()]))
+    for (what, z), (i, axis) in product(compared.items(), named):
+        others = [d for d in range(x.dim()) if d != i]
+        mean = z.mean(others, keepdim=True).expand_as(z)
+        if x.shape[i] > 1 and _alike(z, mean, 1e-6):
+            return f'{name} is right but for a {what} of its own for each {axis}'
+    for (what, z), (i, axis) in product(compared.items(), reversed(named)):
+        if x.shape[i] > 2 and _alike(z, _mean(z, i), 1e-6):
+            return f'{name} is right but for a {what} that is the same at every {axis}'
+    return ''
+
+_QUESTIONS = _of_nan, _of_ratio, _of_difference, _of_sums, _of_rows, _of_axes, _of_places
+
 # %% ../../nbs/15c_build.ipynb #b15relat5
 def _relations(outcomes:dict[Probe,Outcome], kit:Kit, axes_of:Callable)->list[str]:
     "What is seen in the results of the checks that fail, each sentence once"
@@ -341,13 +499,18 @@ def _relations(outcomes:dict[Probe,Outcome], kit:Kit, axes_of:Callable)->list[st
         wrong = [n for n in shared if not _close(probe, came[n], right[n])]
         for name in wrong:
             if right[name].dtype == torch.uint8: continue
+            if right[name].dtype == torch.bool and right[name].dim() == 0: continue
             axes = axes_of(name, right[name].dim(), kit)
             if seen := _relation(name, came[name], right[name], axes):
                 said.setdefault(seen, []).append(probe.title)
         for seen in [*_equal_results(wrong, came, right), *_of_texts(wrong, came, right)]:
             said.setdefault(seen, []).append(probe.title)
     said |= {seen: titles for seen, titles in _of_all_scalars(outcomes, kit) if not said}
-    return [f'{seen} (in "{titles[0]}")' for seen, titles in said.items()]
+    weak = [seen for seen in said if re.search(_WEAK, seen)]
+    strong = [seen for seen in said if seen not in weak] # these come first
+    return [f'{seen} (in "{said[seen][0]}")' for seen in strong + weak]
+
+_WEAK = 'wrong|right to four digits|come out equal|should have shape'
 
 # %% ../../nbs/15c_build.ipynb #b15relat6
 def _equal_results(names:list[str], came:dict, right:dict)->Iterator[str]:
@@ -399,13 +562,17 @@ def _first_difference(came:bytes, asked:bytes)->str: # of lists
     return f'is right up to its entry {same.index(False)}'
 
 # %% ../../nbs/15c_build.ipynb #b15measur
-def _measured(part:type, outcomes:dict[Probe,Outcome])->str:
+def _measured(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->str:
     "What can be measured: the base of the sinusoids, the powers in the learning rate"
     values = {name: x for o in outcomes.values() for name, x in o.values.items()}
     with suppress(Exception): # what came may be anything
         if 'positional_encoding' in part.names: return _base_of(values)
         if 'paper_lr' in part.names: return _powers_of(values)
         if 'length_penalty' in part.names: return _formula_of(values)
+        right = {name: x for p in outcomes
+                 for name, x in _expected(part, p, kit).values.items()}
+        if 'LayerNorm' in part.names: return _eps_of(values, right)
+        if 'PositionalEncoding' in part.names: return _rows_of(values, right)
     return ''
 
 def _base_of(values:dict[str,Tensor])->str:
@@ -438,3 +605,30 @@ def _formula_of(values:dict[str,Tensor])->str: # (n + a)^α / c^α, from what ca
     a, c = y / slope - n, 1 / slope
     if not all(abs((n + a) / c - x) < 1e-6 for n, x in others): return ''
     return f'your numbers are those of ((n + {a:.4g}) / {c:.4g}) to the power of alpha.'
+
+# %% ../../nbs/15c_build.ipynb #b15meareps
+def _eps_of(values:dict[str,Tensor], right:dict[str,Tensor])->str:
+    name, eps = 'output before any training', 1e-5 # of which the right one has mean 0
+    x, y = values[name], right[name]
+    if not _alike(x / y, _mean(x / y, x.dim() - 1), 1e-6): return ''
+    share, came = y.square().mean(-1), x.square().mean(-1)
+    variance = eps * share / (1 - share)
+    found = variance * (1 - came) / came
+    if not _alike(found, found.mean().expand_as(found), 1e-3): return ''
+    told = f'the eps in the numbers of a new LayerNorm is {float(found.mean()):.3g}'
+    return f'{told}, and should be {eps:g}.' if abs(found.mean() / eps - 1) > 1e-2 else ''
+
+def _rows_of(values:dict[str,Tensor], right:dict[str,Tensor])->str:
+    gap, table = values['output'] - right['output'], _table(40, right['output'].shape[-1])
+    t = gap.shape[1]
+    if not _alike(gap, gap[:1].expand_as(gap)): return ''
+    used = gap[0] + table[:t]
+    distances = (used[:, None] - table).abs().amax(-1)
+    rows = distances.argmin(-1).tolist()
+    if (distances.amin(-1) > 1e-4).any() or rows == [*range(t)]: return ''
+    rows = ', '.join(map(str, rows))
+    return f'the rows of the table that you add are {rows}, and should be 0 to {t - 1}.'
+
+def _table(n:int, d:int)->Tensor:
+    [steps] = [p.part for p in PROBES if p.title == 'one position']
+    return steps().positional_encoding(n, d).double()

@@ -9,6 +9,7 @@ import re, torch
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,10 +18,10 @@ from .checks import (
     Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _TOLD, _TOLD_SIZES,
     _shapes_differ)
 from .naming import (
-    NOT_WRITTEN, Outcome, _BATCH, _CHANGED, _RANDOM, _close, _code, _compared, _differs,
-    _expected, _fits, _kind, _same_values, explanations, run_probe)
+    NOT_WRITTEN, Outcome, _BATCH, _CALL, _CHANGED, _RANDOM, _calls_of, _close, _code,
+    _compared, _differs, _expected, _fits, _kind, _same_values, explanations, run_probe)
 from .process import collect
-from .properties import _change_that_explains, _measured, _relations
+from .properties import _change_that_explains, _measured, _partly, _relation, _relations
 from .stages import Stage, mistake_name, mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15result
@@ -194,10 +195,16 @@ def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->
     if said := _same_everywhere(wrong, outcomes, kit): return f'{said} {read}'
     if said := _change_that_explains(part, whole if errors else outcomes, kit):
         return f'{said} {read}'
-    if said := _measured(part, outcomes): return f'{said} {read}'
+    if said := _measured(part, outcomes, kit): return f'{said} {read}'
     if said := _noticed(wrong, outcomes, kit): return f'{said} {read}'
+    if said := _partly(part, outcomes, kit): return f'{said} {read}'
+    if said := _of_parts_called(wrong, outcomes, kit): return f'{said} {read}'
+    if any('.py, line ' in error for error in errors.values()): # a line of their own
+        return f'{_of_errors(errors, outcomes)} {read}'
+    said = list(_sentences_of(wrong, outcomes, kit))
+    said += _relations(outcomes, kit, _axes_of)
+    if said: return f'{"; ".join(said[:3])}. {read}'
     if errors: return f'{_of_errors(errors, outcomes)} {read}'
-    if said := _relations(outcomes, kit, _axes_of): return f'{"; ".join(said[:3])}. {read}'
     only = ''
     if len(wrong) < len(outcomes): only = f' Only these checks fail: {_titles(wrong)}.'
     return f'none of the {len(mistakes(part))}{_UNKNOWN}{only} {read}'
@@ -206,6 +213,13 @@ _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
 _FIRST_SET_RIGHT = 'begin with the parameters, which are not those that the kit asks for'
 
 def _titles(probes:list[Probe])->str: return '; '.join(probe.title for probe in probes)
+
+# %% ../../nbs/15c_build.ipynb #b15sentenc
+def _sentences_of(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
+    for probe in wrong:
+        right, came = _expected(probe.part, probe, kit).values, outcomes[probe].values
+        for name in _SENTENCES.keys() & right.keys() & came.keys():
+            if not _close(probe, came[name], right[name]): yield _SENTENCES[name]
 
 # %% ../../nbs/15c_build.ipynb #b15noticed
 def _noticed(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
@@ -227,16 +241,58 @@ class _Drops(TorchFunctionMode):
     "Inside, it sees whether anything is dropped, which is random"
     drops = False
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        options = kwargs or {}
         if function is F.dropout:
-            share, training = (*args[1:], 0.5, True)[:2]
-            self.drops |= kwargs.get('training', training) and kwargs.get('p', share) > 0
-        return function(*args, **kwargs)
+            drops = signature(function).bind(*args, **options)
+            drops.apply_defaults()
+            self.drops |= drops.arguments['training'] and drops.arguments['p'] > 0
+        return function(*args, **options)
 
 _IS_RANDOM = ('what you return is random: the same inputs and weights give other numbers '
               'with another seed')
 _OF_BATCH = ('what comes for a sentence depends on the other sentences of the batch: the '
              'first one, alone, gets other numbers')
+
+# %% ../../nbs/15c_build.ipynb #b15callsay
+def _of_parts_called(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "The first call of a right part that differs from those of the right version, in words"
+    for probe in wrong:
+        came, right = outcomes[probe].values, _right_calls(probe, kit)
+        if _CALL not in came or _CALL not in right: continue
+        names, wanted = (_read_text(x[_CALL]).split() for x in (came, right))
+        place = f'(in "{probe.title}")'
+        for name in dict.fromkeys([*wanted, *names]):
+            n, m = names.count(name), wanted.count(name)
+            if n != m: return (f'`{name}` is called {_times(n)}, and in the right version '
+                               f'{_times(m)} {place}.')
+        if names == wanted and (said := _first_other(names, came, right, kit)):
+            return f'{said} {place}.'
+    return ''
+
+def _times(n:int)->str: return {0: 'never', 1: 'once', 2: 'twice'}.get(n, f'{n} times')
+
+@cache
+def _right_calls(probe:Probe, kit:Kit)->dict[str,Tensor]:
+    with torch.random.fork_rng(devices=[]):
+        return _calls_of(probe, _code(probe.part, kit), kit)
+
+def _first_other(names:list[str], came:dict, right:dict, kit:Kit)->str:
+    for i, name in enumerate(names):
+        which = f'call {names[:i + 1].count(name)} of `{name}`'
+        for j in range(4):
+            x, y = (z.get(f'{_CALL}{i}.{j}') for z in (came, right))
+            if x is None or y is None or _close_to(x, y): continue
+            x, y, axes = x.double(), y.double(), 'sentence position feature'
+            said = _relation(_INPUTS[j], x, y, axes)
+            said = said or f'{_INPUTS[j]} is not that of the right version'
+            return f'{said}, at {which}; what the parts before it get is right'
+    return ''
+
+_INPUTS = [f'its {which} input' for which in ('first', 'second', 'third', 'fourth')]
+
+def _close_to(x:Tensor, y:Tensor)->bool:
+    if x.shape != y.shape: return False
+    return torch.allclose(x.double(), y.double(), 1e-5, 1e-5, equal_nan=True)
 
 # %% ../../nbs/15c_build.ipynb #b15empty01
 def _same_everywhere(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
