@@ -201,28 +201,27 @@ def _of_parts(steps:type, module:nn.Module, most:int=24)->Iterator[_Change]:
             pairs = [(f'{a}.{n}', f'{b}.{n}') for n, _ in shapes[a]]
             new = {**dict(pairs), **{y: x for x, y in pairs}}
             return _with_parameters(self, run, new)
-        yield _Change(_caller(a, is_large), f'`{a}` and `{b}` change places', exchanged)
+        yield _Change(_caller(a, module), f'`{a}` and `{b}` change places', exchanged)
     for name in names if not is_large else ():
         def unused(run, values, self, name=name):
             return _with_parameters(self, run, {name: ''})
         yield _Change('forward', f'`{name}` is not used', unused)
-def _caller(name:str, is_large:bool)->str: # of a part of a whole model, or of a layer
-    return f'{name[:2]}code' if is_large else 'forward'
+def _caller(name:str, module:nn.Module)->str: # of a layer's part, or of a stack's layer
+    return f'{name[:2]}code' if hasattr(module, f'{name[:2]}code') else 'forward'
 
 # %% ../../nbs/15c_build.ipynb #b15chang5b
 def _of_skipped(module:nn.Module, most:int=12)->Iterator[_Change]:
     "A part of a layer that does nothing"
     names = [name for name, inner in module.named_modules()
              if name and not isinstance(inner, nn.ModuleList)]
-    is_large = len(names) > most
-    if is_large: names = [n for n in names if re.fullmatch(r'\w+[.][0-9]+', n)]
+    if len(names) > most: names = [n for n in names if re.fullmatch(r'\w+[.][0-9]+', n)]
     for name in names:
         def skipped(run, values, self, name=name):
             part = self.get_submodule(name)
             part.forward = lambda x, *rest, **options: x
             try: return run()
             finally: del part.forward
-        yield _Change(_caller(name, is_large), f'`{name}` gives back what it gets', skipped)
+        yield _Change(_caller(name, module), f'`{name}` gives back what it gets', skipped)
 
 # %% ../../nbs/15c_build.ipynb #b15chang6
 def _with_parameters(module:nn.Module, run:Callable, new:dict[str,str]):
