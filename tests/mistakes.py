@@ -184,6 +184,7 @@ LAYERS = {
     'dropout unscaled': to('out = self.dropout(out)', 'out = torch.where(self.dropout(out) '
                            '== 0, 0., out)'),
     'dropout fixed': to('nn.Dropout(dropout)', 'nn.Dropout(0.1)'),
+    'dropout on path': to('out = self.dropout(out)', 'x = self.dropout(x)'),
 }
 EMBEDDING = {
     'no root d': to('self.weight[ids] * math.sqrt(self.d_model)', 'self.weight[ids]'),
