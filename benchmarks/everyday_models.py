@@ -6,10 +6,9 @@
 
 *train* continues what was interrupted and leaves what is complete. *report* scores every
 complete run, adds its lines to results/everyday_models.jsonl and its translations of
-Tatoeba's test set, and makes the models of the book from the second printing, rounded to
-eight bits. The second printing goes on from seed 0, whose folders, in half precision, are
-nbs/models/everyday-* of commit d217f7a: name them by --first. The rules stand in
-nbs/results/RULES.md; judge.py has the everyday sentences judged.
+Tatoeba's test set, and makes the models of the book: everyday-* from seed 0, in half
+precision, and typed-* from the second printing, which goes on from those, rounded to eight
+bits. The rules stand in nbs/results/RULES.md; judge.py has the sentences judged.
 """
 import argparse, json
 from pathlib import Path
@@ -34,17 +33,17 @@ TAKEN = 'en-de-second-2e-3', 'de-en-second-2e-3'
 
 def is_complete(run): return (run/'model.safetensors').exists()
 
-def train(name, runs, first):
+def train(name, runs, book):
     if is_complete(runs/name): return
     if name in RATES:
         src, tgt, lr = RATES[name]
-        recipe = f'--seed 0 --init first/everyday-{src}-{tgt} --lr {lr} {SECOND}'
+        recipe = f'--seed 0 --init models/everyday-{src}-{tgt} --lr {lr} {SECOND}'
     else:
         src, tgt, seed = RUNS[name]
         recipe = f'--seed {seed} {RECIPE}'
     command = f'tnb_train --out runs/{name} --src_lang {src} --tgt_lang {tgt} {recipe}'
     if (runs/name/'checkpoints').exists(): command += ' --resume'
-    call(command, runs=runs, first=first)
+    call(command, runs=runs, models=book/'models')
 
 OURS = 'Tatoeba, test' # which counts
 TESTS = {'Tatoeba, validation': '--corpus tatoeba --split valid',
@@ -61,7 +60,7 @@ def evaluate(folder, name, on, **folders):
     report = json.loads(call(command + out, **folders))
     place, _, model = folder.rpartition('/')
     which = 'second printing' if name in RATES else f'seed {seed}'
-    if place != 'runs': which = 'in the book'
+    if place != 'runs': which = 'eight bits' if name in RATES else 'in the book'
     about = dict(row=f'{src.upper()} → {tgt.upper()}, {which}: {on}', command=command,
                  minutes=minutes(folders[place]/model))
     return about | report | provenance()
@@ -73,9 +72,9 @@ def report(runs, book):
         reports += [evaluate(f'runs/{name}', name, on, **places) for on in TESTS]
         text = (runs/f'{name}.txt').read_bytes()
         write_atomically(book/'results/translations'/f'everyday-{name}.txt', text)
-        if name not in TAKEN: continue
-        model = f'everyday-{name[:5]}'
-        ship(runs/name, book/'models'/model, is_rounded=True)
+        if name not in TAKEN and not name.endswith('0'): continue
+        model = f"{'typed' if name in TAKEN else 'everyday'}-{name[:5]}"
+        ship(runs/name, book/'models'/model, is_rounded=name in TAKEN)
         reports.append(evaluate(f'nbs/models/{model}', name, OURS, **places))
     path, rows = book/'results/everyday_models.jsonl', {line['row'] for line in reports}
     kept = [line for line in map(json.loads, path.read_text().splitlines())
@@ -87,13 +86,12 @@ def main():
     parser.add_argument('task', choices=['train', 'report'])
     parser.add_argument('--runs', type=Path, required=True)
     parser.add_argument('--book', type=Path, default=Path('nbs'))
-    parser.add_argument('--first', type=Path, default=Path('nbs/models'))
     names = [*RUNS, *RATES]
     parser.add_argument('--only', nargs='+', choices=names, default=names)
     a = parser.parse_args()
     torch.set_num_threads(1) # as the commands have
     a.runs.mkdir(parents=True, exist_ok=True)
     if a.task == 'report': return report(a.runs, a.book)
-    for name in a.only: train(name, a.runs, a.first)
+    for name in a.only: train(name, a.runs, a.book)
 
 if __name__ == '__main__': main()

@@ -1,5 +1,6 @@
 "What is kept beside the chapters: four small trained models, and the reports of real runs."
 import json, re
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
@@ -7,6 +8,7 @@ import pytest, yaml
 from transformer_nb.checkpoint import load_model
 from transformer_nb.corpora import load_corpus, read_lines
 from transformer_nb.evaluation import score
+from transformer_nb.export import _pack_weights
 from transformer_nb.translation import RunConfig, Translator
 
 ROOT = Path(__file__).parent.parent
@@ -54,7 +56,7 @@ def test_model_says_how_it_was_trained(model):
     assert all(line['lr'] <= run.training.lr for line in lines)
 
 @pytest.mark.parametrize('name', ['ablations', 'controls', 'everyday', 'everyday_models',
-                                  'everyday_sweep', 'families', 'families_test',
+                                  'everyday_sweep', 'everyday_typed', 'families', 'families_test',
                                   'forms', 'head_roles', 'learning', 'parsing',
                                   'path_lengths',
                                   'since_2017', 'since_2017_rates', 'sweep', 'translation',
@@ -136,6 +138,28 @@ def test_what_was_judged_is_what_the_model_writes(model):
     rows = judgements(model)
     sources = [row['source'] for row in rows]
     assert Translator(model).translate(sources) == [row['translation'] for row in rows]
+
+@pytest.mark.parametrize('direction', ['en-de', 'de-en'])
+def test_the_second_printing_writes_what_was_judged(direction):
+    "And its card has the counts; the title of the paper is right"
+    model = ROOT/f'nbs/models/typed-{direction}'
+    rows = [row for row in read_jsonl(RESULTS/'everyday_typed.jsonl')
+            if row['direction'] == direction and 'second' in row['models']]
+    assert len(rows) == 200
+    some = [row for row in rows if row['number'] % 5 == 1]
+    wrote = Translator(model).translate([row['source'] for row in some])
+    assert wrote == [row['translation'] for row in some]
+    [title] = [row for row in some if row['number'] == 101]
+    assert title['verdict'] == 'right' and title['translation'] in title['references']
+    counts = Counter(row['verdict'] for row in rows)
+    card = (model/'README.md').read_text(encoding='utf8')
+    told = ', '.join(f'{counts[x]} {x}' for x in ('right', 'understandable', 'wrong'))
+    assert f'two hundred newer sentences {told};' in card
+    pair = ' → '.join(direction.upper().split('-'))
+    row = everyday_reports()[f'{pair}, eight bits: Tatoeba, test']
+    assert f"BLEU {row['bleu']:.1f} (cased, 13a), chrF {row['chrf']:.1f}" in card
+    tensors, _ = _pack_weights(load_model(model)[0])
+    assert all(bits == 8 for _, shape, bits in tensors if len(shape) == 2)
 
 def test_the_best_runs_by_validation_are_shipped():
     reports = read_jsonl(RESULTS/'translation.jsonl')
