@@ -2179,6 +2179,7 @@ def at_rest(page): wait(page, '!queue.wanted.length && !queue.running')
 
 @view_story('#type', (click, '.card:nth-child(1) .choice >> nth=1'), (type_text, CAT))
 def a_new_sentence_has_no_token_fixed(page, translator):
+    assert page.evaluate('state.force') == []
     ids = ids_of(page)
     assert translation(page) == translator.translate([CAT])[0]
     with torch.no_grad(): logits = translator.model(*inputs(translator, CAT, ids))

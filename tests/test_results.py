@@ -56,7 +56,8 @@ def test_model_says_how_it_was_trained(model):
     assert all(line['lr'] <= run.training.lr for line in lines)
 
 @pytest.mark.parametrize('name', ['ablations', 'controls', 'everyday', 'everyday_models',
-                                  'everyday_sweep', 'everyday_typed', 'families', 'families_test',
+                                  'everyday_sweep', 'everyday_typed', 'families',
+                                  'families_test',
                                   'forms', 'head_roles', 'learning', 'parsing',
                                   'path_lengths',
                                   'since_2017', 'since_2017_rates', 'sweep', 'translation',
