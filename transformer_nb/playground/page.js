@@ -59,6 +59,7 @@ function drawFirst() {
   write($('promise'), header.read ? aboutThis(header) : ABOUT_ANY)
   write($('src-name'), header.src ?? 'Source')
   write($('tgt-name'), header.tgt ?? 'Target')
+  if (!header.examples?.length) return // a model of one's own knows no world
   if (!ids || new URLSearchParams(location.hash.split('?')[1]).has('t')) return
   const tokenizer = new Tokenizer(header), typed = $('text').value
   if (typed && typed !== text) return // a browser brings back what was typed
