@@ -5,7 +5,7 @@ A translation by the shipped model stands ready, with the lines of its attention
 of the live figure that takes its place. A picture of a model that learns stands in the box
 of the slider. And the grader answers a first try at stage 1.
 """
-import html, json, re
+import html, json, re, subprocess, sys
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -159,14 +159,20 @@ def learning(rows):
 
 # The grader
 
+GRADE = '''import sys
+from transformer_nb.grading.report import grade, report
+from transformer_nb.grading.stages import STAGES
+print(report(grade(sys.argv[1], STAGES[0])))'''
+
 def graded(code):
-    "What it says of a first try at stage 1"
-    from transformer_nb.grading.report import grade, report
-    from transformer_nb.grading.stages import STAGES
+    """What it says of a first try at stage 1. It forks, which a process that has computed
+    with several threads cannot: so it gets one of its own"""
     with TemporaryDirectory() as folder:
         text = f'import torch\n\n{code}\n\n{MASKS}\n'
         Path(folder, 'attention.py').write_text(text, encoding='utf8')
-        said = report(grade(folder, STAGES[0])).splitlines()
+        done = subprocess.run([sys.executable, '-c', GRADE, folder], check=True,
+                              stdout=subprocess.PIPE, text=True)
+    said = done.stdout.splitlines()
     most = 4 # lines are enough to see how it speaks
     fold = partial(wrap, width=84, subsequent_indent='      ')
     shown = [part for line in said[:most]
@@ -185,8 +191,10 @@ def page(root, translator):
     about = settings(root)
     sentence, box = translation(translator)
     lines = (root/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
+    answer = graded(STUDENT)
+    if 'no scale' not in answer: raise ValueError(f'the grader did not grade: {answer}')
     parts = dict(translation=box, learning=learning(list(map(json.loads, lines))),
-                 student=fenced(STUDENT, 'python'), grader=fenced(graded(STUDENT), 'text'))
+                 student=fenced(STUDENT, 'python'), grader=fenced(answer, 'text'))
     text = (root/'docs/landing.md').read_text(encoding='utf8')
     workbench = f'translate_here.html#looked?t={quote(sentence)}'
     text = text.format(title=about['title'], promise=about['description'],

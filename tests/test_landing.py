@@ -136,6 +136,11 @@ def first_page():
     if not (HTML/'index.html').exists(): pytest.skip('no site here; `make docs` builds it')
     return (HTML/'index.html').read_text(encoding='utf8')
 
+def test_the_first_page_shows_what_the_grader_says(first_page):
+    "It was graded while the site was built, by a process that had computed before"
+    assert 'no scale: The dot products are not scaled' in first_page
+    assert 'not reached' not in first_page
+
 def test_the_first_page_sends_nobody_to_a_shell(first_page):
     article = re.search('<article.*</article>', first_page, re.S)[0]
     words = re.sub('<[^>]+>', ' ', article)
