@@ -2312,7 +2312,8 @@ def test_a_page_that_is_cut_says_so(chromium, address, tmp_path, at):
     (tmp_path/'page.html').write_text(text[:text.index(at) + 40], encoding='utf8')
     page = chromium.new_page()
     page.goto((tmp_path/'page.html').as_uri())
-    assert 'the file is incomplete: download it again' in page.inner_text('#status')
+    said = 'the file is incomplete: download it again'
+    page.wait_for_selector(f'#status:text("{said}")', state='attached')
     page.close()
 
 @pytest.fixture
