@@ -65,4 +65,5 @@ def test_a_mistake_is_seen(dictionary):
 def test_no_word_is_left_over():
     "words.txt is sorted, and has no word that is no longer used"
     used = {word.lower() for path in PAGES for word in words(prose(path))}
-    assert LISTED == sorted(LISTED) and not set(LISTED) - used
+    assert LISTED == sorted(LISTED)
+    assert not set(LISTED) - used
