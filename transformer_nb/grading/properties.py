@@ -50,7 +50,6 @@ _TURNS = {
     'averaged over its first axis, so that all are alike': lambda x: _mean(x, 0),
     'averaged over its second axis, so that all are alike': lambda x: _mean(x, 1),
     'the first of its first axis everywhere': lambda x: x[:1].expand_as(x),
-    'the first of its second axis everywhere': lambda x: x[:, :1].expand_as(x),
     'in single precision': lambda x: x.float().double(),
     'moved by one along its second axis': lambda x: x.roll(1, 1),
     'moved back by one along its second axis': lambda x: x.roll(-1, 1),
@@ -440,7 +439,8 @@ def _only(wrong:Tensor, axes:str)->str: # "only at query 0", or empty
             found.append((n / size, f'only at every {kind} {axis}'))
         elif n <= min(size / 2, 4):
             found.append((n / size, f'only at {axis} ' + ', '.join(map(str, places))))
-    return min(found)[1] if found else '' # the smallest share
+    shares = [share for share, _ in found]
+    return found[shares.index(min(shares))][1] if found else ''
 
 def _of_axes(name:str, x:Tensor, y:Tensor, axes:str)->str:
     "An axis along which nothing differs, or differs in order alone"
