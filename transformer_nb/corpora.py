@@ -264,7 +264,7 @@ def _shipped_lines(name:str)->list[str]:
 
 def everyday_sentences(name:str='everyday' # of the list; `typed` is the newer one
                       )->list[dict]: # direction, number, kind, source and references
-    "The sentences by which chapter 15 judges its models; no training sees them"
+    "Chapter 15 judges its models by them; training may see only those that are `learned`"
     return [json.loads(line) for line in _shipped_lines(f'{name}.jsonl')]
 
 def _words_alone(text:str)->str: # without case, punctuation and apostrophes
