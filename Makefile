@@ -19,7 +19,7 @@ help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
 	@echo 'make check     what your change touches: house rules, chapters, quick tests'
 	@echo 'make test      house rules, every chapter, the site, every test'
-	@echo 'make robustness  twelve hundred damaged files, absurd options, full disks and kills (twenty minutes)'
+	@echo 'make robustness  what make test only samples, twelve hundred damaged files, absurd options, full disks and kills (half an hour)'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
 	@echo 'make pdf       the site as one book, docs/_build/transformer_nb.pdf (by Chromium)'
@@ -62,8 +62,10 @@ test: .venv/ready
 chapters: .venv/ready
 	@$(BIN)/python tools/chapters.py
 
-# One process: it forks for each case, which is safe as long as it starts no threads.
-robustness: .venv/ready
+# First the tests marked `long`. Then one process: it forks for each case, which is safe as
+# long as it starts no threads.
+robustness: docs
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long tests nbs/solutions
 	@$(BIN)/python -m pytest -q tests/robustness
 
 # What is not trusted is shown without its figures until it has been run.

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
 from matplotlib.figure import Figure
-from running import BIN, call, call_script, check_message, read_lines, refuses, run, write
+from running import (
+    BIN, call, call_script, check_message, read_lines, refuses, run, sample, write)
 from transformer_nb import __version__, commands, grammar, notebook, translation
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
@@ -793,9 +794,9 @@ def odd_lines(n):
     last = ['sehr ' * 5000, 'x' * 30_000, all_bytes.replace('\n', '').replace('\r', '')]
     return [rng.choice(kinds)() for _ in range(n)] + last
 
-@pytest.mark.slow
-def test_six_hundred_odd_lines(model):
-    lines = odd_lines(600)
+@pytest.mark.parametrize('n', sample([100, 600], 2))
+def test_odd_lines(model, n):
+    lines = odd_lines(n)
     done = call(tnb_translate, model, beam_size=1, search_tokens=8192,
                 stdin='\n'.join(lines).encode())
     error = done.stderr.decode()

@@ -4,6 +4,7 @@ import json, pickle, shutil
 from dataclasses import asdict
 from io import BytesIO
 import pytest, torch
+from running import sample
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
@@ -540,7 +541,7 @@ def greedy_texts(folder, texts):
 
 SOME = ['The dog sleeps in the garden.', "I don't know what you mean.", 'Where is Größe?']
 
-@pytest.mark.parametrize('for_converter', [False, True])
+@pytest.mark.parametrize('for_converter', sample([True, False], 2))
 def test_one_folder_three_readers(tmp_path, for_converter):
     "The shipped model, whose translations begin with a vector that it has learned"
     wanted = greedy_texts(EVERYDAY, SOME)

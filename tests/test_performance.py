@@ -249,7 +249,7 @@ def test_bench(tmp_path):
     assert row['flops'] > row['bytes'] > 0
     assert min(row[x] for x in ('step', 'products', 'square_rate', 'bandwidth')) > 0
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes():
     pytest.importorskip('transformers')
     from bench import in_own_process
@@ -292,6 +292,7 @@ def test_parts_of_training(small_bench):
     names = {r['name'] for r in small_bench.parts(2, **TASK)}
     assert {'data', 'Python', 'attention'} <= names
 
+@pytest.mark.long
 def test_parts_of_growth(small_bench):
     small, large = small_bench.growth(1, 'length')
     assert (small['value'], large['value']) == (8, 64)
@@ -300,6 +301,7 @@ def test_parts_of_growth(small_bench):
     assert [r['translated'] for r in rows] == [4, 8, 12, 16, 20]
     assert [r['value'] for r in small_bench.beams(2, FOLDER, 'mini')] == [1, 4]
 
+@pytest.mark.long
 def test_part_decoding(small_bench):
     def decode(system, wide=False):
         [row] = small_bench.decoding(0, system, FOLDER, wide, 4, 'mini')

@@ -69,6 +69,24 @@ def test_any_order(order, monkeypatch):
     assert items == again != there and {*map(id, items)} == {*map(id, there)}
     assert [len({*paths}) for paths in thirds([item.path for item in items])] == [1, 1, 1]
 
+LONG = SimpleNamespace(option=SimpleNamespace(markexpr='long'))
+NOT_LONG = SimpleNamespace(option=SimpleNamespace(markexpr='not slow'))
+
+@pytest.mark.parametrize('mark, config, is_left_out', [
+    (None, NOT_LONG, False), ('long', NOT_LONG, True), ('long', LONG, False)])
+def test_long_tests_are_left_out_unless_asked_for(mark, config, is_left_out):
+    item = SimpleNamespace(get_closest_marker=lambda name: mark, config=config)
+    try: conftest.pytest_runtest_setup(item)
+    except pytest.skip.Exception as said: assert is_left_out and 'make robust' in str(said)
+    else: assert not is_left_out
+
+def test_how_many_are_left_out_is_told():
+    said, reasons = [], [conftest.LEFT_OUT, 'no browser here', conftest.LEFT_OUT]
+    reports = [SimpleNamespace(longrepr=('file', 1, f'Skipped: {x}')) for x in reasons]
+    reporter = SimpleNamespace(stats=dict(skipped=reports), write_line=said.append)
+    conftest.pytest_terminal_summary(reporter)
+    assert said == ['2 long tests are left out: make robustness']
+
 def thirds(values): return values[:3], values[3:6], values[6:]
 
 DRAW = """async () => {

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import formulas, look, pages, pytest
 from book import cells, chapters, exported_modules
 from browser import PHONE
+from running import sample
 from transformer_nb.notebook import INK
 
 ROOT = Path(__file__).parent.parent
@@ -414,6 +415,7 @@ def unreadable(tab, theme, within='body'):
     for key in fresh: measured[key] += 3 if key in readable else 1
     return pale
 
+UNFOLD = "document.querySelectorAll('details').forEach(e => { e.open = true })"
 PAGES = [p.name for p in sorted(HTML.glob('*.html')) if p.name not in ALIVE]
 
 @pytest.mark.parametrize('name', PAGES or ['index.html'])
@@ -424,8 +426,14 @@ def test_page_in_a_browser(tab, address, name):
     raw = re.search(r'\\(frac|sqrt|mathrm|begin)\b|\$\$', tab.evaluate(PROSE))
     assert not raw, 'a formula is not rendered'
     tab.set_viewport_size(dict(width=1280, height=800))
-    tab.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
+    tab.evaluate(UNFOLD)
     assert tab.evaluate(SCROLLING) == [], 'code or a table that has to be scrolled sideways'
+
+@pytest.mark.parametrize('name', sample(PAGES, 4) or ['index.html'])
+def test_page_for_everyone(tab, address, name):
+    tab.set_viewport_size(dict(width=1280, height=800))
+    tab.goto(f'{address}/{name}')
+    tab.evaluate(UNFOLD)
     prepare_axe(tab)
     for theme in ('light', 'dark'): assert unreadable(tab, theme) == [], theme
     tab.evaluate(WITHOUT_COLORS)
@@ -618,8 +626,10 @@ def slowly(chromium, url, width):
     page.wait_for_timeout(200) # until they are drawn
     return context, page
 
-@pytest.mark.parametrize('width', [320, 390, 1280])
-@pytest.mark.parametrize('name', ['index', '00b_notebook', '01_attention'])
+SEEN = [(name, width) for name in ('index', '00b_notebook', '01_attention')
+        for width in (320, 390, 1280)]
+
+@pytest.mark.parametrize('name, width', sample(SEEN, 4))
 def test_nothing_jumps(chromium, address, name, width):
     context, page = slowly(chromium, f'{address}/{name}.html', width)
     assert page.evaluate('document.fonts.size') > 4
