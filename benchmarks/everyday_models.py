@@ -6,9 +6,9 @@
 
 *train* continues what was interrupted and leaves what is complete. *report* scores every
 complete run, adds its lines to results/everyday_models.jsonl and its translations of
-Tatoeba's test set, and makes the models of the book: everyday-* from seed 0, in half
-precision, and typed-* from the second printing, which goes on from those, rounded to eight
-bits. The rules stand in nbs/results/RULES.md; judge.py has the sentences judged.
+Tatoeba's test set, and makes the models of the book, everyday-*, from the second printing,
+which goes on from seed 0, rounded to eight bits. The rules stand in nbs/results/RULES.md;
+judge.py has the sentences judged.
 """
 import argparse, json
 from pathlib import Path
@@ -37,7 +37,7 @@ def train(name, runs, book):
     if is_complete(runs/name): return
     if name in RATES:
         src, tgt, lr = RATES[name]
-        recipe = f'--seed 0 --init models/everyday-{src}-{tgt} --lr {lr} {SECOND}'
+        recipe = f'--seed 0 --init runs/{src}-{tgt}-0 --lr {lr} {SECOND}'
     else:
         src, tgt, seed = RUNS[name]
         recipe = f'--seed {seed} {RECIPE}'
@@ -60,7 +60,7 @@ def evaluate(folder, name, on, **folders):
     report = json.loads(call(command + out, **folders))
     place, _, model = folder.rpartition('/')
     which = 'second printing' if name in RATES else f'seed {seed}'
-    if place != 'runs': which = 'eight bits' if name in RATES else 'in the book'
+    if place != 'runs': which = 'in the book, eight bits'
     about = dict(row=f'{src.upper()} → {tgt.upper()}, {which}: {on}', command=command,
                  minutes=minutes(folders[place]/model))
     return about | report | provenance()
@@ -70,12 +70,12 @@ def report(runs, book):
     places = {'runs': runs, 'nbs/models': book/'models'}
     for name in filter(lambda name: is_complete(runs/name), [*RUNS, *TAKEN]):
         reports += [evaluate(f'runs/{name}', name, on, **places) for on in TESTS]
+        if name in TAKEN: # the test set is translated anew, by what ships
+            model = f'everyday-{name[:5]}'
+            ship(runs/name, book/'models'/model, is_rounded=True)
+            reports.append(evaluate(f'nbs/models/{model}', name, OURS, **places))
         text = (runs/f'{name}.txt').read_bytes()
         write_atomically(book/'results/translations'/f'everyday-{name}.txt', text)
-        if name not in TAKEN and not name.endswith('0'): continue
-        model = f"{'typed' if name in TAKEN else 'everyday'}-{name[:5]}"
-        ship(runs/name, book/'models'/model, is_rounded=name in TAKEN)
-        reports.append(evaluate(f'nbs/models/{model}', name, OURS, **places))
     path, rows = book/'results/everyday_models.jsonl', {line['row'] for line in reports}
     kept = [line for line in map(json.loads, path.read_text().splitlines())
             if line['row'] not in rows]

@@ -17,7 +17,7 @@ from transformer_nb.evaluation import score
 from transformer_nb.translation import Translator
 
 PATH = Path('nbs/results/forms.jsonl')
-CORPORA = dict(everyday='tatoeba', typed='tatoeba', multi30k='multi30k')
+CORPORA = dict(everyday='tatoeba', multi30k='multi30k')
 FORMS = {
     'as they are': str,
     'curly marks': lambda text: text.replace("'", '’').replace('...', '…'),

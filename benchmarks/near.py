@@ -17,6 +17,7 @@ from runs import write_results
 RESULTS = Path('nbs/results')
 
 def words_of(text): return re.findall(r'\w+', text.lower())
+PRINTINGS = {'': '0', ', second printing': 'second-2e-3'} # and their runs
 
 def forms(text):
     "Two texts share one of these if a word at most makes the difference"
@@ -36,14 +37,15 @@ def main():
     near = is_near([english for english, _ in test], {english for english, _ in everyday})
     lines = []
     for direction, column in (('en-de', 1), ('de-en', 0)):
-        found = read_lines(RESULTS/f'translations/everyday-{direction}-0.txt')
-        for name, wanted in (('near', True), ('far', False)):
-            rows = [i for i, is_it in enumerate(near) if is_it == wanted]
-            references = [test[i][column] for i in rows]
-            report = score([found[i] for i in rows], references, n_bootstrap=1000)
-            row = f'{direction}, {name}'
-            lines.append(dict(row=row, sentences=len(rows)) | report | provenance())
-            print(row, len(rows), report['bleu'], report.get('ci'))
+        for printing, run in PRINTINGS.items():
+            found = read_lines(RESULTS/f'translations/everyday-{direction}-{run}.txt')
+            for name, wanted in (('near', True), ('far', False)):
+                rows = [i for i, is_it in enumerate(near) if is_it == wanted]
+                references = [test[i][column] for i in rows]
+                report = score([found[i] for i in rows], references, n_bootstrap=1000)
+                row = f'{direction}, {name}{printing}'
+                lines.append(dict(row=row, sentences=len(rows)) | report | provenance())
+                print(row, len(rows), report['bleu'], report.get('ci'))
     write_results(RESULTS/'everyday_near.jsonl', lines)
 
 if __name__ == '__main__': main()

@@ -16,7 +16,7 @@ from transformer_nb.export import _read
 
 MODEL = 'everyday-en-de'
 # The first of these that the model translates like that is shown
-EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommt.',
+EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommen wird.',
             'I know that he is ill.': 'Ich weiß, dass er krank ist.',
             'I know this man.': 'Ich kenne diesen Mann.',
             'I love you.': 'Ich liebe dich.'}

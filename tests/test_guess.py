@@ -227,7 +227,7 @@ def judged(direction): # -> sentences, and those of them that were translated wr
     path = ROOT/'nbs/results/everyday.jsonl'
     rows = map(json.loads, path.read_text(encoding='utf8').splitlines())
     verdicts = {row['source']: row['verdict'] for row in rows
-                if row['direction'] == direction and 'seed-0' in row['models']}
+                if row['direction'] == direction and 'second' in row['models']}
     wrong = {text for text, verdict in verdicts.items() if verdict == 'wrong'}
     return list(verdicts), wrong
 
@@ -247,7 +247,8 @@ def test_bounds_hold_for_everyday_models(everyday, first):
     missed = [text for text in far[first::2] if not levels[text]]
     print(f'{len(false_alarms)} of {len(good)} that are understood are doubted: '
           f'{false_alarms}; {len(missed)} of 15 from far away are not: {missed}')
-    assert len(sentences) == 100 and len(false_alarms) <= 3 and len(missed) <= 1
+    assert len(sentences) == 100 and len(missed) <= 1
+    assert len(false_alarms) <= 0.1*len(good)
 
 def test_fluent_mistakes_are_often_believed(everyday):
     "As the page says: it is a guess, and no judge"

@@ -470,8 +470,8 @@ def test_nonsense_and_a_second_sentence_are_said(open_figure):
     assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', '</s>']
     type_text(page, 'I love you. 12')
     assert says(page).startswith('Only the first sentence')
-    type_text(page, 'It costs 3.50.')
-    assert says(page).startswith('Beware: the numbers differ: 3.50 is missing and 350 is')
+    type_text(page, 'Call 555-1234.')
+    assert says(page).startswith('Beware: the numbers differ: 555, 1234 is missing and')
     type_text(page, '12')
     assert says(page) == 'Nothing to translate: 12 comes back as it is.'
 

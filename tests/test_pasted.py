@@ -152,9 +152,9 @@ def test_what_a_program_would_miss_is_told():
 
 def test_doubt_is_said():
     translator = everyday('en-de')
-    [price, middle, fine] = translator.translate_lines(
-        ['It costs 3.50.', 'I 😀 love you.', 'I love you.'])
-    assert price.notes == ['the numbers differ: 3.50 is missing and 350 is new']
+    [number, middle, fine] = translator.translate_lines(
+        ['Call 555-1234.', 'I 😀 love you.', 'I love you.'])
+    assert number.notes == ['the numbers differ: 555, 1234 is missing and 5534 is new']
     assert middle.notes == ['left out: 😀'] and fine.notes == []
     phone, plus, either = translator.translate_lines(
         ['[OVER PHONE] They are here.', 'I love C++.', 'Tom/Mary'])
