@@ -890,7 +890,8 @@ def test_evaluate_a_corpus(model, tmp_path, monkeypatch):
     valid = evaluate(run, corpus='mini', split='valid', **short)
     assert valid['sentences'] == 30
     for options, *words in [
-            (dict(corpus='mini', split='val'), '--split', 'train, valid, test'),
+            (dict(corpus='mini', split='val'), '--split', 'valid or test'),
+            (dict(corpus='mini', split='train'), '--split', 'valid or test'),
             (dict(corpus='minni'), 'minni', 'multi30k'),
             (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus cannot'),
             (dict(corpus='mini', ref=tmp_path/'ref'), '--ref and --corpus cannot'),
@@ -1036,6 +1037,7 @@ def test_export_by_a_process(model, tmp_path):
 
 def test_export_refuses_a_page(model, tmp_path):
     refuses(call(tnb_export, [model, model], tmp_path/'ct2'), 'ct2 does not end in .html')
+    refuses(call(tnb_export, model, tmp_path/'here.txt'), 'here.txt: a page ends in .html')
     refuses(call(tnb_export, tmp_path, tmp_path/'page.html'), 'no config.json')
     (tmp_path/'folder.html').mkdir()
     refuses(call(tnb_export, model, tmp_path/'folder.html'), 'folder.html exists already')

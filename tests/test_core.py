@@ -150,6 +150,12 @@ def test_an_unusable_device_is_one_short_line(name):
     reason = str(caught.value).removeprefix(f'device {name}: ')
     assert 10 < len(reason) <= 121 and '\n' not in reason
 
+def test_a_device_that_is_not_here(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    for name in ('tpu', 'cuda', 'cuda:1'):
+        with pytest.raises(InputError, match=f'{name}: this machine has no such device'):
+            find_device(name)
+
 @pytest.mark.parametrize('cuda, mps, expected', [
     (True, True, 'cuda'), (False, True, 'cpu'), (False, False, 'cpu')])
 def test_the_default_device(cuda, mps, expected, monkeypatch):

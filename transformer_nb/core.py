@@ -422,6 +422,10 @@ def _first_sentence(text:str, longest:int=120)->str:
     sentence = text.strip().splitlines()[0].split('. ')[0]
     return sentence if len(sentence) <= longest else sentence[:longest] + '…'
 
+def _devices()->list[str]: # kinds that this machine has
+    there = dict(cuda=torch.cuda.is_available(), mps=torch.backends.mps.is_available())
+    return ['cpu', *(kind for kind, is_there in there.items() if is_there)]
+
 def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the default
                )->torch.device:
     "The device of that name, tried out; raises `InputError` if PyTorch cannot use it"
@@ -432,7 +436,10 @@ def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the d
         tried.cpu() # 'meta' computes shapes only and has no numbers to give back
         return tried.device
     except (RuntimeError, AssertionError, ImportError) as e:
-        raise FieldError('device', f'{name}: {_first_sentence(str(e))}') from None
+        why, kinds = _first_sentence(str(e)), _devices()
+        if str(name).partition(':')[0] not in kinds:
+            why = f'this machine has no such device; use {" or ".join(kinds)}'
+        raise FieldError('device', f'{name}: {why}') from None
 
 # %% ../nbs/00a_core.ipynb #b95e9a2d
 def _git(*args:str)->str: # what git prints in the package's folder; empty if it fails

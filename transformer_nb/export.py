@@ -528,6 +528,9 @@ def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
     if isinstance(folders, (str, Path)): folders = [folders]
     out = Path(out)
     if out.name.lower().endswith(('.html', '.htm')): export_page(folders, out)
+    elif out.suffix[1:].isalpha() and not out.exists():
+        raise InputError(f'{out}: a page ends in .html, and a folder for CTranslate2 '
+                         f'in no {out.suffix}')
     elif len(folders) == 1: _export_ctranslate2(folders[0], out)
     else: raise InputError(f'{out} does not end in .html, and a folder for CTranslate2 '
                            f'holds one model; {len(folders)} were given')
