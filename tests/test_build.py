@@ -427,13 +427,13 @@ def test_layers_may_stand_in_any_order():
     text = text.replace(first + second, second + first)
     assert graded(STAGES[2], text).points == 12
 
-@pytest.mark.parametrize('number, change, words', [
+@pytest.mark.parametrize('number, change, words', sample([
+    (1, ('value), weights', 'value)'), 'scaled_dot_product_attention returned one tensor'),
     (2, ('return self.output(out)', 'return self.output(out), out'),
      'MultiHeadAttention returned a tuple of 2 results; one tensor is asked for'),
-    (1, ('value), weights', 'value)'), 'scaled_dot_product_attention returned one tensor'),
     (2, ('self.query = nn.Linear(d_model, n_heads * d_k', 'self.query = nn.Linear(d_model, '
      'd_k'), 'query.weight should have shape ('),
-    (8, ('argmax(dim=-1)', 'argmax(dim=last)'), "name 'last' is not defined")])
+    (8, ('argmax(dim=-1)', 'argmax(dim=last)'), "name 'last' is not defined")], 3))
 def test_messages_are_in_the_students_words(number, change, words):
     stage = STAGES[number - 1]
     text = report(graded(stage, changed(stage.file, [change])))
@@ -904,6 +904,7 @@ def test_plain_lists_in_several_classes_give_one_remark_for_each_class():
     assert sum('plain list' in message for message in messages) == 3, report(result)
     assert 'the same as above' in messages
 
+@pytest.mark.long
 def test_missing_parameters_have_names():
     text = report(graded(STAGES[2], changed('layers.py', [
         ('nn.Linear(d_ff, d_model)', 'nn.Linear(d_ff, d_model, bias=False)')])))
@@ -954,6 +955,7 @@ def test_numbers_that_differ_are_shown_with_digits_that_differ():
     text = report(graded(STAGES[0], changed('attention.py', [(' / math.sqrt(d_k)', '')])))
     assert 'gradient of the queries at sentence ' in text, text
 
+@pytest.mark.long
 def test_a_crash_hides_no_name_and_shows_its_line():
     text = changed('embedding.py', [('[ids] * math.sqrt(self.d_model)', '[ids]'),
                                     ('x @ self.weight.t()', 'x @ self.weight')])
@@ -999,6 +1001,7 @@ def test_a_tensor_that_is_no_parameter_gets_its_name(number, change, name):
     assert f'not registered: {name}. ' in report(result), report(result)
     assert 'wrap it in `nn.Parameter`' in report(result)
 
+@pytest.mark.long
 def test_first_weights_of_any_size_are_named_and_shown():
     anew = MISTAKES[5]['embedding starts anew']
     small = [(old, new.replace('xavier_uniform_(p)', 'normal_(p, std=0.02)'))

@@ -134,7 +134,7 @@ def test_one_part_that_fails_is_enough(part, monkeypatch):
 PRESET = '''#| exports
 PRESETS['small'] = PRESETS['tiny']'''
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_new_preset_is_seen_in_the_stored_help(tmp_path):
     hidden = shutil.ignore_patterns('__pycache__', '.*')
     for name in ('nbs', 'tools', 'transformer_nb'):

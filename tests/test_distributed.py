@@ -83,7 +83,7 @@ def files_in(texts): # as options of a training
         ('src', 'train', 'de'), ('tgt', 'train', 'en'), ('valid_src', 'valid', 'de'),
         ('valid_tgt', 'valid', 'en'))]
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     "Without torchrun, which would end the others before they could say so"
     arguments = ['--out', tmp_path/'m', *files_in(texts), '--vocab_size=300',
@@ -107,7 +107,7 @@ def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
     [line] = [line for line in error.splitlines() if line.startswith('tnb_train:')]
     assert 'process 0 has lost the others' in line and '--resume' in line
 
-@pytest.mark.slow
+@pytest.mark.long # test_two_processes_are_one, in test_training.py, has one launcher
 def test_two_launchers_are_one_training(texts, tmp_path):
     "As on two machines that share a folder; the batches are those of one process"
     train = [BIN/'tnb_train', *files_in(texts), '--vocab_size=300', '--max_steps=4',
