@@ -50,6 +50,8 @@ HABITS = {
     r'by hand and by library|a blank\b': 'what is shown; a space',
     r'\w*(colour|neighbour|behaviour|favour|labour)\w*': 'American spelling',
     r'(normal|token|optim|regular|initial|real|util|summar)is(e|ed|es|ing|ation)': 'with z',
+    r'[\d.,]*\d%?, [\d.]*\d%? (and|or) \d+': 'a comma before the last of three numbers',
+    r'\w+, \w+ and \w+,? \(?(19|20)\d\d': 'a comma before the last of three authors',
     'grey|centred|centre|licence|whilst|amongst|learnt|analys(ed|es)': 'American spelling'}
 
 @pytest.mark.parametrize('path', PAGES, ids=lambda p: p.parent.name + '/' + p.stem)
