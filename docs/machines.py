@@ -40,7 +40,7 @@ def list_of(root, book):
         rows = [f'- [{entry.title}]({home}{entry.page}.md)' for entry in entries
                 if entry.title]
         if rows: lines.append(f'## {part or "Introduction"}\n\n' + '\n'.join(rows))
-    more = {'overview.md': 'Set-up, commands, results and notation',
+    more = {'overview.md': 'Setup, commands, results, and notation',
             'claims.html': "The paper's claims, and the cells that answer them"}
     rows = [f'- [{title}]({home}{name})' for name, title in more.items()]
     return '\n\n'.join([*lines, '## Optional\n\n' + '\n'.join(rows)]) + '\n'

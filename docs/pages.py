@@ -256,7 +256,7 @@ def prose(book, chapter, cell, quoted):
     return text
 
 # The first page of the notebooks, which has the site's own first page above it
-OVERVIEW = 'Set-up, commands, results and notation'
+OVERVIEW = 'Setup, commands, results, and notation'
 BROWSER = re.compile(r'^## In your browser\n.*?(?=^## |\Z)', re.M | re.S)
 
 def figure_id(number): return f'figure-{number.replace(".", "-")}'
