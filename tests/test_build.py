@@ -1,5 +1,5 @@
 "Build it yourself: the grader gives the points, and the names that a mistake has"
-import errno, json, os, re, resource, signal, subprocess, sys, types
+import errno, json, math, os, re, resource, signal, subprocess, sys, types
 from functools import cache
 from inspect import Parameter, signature
 from pathlib import Path
@@ -17,10 +17,12 @@ from transformer_nb.grading.checks import Kit, MASKS, PROBES
 from transformer_nb.grading.commands import (
     kit_file, points, tnb_check, tnb_class, tnb_start)
 from transformer_nb.grading.naming import (
-    _BATCH, _RANDOM, _code, _differs, _double, _expected, explanations, observed, run_probe)
+    _BATCH, _RANDOM, Outcome, _code, _differs, _double, _expected, explanations, observed,
+    run_probe)
 from transformer_nb.grading.properties import _relation
 from transformer_nb.grading.process import _stand_ins, collect, right_before
-from transformer_nb.grading.report import _is_fixed, grade, judged, report
+from transformer_nb.grading.report import (
+    _is_fixed, _of_parts_called, grade, judged, report)
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
 
 HERE = Path(__file__).parent
@@ -178,7 +180,8 @@ def test_small_numbers_are_not_taken_for_equal(x, y):
 
 @pytest.mark.parametrize('turn, words', [
     (lambda y: 3*y, '3 times'), (lambda y: y/3**0.5, '1 over the root of 3'),
-    (lambda y: y + 2, '+2 from'), (lambda y: y.mT, 'transposed'),
+    (lambda y: y / math.log(2), '1 over the logarithm of 2'), (lambda y: y + 2, '+2 from'),
+    (lambda y: y.mT, 'transposed'),
     (lambda y: y[:, [1, 0, 3, 2]], 'another order along the axis "column"'),
     (lambda y: y[:, :1].expand(4, 4), 'the same at every column'),
     (lambda y: torch.where(y == y[1], torch.nan, y), 'NaN or infinite only at row 1'),
@@ -236,13 +239,37 @@ MISLED = [
      ['output should have shape ('], ['before that line']),
     (3, [('out = self.dropout(out)', 'out = self.dropout(self.norm(out))'),
          ('return self.norm(total)', 'return total')],
-     ['share of the output below the mean of its row'], ['share that is dropped'])]
+     ['share of the output below the mean of its row'], ['share that is dropped']),
+    (4, [('self.dropout(x)', 'self.dropout(self.dropout(x))')],
+     ['in its step `drop`, it is called twice'], ['is doubled']),
+    (4, [('x = x + self.pe[:x.size(1)]', 'x = self.dropout(x) + self.dropout('
+          'self.pe[:x.size(1)].expand(x.shape))'), ('return self.dropout(x)', 'return x')],
+     ['share of zeros should be 0.25, and is 0.0625'], ['halved', 'no dropout']),
+    (4, [('nn.Dropout(dropout)', 'nn.Dropout(0.1)')],
+     ['in `__init__`, `dropout` is always 0.1, whatever is passed'], ['no dropout']),
+    (4, [('torch.cos(position * div)', 'torch.cos((position + 1) * div)')],
+     ['is wrong only at every odd feature'], ['of its own for each']),
+    (3, [('out = sublayer(x, *args, **kwargs)',
+          'out = sublayer(sublayer(x, *args, **kwargs), *args, **kwargs)')],
+     ['its first input is not that of the right version, at call 1 of `LayerNorm` ('],
+     ['what the parts before it get']),
+    (6, [('model.parameters()', '[p for p in model.parameters() if p.dim() > 1]')],
+     ['number of parameters that it moves should be 2, and is 1'], ['sinusoids'])]
 
 @pytest.mark.parametrize('number, changes, words, never', sample(MISLED, 4))
 def test_nothing_misleads(number, changes, words, never):
     text = report(watched(STAGES[number - 1], changed(STAGES[number - 1].file, changes)))
     for said in words: assert said in text, text
     for said in never: assert said not in text, text
+
+def test_a_layer_that_leaves_no_trace_is_told():
+    call = 'layer(x, memory, mask, memory_mask)'
+    change = f'x = {call}', call
+    [probe] = [p for p in STAGES[4].probes if p.title == 'the logits of one sentence']
+    code = loaded(STAGES[4], changed('model.py', [change]), KIT)
+    with right_before(probe.part, code, KIT): found = {probe: observed(probe, code, KIT)}
+    said = _of_parts_called([probe], found, KIT)
+    assert 'input is that of call 1 once more, at call 2 of `DecoderLayer`' in said
 
 def watched(stage, text):
     "As `graded`, with a second run: what depends on the seed or the batch?"
@@ -405,7 +432,13 @@ HOLES = [
 def test_nothing_wrong_passes(number, changes):
     "Beside the mistakes with names: each of these had 100 of 100 points (2026)"
     stage = STAGES[number - 1]
-    assert graded(stage, changed(stage.file, changes)).points < stage.points
+    code = loaded(stage, changed(stage.file, changes), KIT)
+    assert any(is_wrong(probe, code) for probe in stage.probes
+               if probe.points and not probe.must)
+
+def is_wrong(probe, code): # without asking why, which takes longer
+    with right_before(probe.part, code, KIT):
+        return _differs(probe, run_probe(probe, code, KIT), KIT)
 
 def test_layers_may_stand_in_any_order():
     "Norms first, the decoder before the encoder, keys before queries, bias before gain"
@@ -491,6 +524,23 @@ def test_results_are_written_as_gradescope_reads_them(right, capsys, tmp_path):
         assert results['score'] == most
         scores = sum(test['max_score'] for test in results['tests'])
         assert scores == (most if number < 10 else 0) # what is optional is extra
+
+def test_what_is_graded_when_time_is_over_counts(tmp_path, monkeypatch, capsys):
+    "Gradescope gives nothing to a grading that it ends: `run_autograder` ends it before"
+    write(tmp_path, optimizer=source('optimizer.py'))
+    out, grade = tmp_path/'results.json', commands.grade
+    def run_out(folder, stage, *rest):
+        if stage.number == 6: return grade(folder, stage, *rest)
+        if stage.number > 6: raise KeyboardInterrupt
+        return judged(stage, {p: Outcome({}, 'lost') for p in stage.probes})
+    monkeypatch.setattr(commands, 'grade', run_out)
+    with pytest.raises(BaseException): tnb_check(str(tmp_path), json=str(out))
+    results = json.loads(out.read_text(encoding='utf8'))
+    assert results['score'] == 10 and results['output'].startswith('The time was over')
+    assert 'timeout 570 tnb_check' in kit_file('run_autograder', KIT)
+    monkeypatch.setattr(commands, 'grade', grade) # the same file, of a grading that ends
+    assert '10 of 10' in check(capsys, tmp_path, stage=6, json=str(out))[0].out
+    assert 'time was over' not in out.read_text(encoding='utf8')
 
 def test_options_reach_the_checks(capsys, tmp_path):
     "The key fixes the numbers, the conventions are the teacher's, a week has two stages"
@@ -608,6 +658,7 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
         assert not re.search(r'^(from|import) transformer_nb', text, re.M)
     tnb_start(str(tmp_path/'all'), teacher=True, key='k 1', masks='hidden')
     with ZipFile(tmp_path/'all/autograder.zip') as archive:
+        assert {x.external_attr >> 16 & 0o111 for x in archive.infolist()} == {0o111}
         script = archive.read('run_autograder').decode()
     assert "KEY='k 1'" in script and '--layout bhtd --masks hidden' in script
     for week in range(1, 6):

@@ -9,7 +9,7 @@ import csv, io, json, os, subprocess, sys, tempfile, torch
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 from ..checkpoint import write_folder
 from ..core import (
     Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
@@ -88,7 +88,10 @@ def _write_for_teachers(target:Path, kit:Kit, key:str):
     for name, text in texts.items(): write_atomically(target/name, text.encode())
     packed = io.BytesIO()
     with ZipFile(packed, 'w') as archive:
-        for name in ('setup.sh', 'run_autograder'): archive.writestr(name, texts[name])
+        for name in ('setup.sh', 'run_autograder'):
+            entry = ZipInfo(name)
+            entry.external_attr = 0o100755 << 16 # a file that can be run
+            archive.writestr(entry, texts[name])
     write_atomically(target/'autograder.zip', packed.getvalue())
 
 # %% ../../nbs/15c_build.ipynb #b15start2
@@ -137,6 +140,7 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
     for result in _graded(folder, _chosen(stage, week), kit, seconds):
         results.append(result)
         print(report(result) + '\n')
+        if json: _write_json(json, results, _UNFINISHED)
     whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
     if week is None or 9 in whole:
         for line in _together(Path(folder), whole, kit, seconds): print(line)
@@ -213,9 +217,14 @@ def _check_json(path:str|None): # before anything is graded
     if isinstance(stored, dict) and {'score', 'output', 'tests'} == set(stored): return
     raise FieldError('json', f'{path} exists already, and was not written by tnb_check')
 
-def _write_json(path:str, results:list[StageResult]):
-    text = json.dumps(gradescope(results), indent=1, ensure_ascii=False)
+def _write_json(path:str, results:list[StageResult], note:str=''):
+    found = gradescope(results)
+    found['output'] = note + found['output']
+    text = json.dumps(found, indent=1, ensure_ascii=False)
     write_atomically(path, text.encode())
+
+_UNFINISHED = ('The time was over before everything was graded. What is missing below has '
+               'no points; a loop that does not end may be the reason.\n\n')
 
 # %% ../../nbs/15c_build.ipynb #b15points
 def points(folder:str|Path, # of a submission

@@ -376,8 +376,8 @@ def _plain_norm(layer:nn.Module): # gain 1, bias 0: zeros stay where dropout put
     with torch.no_grad():
         for name, p in layer.named_parameters(): p.fill_('bias' not in name)
 
-def _share(marks:Tensor)->Tensor: # of True, in quarters
-    return (4 * marks.double().mean()).round() / 4
+def _share(marks:Tensor)->Tensor: # of True, in sixteenths
+    return (16 * marks.double().mean()).round() / 16
 
 def _values_per_row(x:Tensor)->Tensor: # how many different ones a row has, in the median
     ordered = x.flatten(0, 1).sort(-1).values

@@ -174,12 +174,11 @@ def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
 def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
     "Do these steps give all that was found, and not by failing alone, unless they crash?"
     telling = [p for p in outcomes if not p.must and p.points]
-    telling.sort(key=lambda p: (not _differs(p, outcomes[p], kit), _cost(p, kit)))
-    if not all(_equal(p, outcomes[p], _expected(steps, p, kit)) for p in telling):
-        return False
+    wrong = [p for p in telling if _differs(p, outcomes[p], kit)]
     crashes = getattr(steps, 'crashes', False)
-    return any((crashes or not outcomes[p].error) and _differs(p, outcomes[p], kit)
-               for p in telling)
+    if all(outcomes[p].error and not crashes for p in wrong): return False
+    telling.sort(key=lambda p: (p not in wrong, _cost(p, kit)))
+    return all(_equal(p, outcomes[p], _expected(steps, p, kit)) for p in telling)
 
 @cache
 def _both(a:type, b:type)->type|None:

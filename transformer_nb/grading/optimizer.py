@@ -139,7 +139,8 @@ def _(code, kit, draw):
     group, n = groups[0], sum(len(each['params']) for each in groups)
     beta_1, beta_2 = group.get('betas', (torch.nan, torch.nan))
     constants = {'β₁': beta_1, 'β₂': beta_2, 'ε': group.get('eps', torch.nan),
-                 'weight decay': group.get('weight_decay', 0.), 'number of parameters': n}
+                 'weight decay': group.get('weight_decay', 0.),
+                 'number of parameters that it moves': n}
     constants = {name: torch.tensor(float(x)) for name, x in constants.items()}
     return constants | _trained(model, optimizer, draw)
 

@@ -117,12 +117,14 @@ def _of_masks(name:str, masks:list[str])->Iterator[_Change]:
 def _of_defaults(name:str, parameters:list[Parameter])->Iterator[_Change]:
     "An argument that is not looked at"
     for p in parameters:
-        a, default = p.name, p.default
-        if default in (p.empty, None): continue
-        def fixed(run, values, steps, a=a, default=default):
-            values[a] = default
-            return run()
-        yield _Change(name, f'`{a}` is always {default}, whatever is passed', fixed)
+        usual = () if p.default in (p.empty, None) else (p.default,)
+        for value in _USUAL.get(p.name, usual):
+            def fixed(run, values, steps, a=p.name, value=value):
+                values[a] = value
+                return run()
+            yield _Change(name, f'`{p.name}` is always {value}, whatever is passed', fixed)
+
+_USUAL = dict(dropout=(0.1, 0.5, 0.2, 0.3)) # what people write in the place of an argument
 
 # %% ../../nbs/15c_build.ipynb #b15chang4
 def _of_results(name:str, n:int)->Iterator[_Change]: # n: how many there are
@@ -410,6 +412,8 @@ def _are_weights(x:Tensor)->bool: # of a softmax over the last axis
     return bool((x > 0).all()) and _alike(sums, torch.ones_like(sums))
 
 def _root(ratio:float)->str: # of a whole number, where it is one
+    for share, words in ((log(2), ''), (1 / log(2), '1 over ')):
+        if abs(ratio / share - 1) < 1e-6: return f', which is {words}the logarithm of 2'
     for n in range(2, 65):
         if abs(ratio * sqrt(n) - 1) < 1e-6: return f', which is 1 over the root of {n}'
         if abs(ratio - sqrt(n)) < 1e-6 and sqrt(n) % 1: return f', the root of {n}'
@@ -478,7 +482,7 @@ def _of_rows(name:str, x:Tensor, y:Tensor, axes:str)->str:
     for (what, z), (i, axis) in product(compared.items(), named):
         others = [d for d in range(x.dim()) if d != i]
         mean = z.mean(others, keepdim=True).expand_as(z)
-        if x.shape[i] > 1 and _alike(z, mean, 1e-6):
+        if 1 < x.shape[i] < x.numel() and _alike(z, mean, 1e-6):
             return f'{name} is right but for a {what} of its own for each {axis}'
     for (what, z), (i, axis) in product(compared.items(), reversed(named)):
         if x.shape[i] > 2 and _alike(z, _mean(z, i), 1e-6):

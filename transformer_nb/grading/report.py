@@ -263,8 +263,9 @@ def _of_parts_called(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->
         place = f'(in "{probe.title}")'
         for name in dict.fromkeys([*wanted, *names]):
             n, m = names.count(name), wanted.count(name)
-            if n != m: return (f'`{name}` is called {_times(n)}, and in the right version '
-                               f'{_times(m)} {place}.')
+            if n == m: continue
+            called = f'is called {_times(n)}' if n else 'is never called'
+            return f'`{name}` {called}, and in the right version {_times(m)} {place}.'
         if names == wanted and (said := _first_other(names, came, right, kit)):
             return f'{said} {place}.'
     return ''
@@ -283,10 +284,19 @@ def _first_other(names:list[str], came:dict, right:dict, kit:Kit)->str:
             x, y = (z.get(f'{_CALL}{i}.{j}') for z in (came, right))
             if x is None or y is None or _close_to(x, y): continue
             x, y, axes = x.double(), y.double(), 'sentence position feature'
-            said = _relation(_INPUTS[j], x, y, axes)
+            said = _once_more(names[:i], name, x, j, came)
+            said = said or _relation(_INPUTS[j], x, y, axes)
             said = said or f'{_INPUTS[j]} is not that of the right version'
-            return f'{said}, at {which}; what the parts before it get is right'
+            before = '; what the parts before it get is right' if i else ''
+            return f'{said}, at {which}{before}'
     return ''
+
+def _once_more(names:list[str], name:str, x:Tensor, j:int, came:dict)->str:
+    "Did an earlier call of the same part get the same?"
+    calls = [f'{_CALL}{i}.{j}' for i, other in enumerate(names) if other == name]
+    found = [n for n, call in enumerate(calls, 1) if call in came
+             and _close_to(x, came[call])]
+    return f'{_INPUTS[j]} is that of call {found[0]} once more' if found else ''
 
 _INPUTS = [f'its {which} input' for which in ('first', 'second', 'third', 'fourth')]
 
