@@ -656,7 +656,9 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
         text = (tmp_path/'new'/file).read_text(encoding='utf8')
         assert 'raise NotImplementedError' in text and 'return' not in text.split('"""')[2]
         assert not re.search(r'^(from|import) transformer_nb', text, re.M)
+    assert 'begin with README.md' in capsys.readouterr().out
     tnb_start(str(tmp_path/'all'), teacher=True, key='k 1', masks='hidden')
+    assert 'it holds your key, so hand out another folder' in capsys.readouterr().out
     with ZipFile(tmp_path/'all/autograder.zip') as archive:
         assert {x.external_attr >> 16 & 0o111 for x in archive.infolist()} == {0o111}
         script = archive.read('run_autograder').decode()

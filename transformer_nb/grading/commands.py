@@ -116,7 +116,9 @@ def tnb_start(folder:Arg('folder to write', str, 'DIR'),
         (out/'kit.json').write_text(json.dumps(conventions), encoding='utf8')
         if teacher: _write_for_teachers(out, kit, key)
     write_folder(target, write)
-    print(f'{folder}: begin with README.md; grade with tnb_check {folder}')
+    if teacher: print(f'{folder}: begin with TEACHER.md; it holds your key, so hand out '
+                      'another folder, written without --teacher')
+    else: print(f'{folder}: begin with README.md; grade with tnb_check {folder}')
 
 # %% ../../nbs/15c_build.ipynb #b15check1
 @command

@@ -124,7 +124,8 @@ def _of_defaults(name:str, parameters:list[Parameter])->Iterator[_Change]:
                 return run()
             yield _Change(name, f'`{p.name}` is always {value}, whatever is passed', fixed)
 
-_USUAL = dict(dropout=(0.1, 0.5, 0.2, 0.3)) # what people write in the place of an argument
+_USUAL = dict( # what people write in the place of an argument
+    dropout=(0.1, 0.5, 0.2, 0.3), alpha=(0.6, 1., 0.), beam_size=(4, 5, 1))
 
 # %% ../../nbs/15c_build.ipynb #b15chang4
 def _of_results(name:str, n:int)->Iterator[_Change]: # n: how many there are
@@ -576,6 +577,7 @@ def _measured(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->str:
                  for name, x in _expected(part, p, kit).values.items()}
         if 'LayerNorm' in part.names: return _eps_of(values, right)
         if 'PositionalEncoding' in part.names: return _rows_of(values, right)
+        if 'make_adam' in part.names: return _constants_of(values, right)
     return ''
 
 def _base_of(values:dict[str,Tensor])->str:
@@ -631,6 +633,13 @@ def _rows_of(values:dict[str,Tensor], right:dict[str,Tensor])->str:
     if (distances.amin(-1) > 1e-4).any() or rows == [*range(t)]: return ''
     rows = ', '.join(map(str, rows))
     return f'the rows of the table that you add are {rows}, and should be 0 to {t - 1}.'
+
+def _constants_of(values:dict[str,Tensor], right:dict[str,Tensor])->str:
+    pairs = [(name, float(values[name]), float(y)) for name, y in right.items()
+             if not y.dim()]
+    said = [f'{name} should be {y:g}, and is {x:g}'
+            for name, x, y in pairs if abs(x - y) > 1e-12]
+    return f'{"; ".join(said)}.' if said else ''
 
 def _table(n:int, d:int)->Tensor:
     [steps] = [p.part for p in PROBES if p.title == 'one position']
