@@ -19,7 +19,7 @@ from transformer_nb.grading.commands import (
 from transformer_nb.grading.naming import (
     _BATCH, _RANDOM, Outcome, _code, _differs, _double, _expected, explanations, observed,
     run_probe)
-from transformer_nb.grading.properties import _relation
+from transformer_nb.grading.properties import _changed, _changes, _relation
 from transformer_nb.grading.process import _stand_ins, collect, right_before
 from transformer_nb.grading.report import (
     _is_fixed, _of_parts_called, grade, judged, report)
@@ -270,6 +270,14 @@ def test_a_layer_that_leaves_no_trace_is_told():
     with right_before(probe.part, code, KIT): found = {probe: observed(probe, code, KIT)}
     said = _of_parts_called([probe], found, KIT)
     assert 'input is that of call 1 once more, at call 2 of `DecoderLayer`' in said
+
+def test_no_question_takes_minutes_and_gigabytes():
+    "A beam of -3 keeps all hypotheses but three: it was tried for every wrong search"
+    [search] = [part for part in STAGES[7].parts if 'beam_search' in part.names]
+    [probe] = [p for p in STAGES[7].probes if p.title == 'a limit that comes before the end']
+    said = '`beam_size` is with the other sign'
+    [change] = [c for c in _changes(search) if (c.name, c.said) == ('beam_search', said)]
+    assert 'below 0' in _expected(_changed(search, change), probe, KIT).error
 
 def watched(stage, text):
     "As `graded`, with a second run: what depends on the seed or the batch?"

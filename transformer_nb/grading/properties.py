@@ -84,11 +84,15 @@ def _changed(steps:type, change:_Change)->type:
     return type(f'{steps.__name__}, changed', (steps,), {change.name: called})
 
 # %% ../../nbs/15c_build.ipynb #b15chang2
+def _not_below_0(x): # a beam of -3 would keep all but three hypotheses, for minutes
+    if isinstance(x, int) and x < 0: raise ValueError('a number below 0')
+    return x
+
 def _of_arguments(name:str, arguments:list[str])->Iterator[_Change]:
     "Each argument turned in every way, and every two of them exchanged"
     for a, (said, turn) in product(arguments, _TURNS.items()):
         def turned(run, values, steps, a=a, turn=turn):
-            values[a] = turn(values[a])
+            values[a] = _not_below_0(turn(values[a]))
             return run()
         yield _Change(name, f'`{a}` is {said}', turned)
     for a, b in combinations(arguments, 2):
