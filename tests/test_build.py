@@ -254,7 +254,21 @@ MISLED = [
      ['its first input is not that of the right version, at call 1 of `LayerNorm` ('],
      ['what the parts before it get']),
     (6, [('model.parameters()', '[p for p in model.parameters() if p.dim() > 1]')],
-     ['number of parameters that it moves should be 2, and is 1'], ['sinusoids'])]
+     ['number of parameters that it moves should be 2, and is 1'], ['sinusoids']),
+    (6, [('decay = 1', 'step_num = max(step_num - 1, 1)\n    decay = 1')],
+     ['the power of step_num from step 1 to 10 is 0.954, and should be 1.'], ['is -0.5']),
+    (6, [('eps=1e-9)', 'eps=1e-9), None')],
+     ['make_adam returned a tuple of 2 results; one optimizer is asked for'],
+     ['has no attribute']),
+    (6, [('torch.log_softmax(logits, dim=-1)',
+          '(torch.softmax(logits, dim=-1) + 1e-9).log()')],
+     ['only one of your 8 numbers and tensors is wrong: loss of logits in the thousands'],
+     ['none of the']),
+    (6, [('return loss.sum()', 'return loss.sum() * (labels != 0).sum() / labels.numel()')],
+     [], ['right to four digits']),
+    (4, [('return self.weight[ids] * math',
+          'return nn.functional.embedding(ids, self.weight, padding_idx=1) * math')],
+     ['gradient of the rows of `<s>` and `</s>` at '], [])]
 
 @pytest.mark.parametrize('number, changes, words, never', sample(MISLED, 4))
 def test_nothing_misleads(number, changes, words, never):

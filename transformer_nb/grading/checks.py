@@ -306,12 +306,12 @@ def _one_tensor(module:nn.Module, inputs:tuple, options:dict, result):
     _asked_one(type(module).__name__, result)
     if not module.training: _look(module.forward, inputs, result, options)
 
-def _asked_one(name:str, result):
-    if isinstance(result, Tensor): return
+def _asked_one(name:str, result, kind:type=Tensor, told:str='one tensor'):
+    if isinstance(result, kind): return
     what = f'a {type(result).__name__}'
     if result is None: what = 'nothing'
     if isinstance(result, (list, tuple)): what += f' of {len(result)} results'
-    raise _Unset(f'{name} returned {what}; one tensor is asked for')
+    raise _Unset(f'{name} returned {what}; {told} is asked for')
 
 # %% ../../nbs/15c_build.ipynb #b15alone01
 _ALONE = [] # while `observed` looks: does the first row get the same without the others?

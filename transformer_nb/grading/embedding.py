@@ -9,6 +9,7 @@ import torch
 from math import sqrt
 from torch import Tensor, nn
 from torch.nn import functional as F
+from ..core import BOS, EOS
 from .checks import Kit, _TOLD, _make, _parameters, _probe, _text
 from .layers import _share
 
@@ -121,7 +122,12 @@ def _(code, kit, draw):
     layer, ids = _make(code, 'Embedding', 20, d), draw.ids(b, t)
     output = layer(ids)
     same = torch.isclose(output, layer.train()(ids)).all()
-    return {'output': output, 'train() gives what eval() gives': same}
+    [weight, *_] = layer.by_kit.values()
+    (layer(torch.tensor([[BOS, EOS, 4]])) * draw(1, 3, d)).sum().backward()
+    return {'output': output, 'train() gives what eval() gives': same,
+            'gradient of the rows of `<s>` and `</s>`': _rows(weight.grad)}
+
+def _rows(x:Tensor|None): return None if x is None else x[BOS:EOS + 1]
 
 # %% ../../nbs/15c_build.ipynb #b15embb3b
 @_probe(_Embedding, 1, 'logits')

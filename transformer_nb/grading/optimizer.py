@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from ..core import BOS, EOS, PAD, UNK
-from .checks import Kit, _probe
+from .checks import Kit, _asked_one, _probe
 
 # %% ../../nbs/15c_build.ipynb #b15sched1
 class _Schedule:
@@ -135,6 +135,7 @@ def _(code, kit, draw):
     model = nn.Linear(3, 2)
     for p in model.parameters(): p.data.copy_(draw(*p.shape))
     optimizer = code.make_adam(model)
+    _asked_one('make_adam', optimizer, torch.optim.Optimizer, 'one optimizer')
     groups = optimizer.param_groups
     group, n = groups[0], sum(len(each['params']) for each in groups)
     beta_1, beta_2 = group.get('betas', (torch.nan, torch.nan))
@@ -284,8 +285,8 @@ class _LossIsNegative(_Smoothing):
     def combine(self, right, even, eps): return -super().combine(right, even, eps)
 
 class _LossReshaped(_Smoothing):
-    """The logits are reshaped to (b, v, t), which mixes tokens and positions. Exchange the
-    axes instead: `logits.transpose(1, 2)`."""
+    """The logits are read as (b, v, t), after a reshape or as they are, which mixes tokens
+    and positions. Exchange the axes, `logits.transpose(1, 2)`, or flatten both: (b·t, v)."""
     section = '06_optimizer', 'The loss, and why it never reaches zero'
     def log_probs(self, logits):
         b, t, v = logits.shape

@@ -21,7 +21,8 @@ from .naming import (
     NOT_WRITTEN, Outcome, _BATCH, _CALL, _CHANGED, _RANDOM, _calls_of, _close, _code,
     _compared, _differs, _expected, _fits, _kind, _same_values, explanations, run_probe)
 from .process import collect
-from .properties import _change_that_explains, _measured, _partly, _relation, _relations
+from .properties import (
+    _change_that_explains, _measured, _partly, _relation, _relations, _wrong_results)
 from .stages import Stage, mistake_name, mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15result
@@ -205,9 +206,18 @@ def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->
     said += _relations(outcomes, kit, _axes_of)
     if said: return f'{"; ".join(said[:3])}. {read}'
     if errors: return f'{_of_errors(errors, outcomes)} {read}'
+    if said := _only_result(part, outcomes, kit): return f'{said} {read}'
     only = ''
     if len(wrong) < len(outcomes): only = f' Only these checks fail: {_titles(wrong)}.'
     return f'none of the {len(mistakes(part))}{_UNKNOWN}{only} {read}'
+
+def _only_result(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "The name of the only number that is wrong"
+    wrong = _wrong_results(part, outcomes, kit) or {}
+    names = [name for found in wrong.values() for name in found]
+    n = sum(len(_compared(_expected(part, p, kit))) for p in wrong)
+    if len(names) > 1 or n < 3: return ''
+    return f'only one of your {n} numbers and tensors is wrong: {names[0]}.' if names else ''
 
 _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
 _FIRST_SET_RIGHT = 'begin with the parameters, which are not those that the kit asks for'
