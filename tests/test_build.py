@@ -262,7 +262,7 @@ MISLED = [
      ['has no attribute']),
     (6, [('torch.log_softmax(logits, dim=-1)',
           '(torch.softmax(logits, dim=-1) + 1e-9).log()')],
-     ['only one of your 8 numbers and tensors is wrong: loss of logits in the thousands'],
+     ['only one of your 6 numbers and tensors is wrong: loss of logits in the thousands'],
      ['none of the']),
     (6, [('return loss.sum()', 'return loss.sum() * (labels != 0).sum() / labels.numel()')],
      [], ['right to four digits']),
