@@ -286,7 +286,7 @@ class _LossIsNegative(_Smoothing):
 
 class _LossReshaped(_Smoothing):
     """The logits are read as (b, v, t), after a reshape or as they are, which mixes tokens
-    and positions. Exchange the axes, `logits.transpose(1, 2)`, or flatten both: (b·t, v)."""
+    and positions. Exchange the axes, `logits.transpose(1, 2)`, or flatten to (b·t, v)."""
     section = '06_optimizer', 'The loss, and why it never reaches zero'
     def log_probs(self, logits):
         b, t, v = logits.shape

@@ -216,8 +216,8 @@ def _only_result(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->str:
     wrong = _wrong_results(part, outcomes, kit) or {}
     names = [name for found in wrong.values() for name in found]
     n = sum(len(_compared(_expected(part, p, kit))) for p in wrong)
-    if len(names) > 1 or n < 3: return ''
-    return f'only one of your {n} numbers and tensors is wrong: {names[0]}.' if names else ''
+    if len(names) != 1 or n < 3: return ''
+    return f'only one of your {n} numbers and tensors is wrong: {names[0]}.'
 
 _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
 _FIRST_SET_RIGHT = 'begin with the parameters, which are not those that the kit asks for'
@@ -301,6 +301,7 @@ def _first_other(names:list[str], came:dict, right:dict, kit:Kit)->str:
             return f'{said}, at {which}{before}'
     return ''
 
+# %% ../../nbs/15c_build.ipynb #b15callsa2
 def _once_more(names:list[str], name:str, x:Tensor, j:int, came:dict)->str:
     "Did an earlier call of the same part get the same?"
     calls = [f'{_CALL}{i}.{j}' for i, other in enumerate(names) if other == name]
