@@ -583,17 +583,19 @@ def test_options_reach_the_checks(capsys, tmp_path):
 def test_a_class_is_graded_into_a_table(tmp_path, capsys):
     folder, out, reports = tmp_path/'class', tmp_path/'class.csv', tmp_path/'reports'
     work = {'ada': [], '=cmd': 'no scale', 'eve': 'no scale', 'zoe': 'mask inverted'}
-    for name, mistake in work.items():
+    times_3 = [('query, key) /', 'query, key * 3) /')] # what is seen, without a name
+    for name, mistake in (work | {'lea': 'times 3'}).items():
         (folder/name).mkdir(parents=True)
-        changes = MISTAKES[1][mistake] if mistake else []
+        changes = MISTAKES[1].get(mistake, times_3) if mistake else []
         write(folder/name, attention=changed('attention.py', changes))
     for other in ('.git', '__MACOSX', 'kim'): (folder/other).mkdir() # one is a student
     tnb_class(str(folder), str(out), reports=str(reports), stage=1)
     printed = capsys.readouterr().out
     assert 'ada: total: 12 of 12 points' in printed
-    assert printed.endswith('mistakes:\n  2 of 5  no scale\n  1 of 5  mask inverted\n')
+    assert printed.endswith('mistakes:\n  2 of 6  no scale\n  1 of 6  mask inverted\n')
     rows = out.read_text(encoding='utf8').splitlines()
-    assert rows[0] == 'student,1 attention.py,total,mistakes' and len(rows) == 6
+    assert rows[0] == 'student,1 attention.py,total,mistakes' and len(rows) == 7
+    assert 'the scores before the softmax are 3 times what they should be' in rows[5]
     assert rows[4] == 'kim,0,0,attention.py is missing'
     assert rows[1] == "'=cmd,3,3,no scale" and rows[2] == 'ada,12,12,'
     assert '→ mask inverted: ' in (reports/'zoe.txt').read_text(encoding='utf8')

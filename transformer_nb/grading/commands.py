@@ -299,10 +299,15 @@ def _never_ran(result:StageResult)->list[str]: # why there was nothing to check,
     is_told = result.stage.file in first
     return [first if is_told else f'{result.stage.file}: {first}'] if is_one else []
 
+def _told_of(result:StageResult, most:int=150)->list[str]: # names, or else what was seen
+    seen = [remark.partition(' Read chapter')[0] for remark in result.remarks]
+    seen = [text if len(text) < most else f'{text[:most]}…' for text in seen]
+    return _named_in(result) or _never_ran(result) or seen
+
 def _row(student:str, results:list[StageResult])->dict:
     points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
     total = sum(r.points for r in results if not r.stage.optional)
-    named = '; '.join(x for r in results for x in _named_in(r) or _never_ran(r))
+    named = '; '.join(x for r in results for x in _told_of(r))
     return dict(student=student) | points | dict(total=total, mistakes=named)
 
 # %% ../../nbs/15c_build.ipynb #b15class03

@@ -606,6 +606,7 @@ def _powers_of(values:dict[str,Tensor])->str:
              for name, (came, right) in found.items() if abs(came - right) > 1e-3]
     return f'the power {"; ".join(wrong)}.' if wrong else ''
 
+# %% ../../nbs/15c_build.ipynb #b15meafor
 def _formula_of(values:dict[str,Tensor])->str: # (n + a)^α / c^α, from what came
     rows = [(*map(float, re.findall(r'[0-9.]+', name)), float(x))
             for name, x in values.items() if name.startswith('length_penalty')]
@@ -638,13 +639,14 @@ def _rows_of(values:dict[str,Tensor], right:dict[str,Tensor])->str:
     rows = ', '.join(map(str, rows))
     return f'the rows of the table that you add are {rows}, and should be 0 to {t - 1}.'
 
+def _table(n:int, d:int)->Tensor:
+    [steps] = [p.part for p in PROBES if p.title == 'one position']
+    return steps().positional_encoding(n, d).double()
+
+# %% ../../nbs/15c_build.ipynb #b15meacons
 def _constants_of(values:dict[str,Tensor], right:dict[str,Tensor])->str:
     pairs = [(name, float(values[name]), float(y)) for name, y in right.items()
              if not y.dim()]
     said = [f'{name} should be {y:g}, and is {x:g}'
             for name, x, y in pairs if abs(x - y) > 1e-12]
     return f'{"; ".join(said)}.' if said else ''
-
-def _table(n:int, d:int)->Tensor:
-    [steps] = [p.part for p in PROBES if p.title == 'one position']
-    return steps().positional_encoding(n, d).double()
