@@ -18,7 +18,7 @@ export GOMP_SPINCOUNT = 3000
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
 	@echo 'make check     what your change touches: house rules, chapters, quick tests'
-	@echo 'make test      house rules, every chapter, the site, every test'
+	@echo 'make test      house rules, every chapter, the site, all tests that are not long'
 	@echo 'make robustness  what make test only samples, twelve hundred damaged files, absurd options, full disks and kills (half an hour)'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'

@@ -183,7 +183,7 @@ def test_figures_of_one_page_may_ask_different_models(open_figure, translator, e
 
 NEED_THE_MODEL = {'beam', 'heads', 'neighbors', 'removal', 'shuffle', 'translation', 'walk'}
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('name', sample(NAMES, 2))
 def test_figure_for_everyone(open_figure, name):
     "It fits a phone, each control is reached by keyboard, and axe finds nothing"
     page = open_figure(name, viewport=PHONE, fresh=True)
