@@ -818,6 +818,13 @@ def test_early_ends_cost_the_checks_that_end(tmp_path):
     result = first_stage(tmp_path, 'import os; os._exit(3)')
     assert result.points == 11 and 'exit status 3' in report(result)
 
+def test_what_ends_a_process_is_told_and_not_what_it_left_undone():
+    found = {p: Outcome({}, process._LOST) for p in STAGES[0].probes}
+    found[STAGES[0].probes[0]] = Outcome({}, 'the process ended (SIGABRT)')
+    first, *_, last = judged(STAGES[0], found).remarks
+    assert 'these checks end with "the process ended (SIGABRT)": the output, ' in first
+    assert f'every check ends with "{process._LOST}". Read' in last
+
 def test_three_ends_are_three_checks(tmp_path):
     "Each check that ends the process is told so, and nothing else is lost"
     text = source('attention.py').replace('import math\n', 'import math, os\n')

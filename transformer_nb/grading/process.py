@@ -193,6 +193,7 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
     return f'not done after {seconds:g} seconds'
 
 # %% ../../nbs/15c_build.ipynb #b15parntb
+_LOST = 'not reached: earlier checks end the process'
 _BEGUN = 'begun' # a file: the submission is imported from now on
 _leave = os._exit # as it is before a submission can exchange it
 
@@ -238,7 +239,7 @@ def collect(folder:Path, # of a submission
             if not todo: break
             i, probe = next(iter(todo.items()))
             outcomes[todo.pop(i)] = Outcome({}, how)
-    lost = Outcome({}, 'not reached: earlier checks end the process')
+    lost = Outcome({}, _LOST)
     return {probe: outcomes.get(probe, lost) for probe in probes.values()}
 
 # %% ../../nbs/15c_build.ipynb #b15colecb

@@ -20,7 +20,7 @@ from .checks import (
 from .naming import (
     NOT_WRITTEN, Outcome, _BATCH, _CALL, _CHANGED, _RANDOM, _calls_of, _close, _code,
     _compared, _differs, _expected, _fits, _kind, _same_values, explanations, run_probe)
-from .process import collect
+from .process import _LOST, collect
 from .properties import (
     _change_that_explains, _measured, _partly, _relation, _relations, _wrong_results)
 from .stages import Stage, mistake_name, mistakes
@@ -335,13 +335,14 @@ def _same_everywhere(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->
 # %% ../../nbs/15c_build.ipynb #b15remerr
 def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
     "The error that most checks end with, in which of them, and what such errors mean"
-    texts = list(errors.values())
+    texts = [text for text in errors.values() if text != _LOST] or list(errors.values())
     error = max(texts, key=texts.count)
     meanings = [said for words, said in _MEANINGS.items() if re.search(words, error)]
     meaning = meanings[0] if meanings else ''
     stopped = [p for p in errors if errors[p] == error]
-    if len(stopped) == len(outcomes): return f'every check ends with "{error}". {meaning}'
-    return f'these checks end with "{error}": {_titles(stopped)}. {meaning}'
+    which = f'these checks end with "{error}": {_titles(stopped)}.'
+    if len(stopped) == len(outcomes): which = f'every check ends with "{error}".'
+    return f'{which} {meaning}'.strip()
 
 # %% ../../nbs/15c_build.ipynb #b15remmean
 _MEANINGS = {
