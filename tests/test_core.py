@@ -1,5 +1,5 @@
 "Files that outlast a power cut, and commands that end in one line whatever they are given."
-import argparse, fcntl, io, os, resource, signal, stat, subprocess, sys, threading, time
+import argparse, errno, fcntl, io, os, resource, signal, stat, subprocess, sys, threading, time
 from pathlib import Path
 import pytest, torch
 from transformer_nb import core
@@ -306,6 +306,14 @@ def test_an_empty_option_is_not_one_that_was_left_out():
             read_arguments(parser, arguments)
     parser.add_argument('--key', default='') # which means: none
     assert read_arguments(parser, ['x'])['key'] == ''
+
+def test_help_on_a_full_disk_is_an_error(monkeypatch):
+    "argparse leaves out, without a word, what cannot be written"
+    parser, full = argparse.ArgumentParser(), io.StringIO()
+    def write(text): raise OSError(errno.ENOSPC, 'No space left on device')
+    full.write = write
+    monkeypatch.setattr(sys, 'stdout', full)
+    with pytest.raises(OSError, match='No space'): read_arguments(parser, ['--help'])
 
 def test_a_process_of_another_user_is_alive(monkeypatch):
     "Its files are not removed"

@@ -172,6 +172,9 @@ def test_special_tokens_are_text(opus):
     assert ours.decode([10, EOS, PAD]) == ours.decode([10])
     assert ours.pieces[:4] == SPECIAL_TOKENS
 
+def test_tokenizer_is_named(opus):
+    assert describe_marian(opus[0])['tokenizer'] == 'SentencePieceTokenizer'
+
 def test_tokenizer_is_stored(opus):
     _, ours = load_marian(opus[0])
     for other in (pickle.loads(pickle.dumps(ours)),
@@ -271,11 +274,13 @@ def test_lines_and_their_notes(translator):
     assert whole.notes[0] == 'has more than 39 tokens; it is translated up to there'
     assert translator.too_long(['one', long]) == [1]
     assert translator.translate(['the dog']) == translator.translate(['The dog']) != ['']
+    [line] = translator.translate_lines(['The 犬 sees ж.'])
+    assert any(note == 'the model hardly knows 犬 ж' for note in line.notes)
 
 def test_a_line_without_the_tag_of_its_language_is_told(opus):
     translator = Translator(opus[0], 'cpu', max_extra=2)
     with_tag, without = translator.translate_lines(['>>fra<< The dog.', 'The dog.'])
-    assert 'tags >>fra<<' in without.notes[-1] + without.notes[0]
+    assert 'tags >>fra<<' in ' '.join(without.notes)
     assert not any('tags' in note for note in with_tag.notes)
 
 def test_no_page_of_two_sentencepieces(opus, tmp_path):
@@ -333,6 +338,18 @@ HARMLESS = dict( # of configurations as they lie in public repositories
 
 def test_the_hubs_harmless_keys(opus, tmp_path):
     load_marian(changed(opus, tmp_path, **HARMLESS))
+
+def test_dropout_is_that_of_the_folder(opus, tmp_path):
+    "A model goes on learning as it has learned; 0.1 is what a missing key means there"
+    folder = changed(opus, tmp_path, dropout=0.25)
+    assert load_marian(folder)[0].config.dropout == 0.25
+    record = json.loads((folder/'config.json').read_text())
+    for dropout, wanted in ((None, 'dropout is None'), (1.5, 'dropout is 1.5')):
+        (folder/'config.json').write_text(json.dumps(record | dict(dropout=dropout)))
+        with pytest.raises(InputError, match=wanted): load_marian(folder)
+    del record['dropout']
+    (folder/'config.json').write_text(json.dumps(record))
+    assert load_marian(folder)[0].config.dropout == 0.1
 
 def test_past_a_key_that_is_not_known(opus, tmp_path):
     "The message names all of them, and what to write"
@@ -549,6 +566,7 @@ def test_one_folder_three_readers(tmp_path, for_converter):
     assert greedy_texts(tmp_path/'hub', SOME) == wanted == hub_greedy(tmp_path/'hub', SOME)
     tokenizer = load_marian(tmp_path/'hub')[1]
     assert tokenizer.to_json() == load_model(EVERYDAY)[1].to_json()
+    assert describe_marian(tmp_path/'hub')['tokenizer'] == 'BPETokenizer'
     if for_converter:
         assert converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME) == wanted
     else: # in one line, before anything is written

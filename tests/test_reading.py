@@ -3,9 +3,9 @@ import json, re, sys
 from unicodedata import category
 import pytest
 from transformer_nb.reading import (
-    READING, doubts, packed_reading, read_sentence, read_text, split_paragraphs,
-    split_sentences, strange, tidy)
-from transformer_nb.text import BPETokenizer, normalize
+    READING, doubts, packed_reading, rare_words, read_sentence, read_text,
+    split_paragraphs, split_sentences, strange, tidy)
+from transformer_nb.text import BPETokenizer, WordTokenizer, normalize
 
 # Rows of sentences that are apart, whatever stands beside them
 APART = [
@@ -117,6 +117,16 @@ def test_what_went_astray_is_said(source, translation, notes):
 def test_what_the_vocabulary_hardly_knows():
     bpe = BPETokenizer.train(['Tom & Anna (or two)'] * 3, 290, 'plain')
     assert strange('Tom & (Anna): 5 % + 1/2 é -', bpe) == ') + / é'
+
+def test_words_that_a_vocabulary_does_not_have():
+    words = WordTokenizer.train(['Tom is here.', "She isn't."], 'en', 99)
+    assert strange("Tom isn't there, is there.", words) == 'there ,'
+    assert strange('Tom is here.', words) == '' == strange('', words)
+
+def test_words_in_many_pieces():
+    bpe = BPETokenizer.train(['Tom is here'] * 3, 290, 'plain')
+    assert rare_words('Tom (Mary) is 犬 hereabout', bpe) == ['Mary', '犬', 'hereabout']
+    assert rare_words('', bpe) == []
 
 def test_brackets_that_the_vocabulary_knows_are_language():
     bpe = BPETokenizer.train(['Tom (my son) left'] * 3, 290, 'plain')

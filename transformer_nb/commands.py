@@ -306,6 +306,13 @@ def tnb_train(argv:list[str]|None=None): # by default the arguments of this proc
         history = train_translator(out, config, resume, init=init, tokenizer=tokenizer,
                                    on_validate=note)
         if rank() == 0: print(_format_history(out, history, as_list(config.data.tag)))
+        if rank() == 0: _tell_of_rise(history[-1]['step'], config.training)
+
+def _tell_of_rise(steps:int, config:TrainingConfig):
+    if steps >= config.warmup_steps: return
+    print(f'tnb_train: it ended after {steps} steps, while the learning rate was still '
+          f'rising (--warmup_steps {config.warmup_steps}); train for longer',
+          file=sys.stderr)
 
 _DATA = {'data', 'corpus', 'src', 'config', 'preset', 'init'} # each says what to train
 

@@ -217,9 +217,12 @@ def _not_known(names:list[str], arguments:list[str])->str: # of those a parser h
 # %% ../nbs/00a_core.ipynb #00spell1
 def _refuse(message:str): raise InputError(message)
 
+def _print(text:str, file=None): # argparse's own ignores a full disk
+    (file or sys.stdout).write(text)
+
 def read_arguments(parser:argparse.ArgumentParser, argv:list[str])->dict: # by name
     "Raises `InputError` where argparse would print its usage and exit"
-    parser.error = _refuse
+    parser.error, parser._print_message = _refuse, _print
     names = [name for name in parser._option_string_actions if name.startswith('--')]
     found, unknown = parser.parse_known_intermixed_args(_spell(names, argv))
     if unknown: raise InputError(_not_known(names, unknown))

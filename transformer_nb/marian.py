@@ -192,13 +192,14 @@ _OF_MARIAN = dict(
     add_bias_logits=False, static_position_embeddings=True, is_encoder_decoder=True,
     is_decoder=False)
 _MARIAN_HARMLESS = '''activation_dropout classif_dropout classifier_dropout
-    decoder_layerdrop dropout encoder_layerdrop extra_pos_embeddings
+    decoder_layerdrop encoder_layerdrop extra_pos_embeddings
     force_bos_token_to_be_generated num_hidden_layers'''.split()
 
 # %% ../nbs/15d_marian.ipynb #e15dmcf2
 def _marian_config(folder:Path, ignore_keys:Collection[str]=())->dict:
     stored = read_json(folder/'config.json')
-    missing = dict(scale_embedding=False, transformer_nb={}) # where a key is missing
+    missing = dict( # what it means that a key is missing
+        scale_embedding=False, dropout=0.1, transformer_nb={})
     fixed = _OF_MARIAN | dict( # encoder and decoder alike
         decoder_vocab_size=stored.get('vocab_size'),
         decoder_ffn_dim=stored.get('encoder_ffn_dim'),
@@ -282,7 +283,8 @@ def _empty_model(folder:Path, config:dict, vocab_size:int)->Transformer:
                  n_heads='encoder_attention_heads', max_len='max_position_embeddings',
                  n_encoder_layers='encoder_layers', n_decoder_layers='decoder_layers')
     sizes = {ours: config[theirs] for ours, theirs in names.items()}
-    parts = dict(activation=read_activation(folder, config), biases='all')
+    parts = dict(activation=read_activation(folder, config), biases='all',
+                 dropout=config['dropout'])
     try: return Transformer(TransformerConfig(vocab_size, **sizes, **parts)).eval()
     except ValueError as e: raise InputError(f'{folder/"config.json"}: {e}') from None
 
@@ -300,11 +302,17 @@ class SentencePieceTokenizer(Tokenizer):
     @property
     def vocab_size(self)->int: return len(self.pieces)
 
-    def encode(self, text:str # may begin with the target language, such as `>>fra<<`
-              )->list[int]:
+    def _cut(self, text:str)->list[str]: # a source
         code, text = re.fullmatch('(>>.*?<<)?(.*)', text, re.S).groups('')
         pieces = self.source.encode(text, out_type=str)
-        return [self.ids.get(piece, UNK) for piece in [code, *pieces] if piece]
+        return [piece for piece in [code, *pieces] if piece]
+
+    def encode(self, text:str # may begin with the target language, such as `>>fra<<`
+              )->list[int]:
+        return [self.ids.get(piece, UNK) for piece in self._cut(text)]
+
+    def unknown(self, text:str)->list[str]:
+        return [x.strip('▁') or x for x in self._cut(text) if x not in self.ids]
 
     def encode_targets(self, texts:list[str])->list[list[int]]: # by the other model
         cut = self.target.encode(texts, out_type=str)
@@ -348,9 +356,7 @@ def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
     "A translator of the hub; raises `InputError` if it would be another function here"
     folder = Path(folder)
     config = _marian_config(folder, ignore_keys)
-    path = folder/'vocab.json'
-    if not path.exists() and (folder/'tokenizer.json').exists():
-        path = folder/'tokenizer.json' # byte-level pieces like ours
+    path = _vocab_path(folder)
     vocab = _read_vocab(path, config['vocab_size'])
     ids = _their_ids(config, vocab['<unk>'])
     if path.name == 'tokenizer.json': tokenizer = _bpe_of(path, vocab, ids)
@@ -358,6 +364,10 @@ def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
     return _load_model(folder, config, ids).to(device), tokenizer
 
 # %% ../nbs/15d_marian.ipynb #e15dvoc
+def _vocab_path(folder:Path)->Path: # of the pieces
+    path, ours = folder/'vocab.json', folder/'tokenizer.json' # byte-level pieces
+    return path if path.exists() or not ours.exists() else ours
+
 def _read_vocab(path:Path, vocab_size:int)->dict[str,int]: # id of each piece
     content = read_json(path)
     if path.name == 'tokenizer.json':
@@ -416,7 +426,9 @@ def describe_marian(folder:str|Path,
             stored = read_json(path) if path.is_file() else {}
             search['beam_size'] = stored.get('num_beams', search['beam_size'])
             search['alpha'] = stored.get('length_penalty', search['alpha'])
-    return dict(search=search, tokenizer='SentencePieceTokenizer', training={})
+    is_bpe = _vocab_path(folder).name == 'tokenizer.json'
+    tokenizer = BPETokenizer if is_bpe else SentencePieceTokenizer
+    return dict(search=search, tokenizer=tokenizer.__name__, training={})
 
 # %% ../nbs/15d_marian.ipynb #e15dtra3
 def import_marian(folder:str|Path,

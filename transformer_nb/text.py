@@ -54,6 +54,7 @@ class Tokenizer:
         "The tokenizer that `to_json` wrote; raises `ValueError` for any other text"
         raise NotImplementedError
 
+    def unknown(self, text:str)->list[str]: return [] # its parts that become `<unk>`
     def save(self, path:str|Path): # a file, replaced where it exists
         write_atomically(path, self.to_json().encode())
 
@@ -115,6 +116,8 @@ class WordTokenizer(Tokenizer):
     def split(self, text:str)->list[str]: return _split(text, self.rules)
     def encode(self, text:str)->list[int]:
         return [self.ids.get(piece, UNK) for piece in self.split(text)]
+    def unknown(self, text:str)->list[str]:
+        return [x.strip() for x in self.split(text) if x not in self.ids]
     def decode(self, ids:Iterable[int])->str: # an unknown word is shown as `<unk>`
         text = ''
         for i in ids:

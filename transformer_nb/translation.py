@@ -39,7 +39,7 @@ from .optimizer import paper_lr
 from .prepare import (
     DataConfig, PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
     open_prepared, prepare_data, remove_prepared, settle)
-from .reading import Sentence, doubts, read_text, strange
+from .reading import Sentence, doubts, rare_words, read_text, strange
 from .text import BPETokenizer, Tokenizer, load_any_tokenizer
 from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 
@@ -509,11 +509,15 @@ def translate_lines(self:Translator, texts:list[str],
                    )->list[Line]:    # one for each text
     _indices_of_text(texts)
     lines = [read_text(text, self.tokenizer, split, exact) for text in texts]
-    sources = [sentence.read for sentences in lines for sentence in sentences]
+    read = [sentence for sentences in lines for sentence in sentences]
+    sources = [sentence.read for sentence in read]
     results = (find or self.search)(sources)
     beyond = set(self.too_long(sources))
     notes = [self._notes(sentence, hypotheses, i in beyond) for i, (sentence, hypotheses)
-             in enumerate(zip((s for line in lines for s in line), results))]
+             in enumerate(zip(read, results))]
+    if find in (None, self.search): # the best translations, and not any
+        for some, source, found in zip(notes, sources, results):
+            some += self._guess(source, found)
     ends = list(accumulate(map(len, lines), initial=0))
     return [self._line(sentences, results[start:end], notes[start:end])
             for sentences, start, end in zip(lines, ends, ends[1:])]
@@ -542,6 +546,18 @@ def _notes(self:Translator, sentence:Sentence, found:list[Hypothesis], is_beyond
     odd = strange(sentence.read, self.tokenizer)
     if odd: notes.append(f'the model hardly knows {odd}')
     return notes + doubts(sentence.typed, sentence.write(self.text(found[0])))
+
+_DOUBTFUL, _NONSENSE = -0.4, -0.6 # nats per token, as on the page (guess.js)
+
+@patch
+def _guess(self:Translator, source:str, found:list[Hypothesis])->list[str]: # at most one
+    log_probs = found[0].log_probs if found else [0.]
+    mean = sum(log_probs) / len(log_probs)
+    if mean >= _DOUBTFUL: return []
+    level = 'probably nonsense' if mean < _NONSENSE else 'doubtful'
+    rare = ', '.join(f'“{word}”' for word in rare_words(source, self.tokenizer)[:3])
+    return [f'{level}: the model gave its own tokens only {math.exp(mean):.0%} each '
+            '(geometric mean)' + f'; it hardly knows {rare}' * bool(rare)]
 
 # %% ../nbs/15_translation.ipynb #0a78a615
 @dataclass

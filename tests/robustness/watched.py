@@ -50,7 +50,8 @@ NOTICE = re.compile('pairs to train on, |continued after step|starting from the 
                     # what `Line.notes` says of one line
                     '^tnb_translate: line [0-9]+: (the model hardly knows|left out|'
                     'not translated|not copied|the numbers differ|the translation was cut|'
-                    'it begins with none of the tags|has more than)')
+                    'it begins with none of the tags|has more than|doubtful: |'
+                    'probably nonsense: )|^tnb_train: it ended after')
 
 def exit_status(work):
     "Of a function, as the interpreter does it"
