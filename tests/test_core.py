@@ -1,5 +1,6 @@
 "Files that outlast a power cut, and commands that end in one line whatever they are given."
-import argparse, errno, fcntl, io, os, resource, signal, stat, subprocess, sys, threading, time
+import argparse, errno, fcntl, io, os, resource, signal, stat, subprocess, sys
+import threading, time
 from pathlib import Path
 import pytest, torch
 from transformer_nb import core

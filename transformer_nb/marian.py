@@ -307,8 +307,7 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = self.source.encode(text, out_type=str)
         return [piece for piece in [code, *pieces] if piece]
 
-    def encode(self, text:str # may begin with the target language, such as `>>fra<<`
-              )->list[int]:
+    def encode(self, text:str)->list[int]: # may begin with a tag, such as `>>fra<<`
         return [self.ids.get(piece, UNK) for piece in self._cut(text)]
 
     def unknown(self, text:str)->list[str]:
