@@ -1,10 +1,11 @@
 """How the site looks, besides templates/layout.html and static/: the contents with the
 minutes of each chapter, the way from page to page, code and figures made light.
 """
-import html, re
+import base64, html, re
 from dataclasses import dataclass
 from pathlib import Path
 import cards, machines
+from PIL import Image
 from book import cells
 
 # Words of the code that have no color of their own
@@ -88,13 +89,7 @@ def show_page(app, page, template, context, doctree):
     if page == 'index':
         context['schema'] = machines.about_the_book(Path(app.confdir).parent)
     context['copy'] = Path(app.confdir, f'_build/extra/{page}.md').exists()
-    context['fonts'] = ' '.join(fonts(context.get('body', '')))
-
-FONTS = ['source-serif-400-normal', 'source-serif-600-normal', 'source-serif-400-italic']
-
-def fonts(body):
-    "Files that a page needs as soon as it is seen"
-    return [*FONTS, 'stix-two-math'] if '<math' in body else FONTS
+    context['has_math'] = '<math' in context.get('body', '')
 
 def light(app, body):
     "A page without marks that nothing shows; figures load when the reader comes near"
@@ -107,21 +102,35 @@ def light(app, body):
     return IMAGE.sub(lazy, body.replace('</table>', '</table></div>'))
 
 def dimensions(path):
-    "Width and height of an SVG, so that nothing moves when it comes"
-    if not path or path.suffix != '.svg' or not path.exists(): return ''
+    "Width and height of a picture, so that nothing moves when it comes"
+    if not path or not path.exists(): return ''
+    width, height = size_of_svg(path) if path.suffix == '.svg' else size_of_pixels(path)
+    return f' width="{width}" height="{height}"' if width else ''
+
+def size_of_svg(path):
     head = path.read_text(encoding='utf8')[:1000]
     size = re.search(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', head)
-    if not size: return ''
-    width, height = (round(float(x)*4/3) for x in size.groups())
-    return f' width="{width}" height="{height}"'
+    return [round(float(x)*4/3) for x in size.groups()] if size else (0, 0)
+
+def size_of_pixels(path):
+    with Image.open(path) as picture: return picture.size
 
 def finish(app, error):
-    "Colors of the code for both themes; figures without what nobody sees"
+    "Colors of the code for both themes, fonts; figures without what nobody sees"
     if error: return
     static = Path(app.outdir, '_static')
+    for name in ('book.css', 'math.css'): embed_fonts(static/name)
     (static/'pygments.css').write_text(colors(), encoding='utf8')
     for path in Path(app.outdir, '_images').glob('*.svg'):
         path.write_text(slim(path.read_text(encoding='utf8')), encoding='utf8')
+
+def embed_fonts(path):
+    "Into a style sheet: a page is never seen in another font first, whose lines are longer"
+    def data(m):
+        font = base64.b64encode((path.parent/m[1]).read_bytes()).decode()
+        return f'url("data:font/woff2;base64,{font}")'
+    text = re.sub(r'url\("(fonts/.*?)"\)', data, path.read_text(encoding='utf8'))
+    path.write_text(text, encoding='utf8')
 
 def colors():
     from pygments.formatters import HtmlFormatter

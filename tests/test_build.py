@@ -1,18 +1,21 @@
 "Build it yourself: the grader gives the points, and the names that a mistake has"
-import errno, json, math, os, re, resource, signal, subprocess, sys, types
+import errno, json, math, os, re, resource, shutil, signal, subprocess, sys, types
+from datetime import date
 from functools import cache
 from inspect import Parameter, signature
 from pathlib import Path
+from xml.etree import ElementTree
 import nbformat, pytest, torch
 from zipfile import ZipFile
 from book import cells
 from book_submission import write_book
 from mistakes import MISTAKES
+from repository import settings
 from running import sample
 from transformer_nb.copy_task import copy_model
 from transformer_nb.core import InputError
 from transformer_nb.decoding import beam_search
-from transformer_nb.grading import attention, commands, decoding, process
+from transformer_nb.grading import attention, commands, decoding, process, translation
 from transformer_nb.grading.checks import Kit, MASKS, PROBES
 from transformer_nb.grading.commands import (
     kit_file, points, tnb_check, tnb_class, tnb_start)
@@ -22,8 +25,9 @@ from transformer_nb.grading.naming import (
 from transformer_nb.grading.properties import _changed, _changes, _relation
 from transformer_nb.grading.process import _stand_ins, collect, right_before
 from transformer_nb.grading.report import (
-    _is_fixed, _of_parts_called, grade, judged, report)
+    Check, StageResult, _is_fixed, _of_parts_called, grade, judged, report)
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
+from transformer_nb.translation import Translator
 
 HERE = Path(__file__).parent
 MODEL = str(HERE.parent/'nbs/models/multi30k-en-de')
@@ -927,10 +931,47 @@ def test_an_error_of_the_students_writes_no_terminal_code(tmp_path):
     ('.', dict(masks='soft'), "--masks is 'soft'"),
     ('.', dict(layout='hbtd'), "--layout is 'hbtd'"),
     ('.', dict(seconds=0), '--seconds is 0'),
-    ('.', dict(model='nowhere'), 'not a model folder')])
+    ('.', dict(model='nowhere'), 'not a model folder'),
+    ('.', dict(certificate='a.svg', stage=1), '--certificate needs all stages'),
+    ('.', dict(certificate='a.png'), 'a.png does not end in .svg')])
 def test_bad_input_is_refused(folder, options, words, capsys):
     printed, status = check(capsys, folder, **options)
     assert status == 2 and words in printed.err and printed.err.count('\n') == 1
+
+# The certificate
+
+def certified(capsys, folder, path, points=100): # of a submission that was graded before
+    checks = [Check(STAGES[0].probes[0], points, '')]
+    results = [StageResult(STAGES[0], checks, [])]
+    commands._certify(path, folder, results, KIT, 30)
+    return capsys.readouterr().out.strip()
+
+def test_a_hundred_points_get_a_certificate(right, capsys, tmp_path):
+    path = tmp_path/'mine.svg'
+    assert '--certificate' in certified(capsys, right, None)
+    assert certified(capsys, right, path, 99) == 'No certificate yet: 99 of 100 points'
+    assert certified(capsys, right, None, 99) == '' and not path.exists()
+    assert certified(capsys, right, path).startswith(str(path))
+    drawing, text = ElementTree.parse(path), path.read_text(encoding='utf8')
+    assert settings(HERE.parent)['title'] in text and '100 of 100 points' in text
+    assert f'{date.today().year}-' in text and str(right) not in text
+    said = [node.text for node in drawing.findall('.//{*}text')]
+    assert 'children' in said and 'Kinder' in said
+    squares = drawing.findall('.//{*}g/{*}rect')
+    drawn = [float(node.get('fill-opacity')) for node in squares]
+    [[best]] = Translator(MODEL).candidates([translation._SHOWN], alignments=True)
+    assert drawn == pytest.approx(best.alignment.flatten().tolist(), abs=2e-3)
+
+@pytest.mark.parametrize('file, old, new, said', [
+    ('multihead.py', 'out, _ = scaled_dot_product_attention(q, k, v, mask)',
+     'out = nn.functional.scaled_dot_product_attention(q, k, v, mask)', 'no weights'),
+    ('attention.py', 'return', 'raise ValueError\n    return', 'ValueError')])
+def test_no_certificate_without_a_map(right, file, old, new, said, capsys, tmp_path):
+    shutil.copytree(right, tmp_path/'other')
+    (tmp_path/'other'/file).write_text(changed(file, [(old, new)]), encoding='utf8')
+    line = certified(capsys, tmp_path/'other', tmp_path/'mine.svg')
+    assert line.startswith('No certificate: ') and said in line and '\n' not in line
+    assert not (tmp_path/'mine.svg').exists()
 
 # The book's own code, as a folder
 

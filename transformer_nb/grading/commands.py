@@ -14,6 +14,7 @@ from ..checkpoint import write_folder
 from ..core import (
     Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
     write_atomically)
+from .certificate import certificate
 from .checks import Kit, MASKS, _files
 from .naming import _differs
 from .process import collect
@@ -131,11 +132,13 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
               json:Arg("file to write for Gradescope's autograder", str, 'FILE')=None,
               seconds:Arg('limit of time for each check', int)=30,
               model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
+              certificate:Arg('picture to draw for 100 points', str, 'FILE.svg')=None,
               version:Arg('print the version', action='version')=VERSION):
     "Grade a submission, and name the mistakes"
     check_positive(seconds=seconds)
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     _check_json(json)
+    _check_certificate(certificate, is_whole=stage is week is None)
     kit = _kit_of(Path(folder), layout, masks, key, model)
     torch.set_num_threads(1) # a process that forks has one thread
     results = []
@@ -148,6 +151,7 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
         for line in _together(Path(folder), whole, kit, seconds): print(line)
     print(_total(results))
     if json: _write_json(json, results)
+    if stage is week is None: _certify(certificate, Path(folder), results, kit, seconds)
 
 # %% ../../nbs/15c_build.ipynb #b15gradedf
 def _graded(folder, stages:list[Stage], kit:Kit, seconds:float)->Iterator[StageResult]:
@@ -227,6 +231,27 @@ def _write_json(path:str, results:list[StageResult], note:str=''):
 
 _UNFINISHED = ('The time was over before everything was graded. What is missing below has '
                'no points; a loop that does not end may be the reason.\n\n')
+
+# %% ../../nbs/15c_build.ipynb #b15chek3c
+def _check_certificate(path:str|None, is_whole:bool): # before anything is graded
+    if path is None: return
+    if not is_whole: raise FieldError('certificate', 'needs all stages')
+    if Path(path).suffix != '.svg':
+        raise FieldError('certificate', f'{path} does not end in .svg')
+    check_new_file(path)
+
+def _certify(path:str|None, folder:Path, results:list[StageResult], kit:Kit,
+             seconds:float):
+    "For all points: draw a certificate, or say that there is one"
+    points = sum(r.points for r in results if not r.stage.optional)
+    if points < 100:
+        if path: print(f'No certificate yet: {points} of 100 points')
+    elif path is None: print('All points: --certificate FILE.svg draws a certificate')
+    else:
+        try: drawn = certificate(folder, kit, seconds)
+        except InputError as e: return print(f'No certificate: {e}')
+        write_atomically(path, drawn.encode())
+        print(f'{path}: your certificate, with your own attention map')
 
 # %% ../../nbs/15c_build.ipynb #b15points
 def points(folder:str|Path, # of a submission

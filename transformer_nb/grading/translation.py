@@ -5,14 +5,16 @@
 # %% auto #0
 __all__ = []
 
-import json, torch
+import json, sys, torch
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from safetensors.torch import load_file
+from torch import Tensor
 from ..checkpoint import load_model
-from ..core import EOS
+from ..core import BOS, EOS
 from ..decoding import SearchConfig
 from ..model import TransformerConfig
-from .checks import Kit, _Script, _probe, _text, _with_kit
+from .checks import Kit, _Script, _TOLD, _probe, _text, _with_kit
 from .decoding import _Search
 from .model import _Transformer, _batch, _real
 
@@ -130,11 +132,40 @@ def _(code, kit, draw):
                   for text in _TEXTS}
     return translated | _told_by_numbers(code, kit, draw)
 
+# %% ../../nbs/15c_build.ipynb #b15ownmap
+_SHOWN = 'Two children are playing in the snow with a small dog.'
+_MAP = _TOLD + 'map' # (t, s)
+
+@contextmanager
+def _attention_seen():
+    "Inside, it lists the weights that the submission's own attention returns"
+    name, seen = 'scaled_dot_product_attention', []
+    own = getattr(sys.modules.get('attention'), name, None)
+    def watched(*args, **options):
+        output, weights = own(*args, **options)
+        seen.append(weights)
+        return output, weights
+    loaded = list(sys.modules.values()) if own else []
+    homes = [module for module in loaded if getattr(module, name, None) is own]
+    for module in homes: setattr(module, name, watched)
+    try: yield seen
+    finally:
+        for module in homes: setattr(module, name, own)
+
+def _own_map(model, tokenizer, text:str, translated:str)->dict[str,Tensor]:
+    "Where the last cross-attention of the submission looked: the mean over its heads"
+    src, tgt = tokenizer.encode(text) + [EOS], [BOS] + tokenizer.encode(translated)
+    with suppress(Exception), _attention_seen() as seen:
+        model(torch.tensor([src]), torch.tensor([tgt]))
+        return {_MAP: seen[-1][0].mean(0)}
+    return {}
+
 # %% ../../nbs/15c_build.ipynb #b15loa03c
 @_probe(_Loader, 0, "the book's translations, by all of your own files")
 def _(code, kit, draw):
     torch.set_default_dtype(torch.float32)
     tokenizer = _book_tokenizer(kit.model)
     model = code.load_model(Path(kit.model))
-    text = _TEXTS[0]
-    return {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))}
+    translated = code.translate(model, tokenizer, _SHOWN)
+    found = {f'translation of "{_SHOWN}"': _text(translated)}
+    return found | _own_map(model, tokenizer, _SHOWN, translated)
