@@ -1,11 +1,13 @@
 "Tokenizers: every string, every learned merge, and files damaged on purpose."
 import copy, json, os, pickle, unicodedata
 from collections import Counter
+from itertools import product
 import pytest, tokenizers
 from hypothesis import example, given, settings, strategies as st
 from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
 from transformer_nb.corpora import read_lines
-from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer
+from transformer_nb.text import (
+    _IS_PLAIN, _NORMALIZERS, BPETokenizer, Tokenizer, WordTokenizer)
 
 SENTENCES = ['Das Haus am See ist alt.',
              'Die Maus wohnt im Haus.',
@@ -311,3 +313,15 @@ def test_a_huge_file_is_no_tokenizer(tmp_path):
     path = tmp_path/'tokenizer.json'
     with open(path, 'wb') as file: file.truncate(2**26 + 1)
     with pytest.raises(InputError, match='more than 67,108,864'): BPETokenizer.load(path)
+
+def test_what_is_plain_is_not_looked_at_twice():
+    "Most text is said to be plain at once: every two and three of its letters are so"
+    letters = [chr(i) for i in range(33, 256) if _IS_PLAIN.fullmatch(chr(i))]
+    assert len(letters) == 94 - 1 + 62 # all of ASCII that is seen, but for the backtick
+    rule = _NORMALIZERS['plain']
+    marks = [x for x in letters if not x.isalnum()] + list('aZ0ß')
+    for typed in [*product(letters, ['', ' '], letters), *product(marks, repeat=3)]:
+        typed = ''.join(typed)
+        if _IS_PLAIN.fullmatch(typed): assert rule.normalize_str(typed) == typed
+    for typed in ["''", '`', 'a  b', ' a', 'a ', '\xa0', 'e\u0301', '“', '…', 'a\tb']:
+        assert not _IS_PLAIN.fullmatch(typed)

@@ -236,8 +236,16 @@ def learn_tokenizer(corpora:list[Iterable[tuple[str,str]]], config:DataConfig
     pairs = chain.from_iterable(corpora)
     if n_pairs > n: pairs = _draw_sample(_mixed(corpora, config), n)
     texts = (text for pair in pairs for text in pair)
-    tags = sorted({t for t in as_list(config.tag) + as_list(config.valid_tag) if t})
-    return BPETokenizer.train(texts, config.vocab_size, config.normalize, tags)
+    return BPETokenizer.train(texts, config.vocab_size, config.normalize, _tags(config))
+
+def _tags(c:DataConfig)->list[str]: # of all corpora
+    return sorted({tag for tag in as_list(c.tag) + as_list(c.valid_tag) if tag})
+
+def _check_tags(config:DataConfig, tokenizer:Tokenizer): # which may be older than the tags
+    for tag in _tags(config):
+        if len(tokenizer.encode(tag)) == 1: continue
+        raise FieldError('tag', f'is {tag!r}, which is no token of this tokenizer; name '
+                         'all tags when the tokenizer is learned')
 
 # %% ../nbs/10b_prepare.ipynb #p10data
 _MAX_EPOCH = 2**29 # pairs, whose numbers take 4 GB
@@ -286,6 +294,7 @@ def prepare_data(folder:str|Path,  # where to write
     corpora = clean_splits(corpus, config)
     if tokenizer is None: tokenizer = learn_tokenizer(corpora['train'], config)
     else: config = replace(config, vocab_size=tokenizer.vocab_size)
+    _check_tags(config, tokenizer)
     write_atomically(folder/_MARK, b'')
     try:
         splits = {split: _encode_split(folder/split, parts, config, max_len, tokenizer)

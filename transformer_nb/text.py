@@ -242,6 +242,8 @@ _NORMALIZERS = dict(none=None,
 
 # %% ../nbs/08_text.ipynb #t08forms4
 _HALF = re.compile('[\ud800-\udfff]') # of a surrogate pair, which is not a character
+_PLAIN_LETTER = "(?:[!-&(-+\\--_a-~À-ÖØ-öø-ÿ]|'(?!')|,(?!,))" # no rule changes it
+_IS_PLAIN = re.compile(f'({_PLAIN_LETTER}+(?: {_PLAIN_LETTER}+)*)?')
 
 def normalize(text:str,          # any string
               how:str='plain'    # or a weaker rule: 'none', 'nfc' or 'punctuation'
@@ -252,6 +254,7 @@ def normalize(text:str,          # any string
     marks, apostrophes, dashes and the ellipsis by those of a keyboard, and full-width
     marks after Latin letters, too; spaces in a row by one, and those at the ends by
     nothing. Then it composes letters and accents (NFC)"""
+    if _IS_PLAIN.fullmatch(text): return text # soon said of most text
     rule = _NORMALIZERS[how]
     text = _HALF.sub('\ufffd', text)
     return rule.normalize_str(text) if rule else text
