@@ -1,6 +1,7 @@
 "Data prepared once: filters, tags, mixtures, and trainings from the folder."
 import errno, gzip, json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
@@ -546,3 +547,16 @@ def test_duplicates_are_found_in_any_form():
         [corpus] = clean_corpora(pairs, DataConfig(drop_duplicates=True, **options))
         return len(list(corpus))
     assert kept() == 2 and kept(normalize='none') == 3
+
+def test_a_tag_must_be_a_token_of_the_given_tokenizer(tmp_path):
+    "Else it would be read as several pieces, without a word"
+    pairs = [('a b', 'c d')] * 9
+    config = DataConfig(vocab_size=300, tag='<bt>')
+    corpus = dict(train=pairs, valid=pairs[:1])
+    known = prepare_data(tmp_path/'one', config, corpus=corpus).tokenizer
+    assert len(known.encode('<bt>')) == 1
+    prepare_data(tmp_path/'two', config, corpus=corpus, tokenizer=known)
+    other = replace(config, tag='<web>')
+    with pytest.raises(InputError, match="tag is '<web>', which is no token of this"):
+        prepare_data(tmp_path/'three', other, corpus=corpus, tokenizer=known)
+    assert not (tmp_path/'three').exists()
