@@ -8,7 +8,7 @@ NBS = Path(__file__).parent.parent/'nbs'
 CELLS = { # of each chapter, the cells that print verdicts, by what follows a row's name
     '18': {'': ['v18tab', '952a3c6d', '6e50f566', 'e9c36fc0', 'b7c87d74', '4d4a5a3e',
                 'ffc56411'], 'again': ['v18new1']},
-    '20': {'': ['s20res03', 's20ratm9'], 'at its best': ['s20ratm7']},
+    '20': {'': ['s20res03', 's20ratm9', 's20num06'], 'at its best': ['s20ratm7']},
     '21': {'': ['f21verdicts', 'f21sidestest'], 'again': ['f21asked1']},
     '22': {'': ['s22clm66', 's22clm67', 's22clm68']}}
 PRINTED = {'C66': 'F1', 'the right side': 'the encoder at equal steps'}

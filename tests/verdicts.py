@@ -171,7 +171,9 @@ def chapter_20():
         base = table(rates, [f'base@{rate}'], range(3, 10), 'test_loss')
         better = [row for row, x in words(ten - base, SINCE).items() if x == 'better']
         says[f'base × {rate}'] = f"better: {' '.join(better)}"
-    return says
+    base, norm = table(lines('equal'), ['base', 'rmsnorm'], range(100, 190), 'test_loss').T
+    half = stats.t.ppf(1 - 0.025, 89) * stats.sem(norm - base)
+    return says | {'RMSNorm minus base': word((norm - base).mean(), half)}
 
 def best_rate(row, results):
     names = {r['row'] for r in results if r['row'].startswith(f'{row}@')}
