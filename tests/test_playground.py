@@ -1959,7 +1959,7 @@ def test_arrow_keys_bring_a_long_map_into_view(new_page):
         assert rows['x'] == pytest.approx(box['x'], abs=4)
 
 def test_names_beside_a_map_do_not_touch(new_page):
-    page = new_page(f'#looked?t={LONG}')
+    page = new_page(f'#looked?t={LONG * 2}')
     wait(page, 'now.scene')
     heights = page.eval_on_selector_all('#map .rows span', '''all => all.map(node => {
         const range = document.createRange()
