@@ -954,7 +954,8 @@ def test_warnings_are_spoken(new_page):
     type_text(page, BOY)
     wait(page, f'{spoken} == arg', BOY_DE)
 
-LONG = 'A+man+who+is+holding+a+camera+is+standing+in+front+of+a+church+and+'*2
+CAMERA = 'A+man+who+is+holding+a+camera+is+standing+in+front+of+a+church+and+'
+LONG = CAMERA * 2
 
 def test_a_phone(new_page, site):
     page = new_page('#type?off=c3.1,positions&pin=3', site['translate_here.html'],
@@ -1959,7 +1960,7 @@ def test_arrow_keys_bring_a_long_map_into_view(new_page):
         assert rows['x'] == pytest.approx(box['x'], abs=4)
 
 def test_names_beside_a_map_do_not_touch(new_page):
-    page = new_page(f'#looked?t={LONG * 2}')
+    page = new_page(f'#looked?t={CAMERA * 3}')
     wait(page, 'now.scene')
     heights = page.eval_on_selector_all('#map .rows span', '''all => all.map(node => {
         const range = document.createRange()
