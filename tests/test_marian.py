@@ -430,6 +430,12 @@ def test_refused_weights(opus, tmp_path):
     path.unlink()
     with pytest.raises(InputError, match='safetensors is missing'): load_marian(folder)
 
+@pytest.mark.parametrize('name, size', [
+    ('d_model', 10**12), ('max_position_embeddings', 10**12), ('encoder_layers', 10**9)])
+def test_sizes_are_looked_at_before_memory_is_taken(opus, tmp_path, name, size):
+    folder = changed(opus, tmp_path, **{name: size})
+    with pytest.raises(InputError, match='config.json: '): load_marian(folder)
+
 @pytest.mark.parametrize('name', ['config.json', 'vocab.json', 'target.spm'])
 def test_missing_files(opus, tmp_path, name):
     folder = changed(opus, tmp_path)

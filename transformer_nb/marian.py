@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from torch import Tensor, nn
 from .checkpoint import (
-    check_output_folder, load_model, save_model, write_folder)
+    check_model_size, check_output_folder, load_model, save_model, write_folder)
 from .core import (
     BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_in, read_json)
 from .decoding import SearchConfig
@@ -285,7 +285,10 @@ def _empty_model(folder:Path, config:dict, vocab_size:int)->Transformer:
     sizes = {ours: config[theirs] for ours, theirs in names.items()}
     parts = dict(activation=read_activation(folder, config), biases='all',
                  dropout=config['dropout'])
-    try: return Transformer(TransformerConfig(vocab_size, **sizes, **parts)).eval()
+    try:
+        c = TransformerConfig(vocab_size, **sizes, **parts)
+        check_model_size(c) # before memory is allocated
+        return Transformer(c).eval()
     except ValueError as e: raise InputError(f'{folder/"config.json"}: {e}') from None
 
 # %% ../nbs/15d_marian.ipynb #e15dtok
