@@ -104,9 +104,12 @@ def multi30k_dir():
 def chromium():
     "A browser; tests that need it skip where there is none"
     if not CHROMIUM.exists(): pytest.skip(f'no {CHROMIUM} here')
+    from browser import patient
     from playwright.sync_api import sync_playwright
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        browser.new_context = patient(browser.new_context)
+        browser.new_page = patient(browser.new_page)
         yield browser
         browser.close()
 

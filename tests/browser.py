@@ -2,6 +2,8 @@
 DESK, PHONE = dict(width=1280, height=900), dict(width=390, height=800)
 PLAIN = dict(media='null', color_scheme='light', reduced_motion='no-preference',
              forced_colors='none')
+PATIENCE = 180_000 # ms for whatever a test waits for: the machine may be busy
+SLEEP = 'ms => new Promise(done => setTimeout(done, ms))'
 FORGET = '''() => { // what one test stores is not there for the next
     try { localStorage.clear(), sessionStorage.clear() } catch { /* of no origin */ }
 }'''
@@ -9,6 +11,19 @@ AGAIN = '''() => { // what earlier tests drew from a page that stays open does n
     let n = 1
     Math.random = () => (n = n * 16807 % 2147483647) / 2147483647
 }'''
+
+def patient(open_it):
+    "A method of the browser whose pages wait as long as that"
+    def opened(**options):
+        made = open_it(**options)
+        made.set_default_timeout(PATIENCE)
+        return made
+    return opened
+
+def pause(page, ms):
+    """By the clock of the page, hence after whatever it had put off for a shorter time, on
+    a busy machine, too (`wait_for_timeout` goes by a clock of its own)"""
+    page.evaluate(SLEEP, ms)
 
 class Pages:
     """The first page of a test is the window that all tests of a file share: to open one

@@ -11,7 +11,7 @@ import pytest
 import torch
 import live
 from book import cells, chapters
-from browser import PHONE
+from browser import PHONE, pause
 from running import sample
 from test_site import (
     ALL_RULES, BUT_CONTRAST, HTML, WITHOUT_COLORS, prepare_axe, unreadable, violations)
@@ -130,7 +130,7 @@ def test_nothing_is_loaded_before_the_reader_is_near(watched, folder):
     text = (folder/f'{name}.html').read_text(encoding='utf8')
     far.write_text(text.replace('height: 40px', 'height: 4000px'), encoding='utf8')
     page.goto(far.as_uri())
-    page.wait_for_timeout(300)
+    pause(page, 300)
     scripts = [file for file in asked if not file.endswith('.woff2')] # the page's own
     assert scripts == ['far.html', 'live_load.js']
     assert (folder/'live/live_load.js').stat().st_size < 2000
@@ -173,7 +173,7 @@ def test_figures_of_one_page_may_ask_different_models(open_figure, translator, e
     text, found = 'A man is riding a horse.', []
     for box in page.locator('.live').all():
         box.get_by_label('English').fill(text)
-        page.wait_for_timeout(300)
+        pause(page, 300)
         settle(page)
         for step in box.get_by_label('step').all(): step.press('End')
         found.append(box.inner_text().replace('\n', ' '))
@@ -223,7 +223,7 @@ def test_figure_on_its_page(watched, name):
     box.evaluate('node => node.closest("details")?.setAttribute("open", "")')
     box.scroll_into_view_if_needed()
     told = box.locator('.live-says')
-    told.wait_for(timeout=60000)
+    told.wait_for()
     page.wait_for_function('''name => {
         const box = document.querySelector(`.live[data-live=${name}]`)
         const isBusy = box.querySelector('.live-busy')
@@ -303,7 +303,7 @@ def test_a_finger_drags_the_query_and_scrolls_beside_it(open_figure):
         touch('touchStart', (x, y))
         for i in range(1, 11): touch('touchMove', (x + dx*i/10, y + dy*i/10))
         touch('touchEnd')
-        page.wait_for_timeout(200)
+        pause(page, 200)
     box, before = page.locator('.handle .dot').bounding_box(), says(page)
     x, y = box['x'] + box['width']/2, box['y'] + box['height']/2
     swipe(x, y, -40, -60)
@@ -423,7 +423,7 @@ def model_called(name):
 
 def type_text(page, text):
     page.get_by_label('English').fill(text)
-    page.wait_for_timeout(300) # until it counts as typed
+    pause(page, 300) # until it counts as typed
     settle(page)
 
 @pytest.mark.parametrize('text', [
@@ -491,13 +491,13 @@ def test_the_figure_reads_as_the_page_does(open_figure, everyday):
     type_text(page, 'I LOVE YOU')
     exact = page.get_by_role('button', name='Exactly as typed')
     exact.click()
-    page.wait_for_timeout(100)
+    pause(page, 100)
     settle(page)
     assert says(page).startswith('Read exactly as typed.')
     assert 'LOVE' in ''.join(tokens()).replace('-', '')
     assert exact.get_attribute('aria-pressed') == 'true'
     exact.click()
-    page.wait_for_timeout(100)
+    pause(page, 100)
     settle(page)
     assert says(page).startswith('Read as “I love you.”.')
 
@@ -520,14 +520,14 @@ def test_the_figure_reads_back_by_the_page_beside(open_figure, folder):
         wanted = {'I have lost my keys.': 'I lost my keys.'}.get(text, text)
         page.wait_for_function(
             'text => document.querySelector(".live-back").textContent == text',
-            arg=f'Read back: “{wanted}”', timeout=60000)
+            arg=f'Read back: “{wanted}”')
     assert page.get_attribute('.live-back', 'role') == 'status'
 
 def test_the_newest_sentence_is_answered(open_figure):
     page = open_figure('translation')
     for text in ('A dog.', 'A cat is sleeping.', 'A man is sleeping.'):
         page.get_by_label('English').fill(text)
-        page.wait_for_timeout(255)
+        pause(page, 255)
     page.wait_for_function('document.querySelector(".live-says").textContent.length > 0')
     settle(page)
     assert 'Mann' in page.locator('.live-tokens').nth(1).inner_text()
@@ -543,7 +543,7 @@ def test_beam_equals_the_chapters(open_figure, translator):
     for size, alpha in ((1, 0.), (4, 0.), (3, 1.)):
         slide(page, 'beam size', size)
         slide(page, 'α', alpha)
-        page.wait_for_timeout(50)
+        pause(page, 50)
         settle(page)
         options = dict(beam_size=size, alpha=alpha, n_best=size)
         [found] = search(translator.model, [encode(text)], **options)
@@ -568,7 +568,7 @@ def test_odd_sentences(open_figure, name):
     field = page.locator('.live-field input')
     for text in ('', '🐶', 'A', 'a'*80):
         field.fill(text)
-        page.wait_for_timeout(300)
+        pause(page, 300)
         settle(page)
         assert page.evaluate('document.documentElement.scrollWidth') <= 390, text
         assert text or name in ('merges', 'shuffle') or says(page) == 'Type a sentence.'
@@ -589,7 +589,7 @@ def test_beam_grows(open_figure):
     page.get_by_role('button', name='Play', exact=True).click()
     page.wait_for_function('document.querySelectorAll(".live-tree > ol > li").length == 5')
     page.get_by_role('button', name='Stop').click()
-    page.wait_for_timeout(900)
+    pause(page, 900)
     assert says(page).startswith('Step 5 of 11')
 
 # 04: positions
@@ -670,7 +670,7 @@ def test_neighbors_equal_the_rows(open_figure, everyday, word):
     cosines, near = (rows @ rows[token]).topk(11)
     page = open_figure('neighbors')
     page.get_by_label('Word').fill(word)
-    page.wait_for_timeout(300) # until it counts as typed
+    pause(page, 300) # until it counts as typed
     settle(page)
     shown = page.locator('.live-stage svg text').all_text_contents()
     names = [everyday.tokenizer.decode([i]).strip() for i in near[1:].tolist()]
@@ -682,7 +682,7 @@ def test_neighbors_equal_the_rows(open_figure, everyday, word):
 def test_neighbors_of_a_word_in_pieces(open_figure):
     page = open_figure('neighbors')
     page.get_by_label('Word').fill('Xylophon')
-    page.wait_for_timeout(300)
+    pause(page, 300)
     settle(page)
     assert 'has no row for “Xylophon”' in says(page)
     assert page.locator('.live-stage svg rect').count() == 0
@@ -784,7 +784,7 @@ def test_walk_equals_pytorch(open_figure, translator):
         page.get_by_role('radio', name=stack).check()
         settle(page)
         page.locator('.live-tokens button').nth(token).click()
-        page.wait_for_timeout(100)
+        pause(page, 100)
         settle(page)
         rows = [row.locator(':is(td, th)').all_inner_texts()
                 for row in page.locator('tbody tr').all()]
@@ -857,7 +857,7 @@ def test_heads_switched_off_equal_pytorch(open_figure, everyday):
         for head in heads:
             switch = page.locator('.live-head').nth(head - 1)
             if switch.get_attribute('aria-checked') == 'true': switch.click()
-            page.wait_for_timeout(50)
+            pause(page, 50)
             settle(page)
         with without_heads(model, [(kind, layer - 1, head - 1) for head in heads]):
             delta = log_prob(model, src, tgt) - before
@@ -870,7 +870,7 @@ def test_what_becomes_of_a_translation_ends_once(open_figure):
     type_text(page, 'A girl is riding a bike.')
     for head in range(4): # of cross-attention, layer 4: all that it has
         page.locator('.live-head').nth(head).click()
-        page.wait_for_timeout(50)
+        pause(page, 50)
         settle(page)
         told = page.locator('.live-says').bounding_box() # on a phone, below four maps
         assert 0 < told['y'] < PHONE['height'] - told['height'] + 1 # and yet seen
@@ -902,7 +902,7 @@ def test_removal_equals_pytorch(open_figure, translator):
     for kind, layer, head in (('cross', 4, 4), ('encoder', 2, 1), ('decoder', 4, 2)):
         name = f'{kind}, layer {layer}, head {head}'
         page.get_by_role('button', name=f'{name}:').click()
-        page.wait_for_timeout(100)
+        pause(page, 100)
         settle(page)
         with without_heads(model, [(kind, layer - 1, head - 1)]):
             delta = log_prob(model, src, tgt) - intact
@@ -965,7 +965,7 @@ def drag(page, selector, dx, dy):
 
 def do(page, act, *args):
     act(page, *args)
-    page.wait_for_timeout(300) # until what was typed counts
+    pause(page, 300) # until what was typed counts
     settle(page)
 
 def slides(page, *names):

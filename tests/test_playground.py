@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 import pages
+from browser import PATIENCE, pause
 from repository import settings
 from running import sample
-from test_site import ALL_RULES, AXE, load_axe
+from test_site import ALL_RULES, AXE, MOST_SHIFT, WATCH, load_axe
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.core import BOS, EOS, set_seed
 from transformer_nb.corpora import everyday_sentences
@@ -110,11 +111,11 @@ SETTLED = '''!document.querySelector('.busy')
 def wait(page, condition, arg=None):
     "Until a condition holds (`wait_for_function` would need eval, which the page forbids)"
     page.evaluate('''arg => new Promise((resolve, reject) => {
-        const last = Date.now() + 60000
+        const last = Date.now() + %d
         const look = () => %s ? resolve() : Date.now() > last ? reject(Error('too late'))
             : setTimeout(look, 20)
         look()
-    })''' % f'({condition})', arg)
+    })''' % (PATIENCE, f'({condition})'), arg)
 
 def settle(page): wait(page, SETTLED)
 
@@ -230,7 +231,7 @@ def test_an_unfinished_character_is_waited_for(new_page):
         field.dispatchEvent(event)
     }'''
     page.evaluate(compose, True)
-    page.wait_for_timeout(300)
+    pause(page, 300)
     assert page.evaluate('state.text') == BOY
     page.evaluate(compose, False)
     wait(page, "now.scene.text == 'A cat.'")
@@ -1826,10 +1827,10 @@ def test_presenting(new_page):
     assert page.locator('footer').is_hidden()
     page.keyboard.press('PageDown')
     wait(page, 'now.scene.text == arg', BOY)
-    page.wait_for_timeout(300) # a page would scroll smoothly
+    pause(page, 300) # a page would scroll smoothly
     assert page.evaluate('scrollY') == 0 # the sentence stays in view
     for key in ('PageDown', 'PageUp')*2: page.keyboard.press(key)
-    page.wait_for_timeout(300)
+    pause(page, 300)
     assert page.evaluate('scrollY') == 0
     page.keyboard.press('Escape')
     assert page.locator('footer').is_visible() and 'p=1' not in page.url
@@ -2026,18 +2027,21 @@ def test_nothing_is_said_of_an_empty_sentence(new_page):
 
 def test_half_a_word_is_waited_for(new_page):
     page = new_page('#type?t=')
-    page.locator('#text').press_sequentially('A dog', delay=5)
-    page.wait_for_timeout(200)
-    assert page.evaluate('state.text') in ('', 'A ')
-    page.locator('#text').press_sequentially(' ', delay=5)
+    page.fill('#text', 'A dog')
+    pause(page, 200)
+    assert page.evaluate('state.text') == ''
+    page.fill('#text', 'A dog ')
     wait(page, "state.text == 'A dog '")
 
 def test_the_beam_plays(new_page):
     page = new_page('#step')
     page.wait_for_selector('#steps > li')
     n = int(page.get_attribute('#step', 'max'))
-    page.click('#play')
-    assert page.locator('#steps > li').count() < n
+    shown = page.evaluate("""() => {
+        document.getElementById('play').click()
+        return document.querySelectorAll('#steps > li').length
+    }""")
+    assert shown < n
     wait(page, "document.querySelectorAll('#steps > li').length == arg", n)
     wait(page, "document.getElementById('play').innerText == 'Play'")
 
@@ -2340,7 +2344,7 @@ def slow_page(address):
             self.send_header('Content-Length', str(len(data)))
             self.end_headers()
             self.wfile.write(data[:half])
-            may_go_on.wait(60)
+            may_go_on.wait(PATIENCE/1000)
             self.wfile.write(data[half:])
     with ThreadingHTTPServer(('127.0.0.1', 0), Slow) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -2348,32 +2352,45 @@ def slow_page(address):
         may_go_on.set()
         server.shutdown()
 
-def test_while_the_weights_come_there_is_something_to_see(chromium, slow_page):
+SEEN_SO_FAR = '''() => [...document.querySelectorAll('#stage .chip')].map(chip => {
+    const {x, y, width, height} = chip.getBoundingClientRect()
+    return [...[...chip.children].map(child => child.innerText), x, y, width, height]
+})'''
+
+@pytest.mark.parametrize('width', [320, 1280])
+def test_while_the_weights_come_there_is_something_to_see(chromium, slow_page, width):
+    "And when they are here, nothing has moved"
     url, may_go_on = slow_page
-    page = chromium.new_page()
+    page = chromium.new_page(viewport=dict(width=width, height=800))
+    page.add_init_script(f'({WATCH})()')
     page.goto(url, wait_until='commit')
     page.wait_for_selector('#status:text-matches("on its way: [1-9]")')
     share = int(re.search(r'(\d+)%', page.inner_text('#status'))[1])
     assert 20 < share < 80
-    ready = [page.locator(f'#{side} .chip > span').all_inner_texts()
-             for side in ('src', 'tgt')]
-    assert ready[1][-1] == 'end' and len(ready[1]) > 3
-    assert 'has read' in page.inner_text('#promise')
+    ready, promise = page.evaluate(SEEN_SO_FAR), page.inner_text('#promise')
+    labels = [chip[0] for chip in ready]
+    assert labels.count('end') == 2 and labels[-1] == 'end' and len(labels) > 10
+    assert sum(chip[1] != '' for chip in ready) > 3 # the words that were looked at
+    assert 'has read' in promise
     assert not page.locator('#tabs').is_visible() # which would do nothing
     first = page.input_value('#text')
     may_go_on.set()
     page.wait_for_selector('body.ready')
     page.wait_for_selector('#stage:not(.busy)')
-    assert page.input_value('#text') == first
-    assert ready == [page.locator(f'#{side} .chip > span').all_inner_texts()
-                     for side in ('src', 'tgt')]
+    assert page.input_value('#text') == first and page.inner_text('#promise') == promise
+    assert page.evaluate(SEEN_SO_FAR) == ready
+    pause(page, 200)
+    assert page.evaluate('shift') <= MOST_SHIFT
     page.close()
 
 def test_what_is_typed_while_the_weights_come_is_translated(chromium, slow_page):
+    "Be it after a linked sentence, which is not shown with the tokens of another one"
     url, may_go_on = slow_page
     page = chromium.new_page()
-    page.goto(url, wait_until='commit')
-    page.wait_for_selector('#tgt .chip')
+    page.goto(f'{url}#type?t=A+cat+is+sleeping.', wait_until='commit')
+    page.wait_for_selector('#status:text-matches("on its way: [1-9]")')
+    assert page.input_value('#text') == 'A cat is sleeping.'
+    assert page.locator('#stage .chip').count() == 0
     page.fill('#text', 'A dog is running.')
     may_go_on.set()
     page.wait_for_selector('body.ready')

@@ -25,7 +25,7 @@ from .corpora import short_code
 from .decoding import SearchConfig, search
 from .embedding import Embedding
 from .layers import ResidualNorm
-from .model import Transformer, TransformerConfig
+from .model import Transformer, TransformerConfig, attention_weights
 from .multihead import MultiHeadAttention
 from .parts import ACTIVATIONS, UnscaledEmbedding
 from .reading import packed_reading
@@ -414,8 +414,47 @@ def _join(*names:str)->str: # modules -> one script, with all that they import
     for name in names: add(name)
     return "'use strict'\nglobalThis.modules ??= {}\n" + ''.join(joined.values())
 
+# %% ../nbs/15b_export.ipynb #e15first
+_CLEAR = 0.2 # of the weight, as in gloss.js
+
+def _is_word(text:str)->bool: return text.strip()[0].isalnum()
+
+def _looked_at(src:list[str], weights:Tensor # (s,)
+              )->str: # the word that has most of them, or ''
+    i = int(weights.argmax())
+    if weights[i] < _CLEAR or i == len(src) or not _is_word(src[i]): return ''
+    first, end = i, i + 1
+    def goes_on(i): return src[i][0].isalnum() and _is_word(src[i - 1])
+    while first and goes_on(first): first -= 1
+    while end < len(src) and goes_on(end): end += 1
+    return ''.join(src[first:end]).strip()
+
+# %% ../nbs/15b_export.ipynb #e15frst2
+@torch.no_grad()
+def _first_tokens(model:Transformer, tokenizer:BPETokenizer, check:dict
+                 )->dict|None: # texts of the tokens; words they looked at most
+    "What stands in the page until the model comes; None if a token cuts a character"
+    ids, labels = tokenizer.encode(check['text']), check['ids']
+    def texts(ids): return [tokenizer.decode([i]) for i in ids if i != EOS]
+    src, tgt = texts(ids), texts(labels)
+    if any('\ufffd' in text or not text.strip() for text in src + tgt): return
+    shifted = torch.tensor([[BOS, *labels[:-1]]])
+    maps = attention_weights(model, torch.tensor([ids + [EOS]]), shifted)['cross']
+    layer = max(0, len(maps) - 2) # which looks at what is being translated
+    weights = maps[layer, 0].mean(0) # (t, s)
+    looked = [_looked_at(src, row) for row in weights]
+    words = [word if _is_word(text) else '' for text, word in zip(tgt, looked)]
+    return dict(src=src, tgt=tgt, words=words)
+
 # %% ../nbs/15b_export.ipynb #e15page7
 _MAX_BEAM = 100 # as in worker.js, which would be busy for minutes
+_PRIVATE = 'What you type stays on this page.'
+
+def _promise(header:dict)->str: # what the page is
+    if not header.get('read'): return f'A Transformer, alive in your browser. {_PRIVATE}'
+    return (f'This Transformer has read {header["read"]}, and nothing else. '
+            f'{header["write"]} in {header["src"]}, and look inside while it translates. '
+            f'{_PRIVATE}')
 
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = load_model(folder)
@@ -436,8 +475,10 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
                   search=asdict(own_search),
                   n_parameters=sum(p.numel() for p in model.parameters()),
                   check=_stored_check(model, tokenizer, own_search, texts[0]))
+    if notes['examples']: header['first'] = _first_tokens(model, tokenizer, header['check'])
     header |= notes | dict(patterns=packed_reading()) | _tokenizer_header(tokenizer)
-    return _languages(folder) | header, weights
+    header = _languages(folder) | header
+    return header | dict(promise=_promise(header)), weights
 
 # %% ../nbs/15b_export.ipynb #e15pag11
 def _make_distinct(headers:list[dict]):
@@ -476,6 +517,30 @@ def _policy(style:str, scripts:list[str], beside:bool # are there pages beside i
     if beside: rules.append("frame-src 'self'") # which read translations back
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
+# %% ../nbs/15b_export.ipynb #e15seen1
+def _chip(texts:list[str], i:int, word:str='' # that it looked at
+         )->str: # token i of a sentence, as stage.js draws it
+    is_end = i == len(texts)
+    text = 'end' if is_end else texts[i].removeprefix(' ')
+    next_text = ' '.join(texts[i + 1:i + 2]) or ' '
+    kind = 'chip end' if next_text.startswith(' ') else 'chip'
+    if is_end: kind += ' special'
+    return (f'<button type="button" class="{kind}"><span>{escape(text)}</span>'
+            f'<small>{escape(word)}</small></button>')
+
+def _chips(texts:list[str], words:list[str])->str: # of a sentence and its end
+    return ''.join(_chip(texts, i, word) for i, word in enumerate([*words, '']))
+
+# %% ../nbs/15b_export.ipynb #e15seen2
+def _first_seen(header:dict)->dict: # of the first model: places in the page -> HTML
+    made = {name: escape(header[name]) for name in ('promise', 'src', 'tgt')}
+    first = header.pop('first', None) or dict(src=[], tgt=[], words=[])
+    made['text'] = escape(header['check']['text']) if first['src'] else ''
+    plain = [''] * len(first['src'])
+    for name, words in (('src', plain), ('tgt', first['words'])):
+        made[f'{name}-chips'] = _chips(first[name], words) if first['src'] else ''
+    return made
+
 # %% ../nbs/15b_export.ipynb #e15pag10
 def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
               book:str|None=None,             # address of the book's pages, for links
@@ -489,6 +554,7 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
                   style=f'<style>{style}</style>',
                   book=link,
                   beside=''.join(others),
+                  **_first_seen(models[0][0]),
                   models=''.join(_header_block(header) for header, _ in models),
                   engine=f'<script type="text/plain" id="engine">{engine}</script>',
                   page=f'<script>{script}</script>',

@@ -45,8 +45,12 @@ function viewOfHash(hash = location.hash) {
   return Object.hasOwn(VIEWS, view) ? view : 'type'
 }
 
+const queryOf = hash => new URLSearchParams(hash.split('?')[1] ?? '')
+
+const linkedText = () => queryOf(location.hash).get('t')?.slice(0, MAX_LENGTH) ?? null
+
 function readHash(hash = location.hash) {
-  const q = new URLSearchParams(hash.split('?')[1] ?? '')
+  const q = queryOf(hash)
   if (q.get('m') in models) state.model = q.get('m')
   const text = q.get('t') ?? ($('text').value || exampleText())
   // Heads and ids mean something only in the model that the link was made with
@@ -97,5 +101,5 @@ function readSearch(q) {
   return {beam: one('b', beams, search.beam_size), alpha: one('a', alphas, search.alpha)}
 }
 
-export {VIEWS, MAX_LENGTH, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash,
-        readHash, searchChoices}
+export {VIEWS, MAX_LENGTH, firstPin, pinFor, exampleText, linkedText, writeHash, remember,
+        viewOfHash, readHash, searchChoices}

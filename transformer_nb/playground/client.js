@@ -11,11 +11,8 @@ const dataOf = kind => [...document.querySelectorAll(`script[id^="${kind}-"]`)]
 
 const sizeOf = node => Number(node.dataset.size)
 
-let headers
-function readHeaders() { // of the models, in the order of the page
-  headers ??= dataOf('model').map(node => JSON.parse(node.textContent))
-  return headers
-}
+// Of the models, in the order of the page
+const readHeaders = () => dataOf('model').map(node => JSON.parse(node.textContent))
 
 // The weights stand at the end of the page, and may still be on their way
 const TICK = 250 // ms
@@ -73,4 +70,4 @@ function call(method, args, onProgress) {
   return turn
 }
 
-export {request, readHeaders, load, checkItself, guests, call}
+export {request, load, checkItself, guests, call}

@@ -4,16 +4,15 @@ import {state, now, models, past, model, languages, onUpdate, onDraw, draw, upda
         undo} from './store.js'
 import {percent} from './words.js'
 import {firstHead} from './parts.js'
-import {readHeaders, load, checkItself, call} from './client.js'
-import {EOS, Tokenizer} from './tokenizer.js'
+import {load, checkItself, call} from './client.js'
 import {isBeside, answerBeside} from './connection.js'
 import {queue, pump} from './answers.js'
 import {exactly, finish} from './reading.js'
 import {MAX_DRAWN, lookAtScene} from './scene.js'
 import {sentence, sentenceAt, isKept} from './sentences.js'
-import {VIEWS, firstPin, pinFor, exampleText, writeHash, remember, viewOfHash, readHash,
-        searchChoices} from './address.js'
-import {drawStage, drawChips, speakSoon, listenToChips} from './stage.js'
+import {VIEWS, firstPin, pinFor, exampleText, linkedText, writeHash, remember, viewOfHash,
+        readHash, searchChoices} from './address.js'
+import {drawStage, speakSoon, listenToChips} from './stage.js'
 import {drawSticky, listenToScrolling} from './sticky.js'
 import {isShuffled, reset} from './experiments.js'
 import {drawType} from './view_type.js'
@@ -35,11 +34,11 @@ function drawPage() {
   if (!state.model) return write($('status'), now.trouble || now.loading)
   queue.wanted = []
   lookAtScene()
+  showAll()
   drawStage()
   drawSticky()
   drawTabs()
   drawEmptiness()
-  showAll()
   DRAW[state.view]()
   followTour()
   drawPresent()
@@ -53,19 +52,13 @@ function showAll() {
   if (now.scene || !sentence() || isKept()) document.body.classList.add('ready')
 }
 
-// Before the weights are here: the first example, whose translation came with the page
+// Until the weights are here, the page shows its first example and the translation of that.
+// A link may bring another text, and a browser brings back what was typed.
 function drawFirst() {
-  const [header] = readHeaders(), {text, ids} = header.check ?? {}
-  write($('promise'), header.read ? aboutThis(header) : ABOUT_ANY)
-  write($('src-name'), header.src ?? 'Source')
-  write($('tgt-name'), header.tgt ?? 'Target')
-  if (!header.examples?.length) return // a model of one's own knows no world
-  if (!ids || new URLSearchParams(location.hash.split('?')[1]).has('t')) return
-  const tokenizer = new Tokenizer(header), typed = $('text').value
-  if (typed && typed !== text) return // a browser brings back what was typed
-  $('text').value = text
-  drawChips($('src'), tokenizer.pieces([...tokenizer.encode(text), EOS]), 's')
-  drawChips($('tgt'), tokenizer.pieces(ids), 't')
+  const text = linkedText()
+  if (text !== null) $('text').value = text
+  if ($('text').value === $('text').defaultValue) return
+  for (const id of ['src', 'tgt']) $(id).replaceChildren()
 }
 
 function showLoading(share) {
@@ -145,20 +138,15 @@ function chooseExample(text) {
   $('text').focus()
 }
 
-const PRIVATE = 'What you type stays on this page.'
-const ABOUT_ANY = `A Transformer, alive in your browser. ${PRIVATE}`
-const aboutThis = ({read, write, src}) => `This Transformer has read ${read}, and nothing `
-  + `else. ${write} in ${src}, and look inside while it translates. ${PRIVATE}`
-
 function drawLanguages() {
-  const {title, src, tgt, n_parameters, checksum, read, credit} = model()
+  const {title, src, tgt, n_parameters, checksum, read, credit, promise} = model()
   const codes = languages()
   for (const node of [$('text'), $('src')]) node.lang = codes.src
   const targets = [$('tgt'), $('spoken').firstChild, $('cards'), $('steps'),
                    $('banner-old').lastElementChild]
   for (const node of targets) node.lang = codes.tgt
   $('smoothing').hidden = !read // what other models were trained with, nobody says
-  write($('promise'), read ? aboutThis(model()) : ABOUT_ANY)
+  write($('promise'), promise)
   write($('src-name'), src ?? 'Source')
   write($('tgt-name'), tgt ?? 'Target')
   write($('about'), `${title}, ${n_parameters.toLocaleString('en')} parameters, `
@@ -258,7 +246,9 @@ async function begin() {
   })
   listen()
   const isForTour = location.hash === '#tour'
+  const typed = $('text').value // meanwhile
   goToLink(location.hash)
+  if (typed && typed !== state.text) update({text: typed})
   if (isForTour && model().tour?.length) startTour()
 }
 

@@ -16,8 +16,7 @@ import {drawBack} from './back.js'
 function drawStage() {
   const {scene} = now
   $('stage').classList.toggle('busy', now.busy)
-  drawChips($('src'), scene?.src ?? [], 's')
-  drawChips($('tgt'), scene?.tgt ?? [], 't')
+  if (scene || isReady()) drawTokens(scene) // until then those of the page stay
   const words = glosses()
   if (scene) markTokens(scene, words)
   $('tgt').classList.toggle('plain', Boolean(scene?.isLong)) // without words below
@@ -35,7 +34,12 @@ function drawStage() {
   drawLines()
 }
 
-const probability = i => percent(Math.exp(now.scene.seen.token_log_probs[i]))
+const isReady = () => document.body.classList.contains('ready')
+
+function drawTokens(scene) {
+  drawChips($('src'), scene?.src ?? [], 's')
+  drawChips($('tgt'), scene?.tgt ?? [], 't')
+}
 
 function newChip() {
   const props = {type: 'button', className: 'chip'}
@@ -206,4 +210,4 @@ function listenToChips(box) {
   }
 }
 
-export {drawStage, drawChips, speakSoon, listenToChips}
+export {drawStage, speakSoon, listenToChips}

@@ -35,7 +35,7 @@ const withoutEnd = ids => ids.filter(id => id !== EOS)
 
 function listModels() {
   const names = ['key', 'title', 'src', 'tgt', 'config', 'checksum', 'n_parameters',
-                 'examples', 'heads', 'tour', 'read', 'write', 'credit', 'check']
+                 'examples', 'heads', 'tour', 'read', 'promise', 'credit', 'check']
   return [...models.values()].map(({header}) => {
     const shown = Object.fromEntries(names.map(name => [name, header[name]]))
     return {...shown, search: {...DEFAULTS, ...header.search}}
