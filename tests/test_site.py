@@ -283,8 +283,9 @@ def address(site):
     "The site served on this machine"
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *args): pass
-    handler = partial(Quiet, directory=site)
-    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+    class Patient(ThreadingHTTPServer): # a full queue would drop a request for seconds
+        request_queue_size = 100
+    with Patient(('127.0.0.1', 0), partial(Quiet, directory=site)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f'http://127.0.0.1:{server.server_port}'
         server.shutdown()
@@ -624,7 +625,7 @@ def slowly(chromium, url, width):
     device = context.new_cdp_session(page)
     device.send('Network.enable')
     device.send('Network.emulateNetworkConditions', SLOW)
-    page.goto(url, wait_until='domcontentloaded')
+    page.goto(url, wait_until='domcontentloaded', timeout=120_000)
     page.evaluate('document.fonts.ready.then(() => true)')
     page.wait_for_timeout(200) # until they are drawn
     return context, page

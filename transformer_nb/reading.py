@@ -16,13 +16,11 @@ from unicodedata import category
 from .text import BPETokenizer, Tokenizer
 
 # %% ../nbs/08a_reading.ipynb #08a06
+_KINDS = ''.join(map(category, map(chr, range(0x40000)))) # two letters each
+
 def _characters(*kinds:str)->str: # ranges for a set of a pattern, such as `A-ZÀ-Ö`
-    codes = [n for n in range(0x40000) if category(chr(n)) in kinds]
-    ranges = []
-    for n in codes:
-        if ranges and ranges[-1][1] == n - 1: ranges[-1][1] = n
-        else: ranges.append([n, n])
-    return ''.join(f'{chr(first)}-{chr(last)}' for first, last in ranges)
+    runs = re.finditer(f'(?:{"|".join(kinds)})+', _KINDS)
+    return ''.join(f'{chr(run.start()//2)}-{chr(run.end()//2 - 1)}' for run in runs)
 
 _CAPITAL = _characters('Lu', 'Lt')
 _LETTER = _characters('Lu', 'Ll', 'Lt', 'Lm', 'Lo')
