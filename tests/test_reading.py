@@ -1,9 +1,9 @@
 "What people type, read as sentences (chapter 08a); `test_pasted.py` translates it"
-import json, re, sys
+import json, random, re, sys
 from unicodedata import category
 import pytest
 from transformer_nb.reading import (
-    READING, doubts, packed_reading, rare_words, read_sentence, read_text,
+    READING, _compiled, doubts, packed_reading, rare_words, read_sentence, read_text,
     split_paragraphs, split_sentences, strange, tidy)
 from transformer_nb.text import BPETokenizer, WordTokenizer, normalize
 
@@ -23,7 +23,10 @@ APART = [
     ['Really?!', 'Yes...', 'Ok.'],
     ['1. Tom kommt.', '2. Sie geht.'], ['Mein 30. Geburtstag war schön.', 'D. h. gut.'],
     ['- Ja.', '- Nein.'], ['"Yes."', '- "No."'],
-    ['Der Preis ist 3.50.', 'Das ist viel.'], ['u. a. Tom kam.', 'Er ging.']]
+    ['Der Preis ist 3.50.', 'Das ist viel.'], ['u. a. Tom kam.', 'Er ging.'],
+    ['I AM TIRED.', 'the train is late.'], ['It rained.', 'we left!', 'nobody knew.'],
+    ['Äpfel usw. und Birnen sind da, max. 5.'], ['Philipp II. war jung.'],
+    ['He met Tom et al. in London.'], ['"Nein!" rief er.', 'dann ging er.']]
 
 @pytest.mark.parametrize('sentences', APART, ids=lambda row: row[0][:20])
 def test_sentences_apart(sentences):
@@ -138,6 +141,16 @@ def test_a_line_without_spaces_is_read_once(character):
     text = character * 1_000_000
     assert tidy(text, str) == text and doubts(text, text) == []
     assert split_sentences(text) == [text]
+
+@pytest.mark.parametrize('name', READING)
+def test_ascii_needs_no_long_sets(name):
+    "The short pattern finds in ASCII what the long one finds"
+    draws, some = random.Random(name), [*map(chr, range(128)), *'aeiou .!?\'', "n't", 'ss']
+    for _ in range(200):
+        text = ''.join(draws.choices(some, k=30))
+        short, long = (_compiled(name, x) for x in (True, False))
+        assert [x.span() for x in short.finditer(text)] == [
+            x.span() for x in long.finditer(text)], text
 
 def test_no_letter_is_forgotten():
     letters = [chr(n) for n in range(sys.maxunicode + 1) if category(chr(n))[0] == 'L']

@@ -20,7 +20,8 @@ _KINDS = ''.join(map(category, map(chr, range(0x40000)))) # two letters each
 
 def _characters(*kinds:str)->str: # ranges for a set of a pattern, such as `A-ZÀ-Ö`
     runs = re.finditer(f'(?:{"|".join(kinds)})+', _KINDS)
-    return ''.join(f'{chr(run.start()//2)}-{chr(run.end()//2 - 1)}' for run in runs)
+    ranges = [(run.start() // 2, run.end() // 2 - 1) for run in runs]
+    return ''.join(f'{chr(first)}-{chr(last)}' for first, last in ranges)
 
 _CAPITAL = _characters('Lu', 'Lt')
 _LETTER = _characters('Lu', 'Ll', 'Lt', 'Lm', 'Lo')
@@ -35,7 +36,10 @@ _ABBREVIATIONS = '''approx bspw bzw ca capt col dipl dr evtl exkl fa fr frl geb 
     ggf hon hr hrn ing inkl lt messrs mio mr mrd mrs ms mt prof rev sgt sog sr st vgl vs
     zzgl'''.split() # in small letters; single letters, as in “z. B.”, need no list
 _BEFORE_NUMBER = '''abb abs apr art aug bd dec dez feb fig jan jul jun kap mar no nov nr
-    oct okt p pp sep sept str tel vol'''.split() # words elsewhere, such as “No.”
+    max min oct okt p pp sep sept str tel vol'''.split() # words elsewhere, such as “No.”
+_BEFORE_SMALL = '''abb abs al apr aug bd bzgl chr corp dec dept dez ed est etc feb fig gegr
+    inc jan jul jun kap ltd mar max min nov oct okt op pp sep sept str tel usw verh
+    vol'''.split() # where a small letter follows
 _MONTHS = '''Januar Jänner Februar März April Mai Juni Juli August September Oktober
     November Dezember'''.split()
 _BEFORE_ORDINAL = '''am der die das den dem des im vom zum zur beim ins ab seit bis
@@ -45,12 +49,15 @@ _BEFORE_ORDINAL = '''am der die das den dem des im vom zum zur beim ins ab seit 
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
 _AFTER = f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_SYMBOLS}' # ends a sentence
 _NEXT = f'(?:- )?{_OPENING}' # a dash, where another speaks
-_BREAK = f'({_AFTER}) (?={_NEXT}[{_CAPITAL}0-9])'
+_LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
+_LAZY = f'(?:(?<=[{_LOW}]{{2}})|(?<=[{_HIGH}]{{4}}))[.!?](?= [{_LOW}])' # no capital
+_BREAK = f'((?:{_AFTER})(?= {_NEXT}[{_CAPITAL}0-9])|{_LAZY}) '
 _BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[{_LETTER}0-9])' # in a text without capitals
 
 _BEGIN = '(?:^|[ "\'“„(\\[.-])'
 _SHORT = f'{_BEGIN}(?:{"|".join(_ABBREVIATIONS)}|[a-hj-zäöü])[.]$'
 _SHORT_NUMBER = f'{_BEGIN}(?:{"|".join(_BEFORE_NUMBER)})[.]$'
+_SHORT_SMALL = f'{_BEGIN}(?:{"|".join(_BEFORE_SMALL)})[.]$'
 _ORDINAL = f'{_BEGIN}(?:{"|".join(_BEFORE_ORDINAL)}) [0-9]{{1,4}}[.]$'
 _NO_ORDINAL = '(?:^|[^a-z])i am [0-9]+[.]$|(?:^|[^a-z])[ap][.]m[.]$'
 _MONTH = f'^(?:{"|".join(_MONTHS)})(?![{_LETTER}])'
@@ -58,13 +65,21 @@ _MONTH = f'^(?:{"|".join(_MONTHS)})(?![{_LETTER}])'
 # %% ../nbs/08a_reading.ipynb #08a09
 READING = dict( # which the page gets as they are
     capital=f'[{_CAPITAL}]', letter=f'[{_LETTER}]', break_=_BREAK, break_small=_BREAK_SMALL,
-    short=_SHORT, short_number=_SHORT_NUMBER, ordinal=_ORDINAL, no_ordinal=_NO_ORDINAL,
-    month=_MONTH, number_end='(?:^|[^0-9])[0-9]{1,2}[.]$', digit='^[0-9]')
+    short=_SHORT, short_number=_SHORT_NUMBER, short_small=_SHORT_SMALL,
+    ordinal=_ORDINAL, no_ordinal=_NO_ORDINAL, month=_MONTH, small=f'^[{_LOW}]',
+    number_end='(?:^|[^0-9])[0-9]{1,2}[.]$', digit='^[0-9]')
 
 @cache
-def _pattern(name:str)->re.Pattern: return re.compile(READING[name])
+def _compiled(name:str, is_ascii:bool)->re.Pattern: # ASCII needs no long sets
+    pattern = READING[name]
+    if is_ascii: pattern = pattern.replace(_LETTER, 'A-Za-z').replace(_CAPITAL, 'A-Z')
+    return re.compile(pattern)
 
-def _has(name:str, text:str)->bool: return bool(_pattern(name).search(text))
+def _pattern(name:str, text:str)->re.Pattern: return _compiled(name, text.isascii())
+
+def _sub(name:str, new, text:str)->str: return _pattern(name, text).sub(new, text)
+
+def _has(name:str, text:str)->bool: return bool(_pattern(name, text).search(text))
 
 # %% ../nbs/08a_reading.ipynb #08a10
 def _goes_on(piece:str, rest:str)->bool: # does the sentence go on after this mark?
@@ -73,13 +88,14 @@ def _goes_on(piece:str, rest:str)->bool: # does the sentence go on after this ma
     if _has('no_ordinal', tail): return False
     if _has('short', tail) or _has('ordinal', tail): return True
     if _has('short_number', tail) and _has('digit', rest): return True
+    if _has('short_small', tail) and _has('small', rest): return True
     return _has('number_end', tail) and _has('month', rest)
 
 def split_sentences(text:str     # normalized
                    )->list[str]: # joined by spaces, they are the text
     name = 'break_' if _has('capital', text) else 'break_small'
     sentences, start = [], 0
-    for match in _pattern(name).finditer(text):
+    for match in _pattern(name, text).finditer(text):
         piece = text[start:match.end(1)]
         if _goes_on(piece, text[match.end():]): continue
         sentences.append(piece)
@@ -94,7 +110,6 @@ def split_paragraphs(text:str     # with line breaks of any system
 
 # %% ../nbs/08a_reading.ipynb #08a21
 _WORD = f'[{_LETTER}]+(?:\'[{_LETTER}]+)?'
-_LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
 
 def _spellings(word:str, is_loud:bool)->list[str]: # of a word in small letters
     if word == 'i': return ['I'] # which is English: German has no such word
@@ -118,13 +133,13 @@ def recase(text:str,               # a sentence in small letters
         if is_english and is_pronoun: return 'I' + match[0][1:]
         return min(_spellings(match[0], is_loud), key=lambda x: _rareness(x, encode))
     def recased(token):
-        return token if _has('address', token) else _pattern('word').sub(best, token)
+        return token if _has('address', token) else _sub('word', best, token)
     if encode: text = ' '.join(map(recased, text.split(' ')))
     return capitalize(text)
 
 # %% ../nbs/08a_reading.ipynb #08a21b
 def capitalize(text:str)->str: # at its beginning, unless that word has any within
-    found = _pattern('first').search(text)
+    found = _pattern('first', text).search(text)
     is_address = _has('address', text.split(' ')[0])
     if is_address or not found or found[2] != found[2].lower(): return text
     i = len(found[1])
@@ -146,7 +161,7 @@ READING |= dict(
     is_short=f'(?<!{_INSIDE})([Tt]hat|[Ww]hat|[Tt]here|[Hh]ere|[Ww]ho)s(?![{_LETTER}])')
 
 def _with_apostrophes(text:str)->str: # English
-    return _pattern('is_short').sub(r"\1's", _pattern('negation').sub(r"\1't", text))
+    return _sub('is_short', r"\1's", _sub('negation', r"\1't", text))
 
 # %% ../nbs/08a_reading.ipynb #08a21o
 _UMLAUTS = {'ae': 'ä', 'oe': 'ö', 'ue': 'ü', 'Ae': 'Ä', 'Oe': 'Ö', 'Ue': 'Ü'}
@@ -154,7 +169,7 @@ _UMLAUTS = {'ae': 'ä', 'oe': 'ö', 'ue': 'ü', 'Ae': 'Ä', 'Oe': 'Ö', 'Ue': '�
 def _respellings(word:str)->list[str]: # of one that looks odd
     if _has('acronym', word): return [word]
     if word[1:] != word[1:].lower(): return [word.lower(), word.capitalize()]
-    umlauts = _pattern('digraph').sub(lambda found: _UMLAUTS[found[0]], word)
+    umlauts = _sub('digraph', lambda found: _UMLAUTS[found[0]], word)
     return [umlauts, word.replace('ss', 'ß'), umlauts.replace('ss', 'ß')]
 
 # %% ../nbs/08a_reading.ipynb #08a21p
@@ -167,7 +182,7 @@ def _respell(text:str,
         best = min(_respellings(found[0]), key=lambda x: _rareness(x, encode))
         is_better = n_pieces(best) == 1 < n_pieces(found[0])
         return best if is_better else found[0]
-    return _pattern('odd').sub(better, text)
+    return _sub('odd', better, text)
 
 # %% ../nbs/08a_reading.ipynb #08a23
 _ENGLISH = "i'm|i'd|i'll|i've|i am|the|is|are|was|you|my|have|don't|will|would|want|like"
@@ -247,7 +262,8 @@ class Sentence:
 
     @property
     def kept(self)->list[str]: # words in brackets that are put back as they are
-        groups = _pattern('group').findall(f'{self.before} {self.after}')
+        around = f'{self.before} {self.after}'
+        groups = _pattern('group', around).findall(around)
         return [x for x in groups if _has('letter', x) and not _has('item', x)]
 
 # %% ../nbs/08a_reading.ipynb #08a25
@@ -265,15 +281,16 @@ def read_sentence(text:str,               # normalized
                   encode:Callable|None=None # of the tokenizer, for `recase`
                  )->Sentence:
     if _has('whole', text): return _read_in_brackets(text, encode)
-    apart = _pattern('symbols').sub(r' \g<0> ', text)
-    before, inner, after = _strip_symbols(_pattern('token').findall(apart), encode)
+    apart = _sub('symbols', r' \g<0> ', text)
+    tokens = _pattern('token', apart).findall(apart)
+    before, inner, after = _strip_symbols(tokens, encode)
     left_out = [token for token in inner if _is_symbol(token, encode)]
     words = [token for token in inner if token not in left_out]
     if not _is_language(words): return Sentence(text, '')
     plain = ' '.join(words)
-    plain = _pattern('stray').sub('', plain)
+    plain = _sub('stray', '', plain)
     read = Sentence(text, plain, ' '.join(before), ' '.join(after), ' '.join(left_out))
-    found = _pattern('tail').search(plain)
+    found = _pattern('tail', plain).search(plain)
     if found: read.tail, plain = found[0], plain[:found.start()]
     if read.tail[:1] in tuple('!?'): # of `?!` the model reads the question mark
         run = plain[-1] + read.tail
@@ -350,15 +367,15 @@ def _character(entity:re.Match)->str:
 def tidy(text:str,
          normalize:Callable # of the tokenizer
         )->str:             # entities are characters, and spaces are where they belong
-    text = _pattern('entity').sub(_character, text)
-    text = _pattern('foreign').sub(lambda found: _MARKS[found[0]], text)
-    text = _pattern('escape').sub(' ', _pattern('needless').sub('', text))
-    plain = _pattern('stray').sub('', normalize(_pattern('inner').sub('i', text)))
+    text = _sub('entity', _character, text)
+    text = _sub('foreign', lambda found: _MARKS[found[0]], text)
+    text = _sub('escape', ' ', _sub('needless', '', text))
+    plain = _sub('stray', '', normalize(_sub('inner', 'i', text)))
     def apart(token):
         is_one = _has('address', token) or _has('link', token)
-        return token if is_one else _pattern('gap').sub(' ', token)
+        return token if is_one else _sub('gap', ' ', token)
     plain = ' '.join(map(apart, plain.split(' ')))
-    return _pattern('dash').sub(' - ', plain).removeprefix(' ')
+    return _sub('dash', ' - ', plain).removeprefix(' ')
 
 # %% ../nbs/08a_reading.ipynb #08a26p
 def packed_reading()->dict[str,str]: # `READING` for a page, which gets two long sets once
@@ -396,7 +413,7 @@ def _split_tags(text:str, tokenizer:Tokenizer)->tuple[str,str]: # `>>de<< `, and
 
 # %% ../nbs/08a_reading.ipynb #08a29
 def _numbers(text:str)->Counter: # 3.50 and 3,50 are one number
-    found = _pattern('number').findall(text)
+    found = _pattern('number', text).findall(text)
     return Counter(re.sub('[,:]', '.', number) for number in found)
 
 def _is_small(number:str)->bool: return '.' not in number and int(number) <= 12
@@ -404,7 +421,8 @@ def _is_small(number:str)->bool: return '.' not in number and int(number) <= 12
 def strange(text:str, tokenizer:Tokenizer)->str: # characters or words it hardly knows
     if not isinstance(tokenizer, BPETokenizer):
         return ' '.join(dict.fromkeys(tokenizer.unknown(text)))
-    odd = dict.fromkeys(_pattern('uncommon').findall(tokenizer.normalize(text)))
+    plain = tokenizer.normalize(text)
+    odd = dict.fromkeys(_pattern('uncommon', plain).findall(plain))
     return ' '.join(c for c in odd if c not in tokenizer.characters)
 
 def rare_words(text:str, tokenizer:Tokenizer)->list[str]: # cut into three pieces or more
@@ -428,7 +446,7 @@ def doubts(source:str, translation:str)->list[str]: # sentences for the reader, 
         sides = ' and '.join(filter(None, [
             lost and f'{", ".join(lost)} is missing', new and f'{", ".join(new)} is new']))
         notes.append(f'the numbers differ: {sides}')
-    links = _pattern('link').findall(source)
+    links = _pattern('link', source).findall(source)
     missing = [link for link in links if link not in translation]
     if missing: notes.append(f'not copied: {", ".join(missing)}')
     return notes

@@ -51,6 +51,7 @@ class Reader {
     if (this.has('no_ordinal', tail)) return false
     if (this.has('short', tail) || this.has('ordinal', tail)) return true
     if (this.has('short_number', tail) && this.has('digit', rest)) return true
+    if (this.has('short_small', tail) && this.has('small', rest)) return true
     return this.has('number_end', tail) && this.has('month', rest)
   }
 
