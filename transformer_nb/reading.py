@@ -69,6 +69,7 @@ READING = dict( # which the page gets as they are
     ordinal=_ORDINAL, no_ordinal=_NO_ORDINAL, month=_MONTH, small=f'^[{_LOW}]',
     number_end='(?:^|[^0-9])[0-9]{1,2}[.]$', digit='^[0-9]')
 
+# %% ../nbs/08a_reading.ipynb #08a09b
 @cache
 def _compiled(name:str, is_ascii:bool)->re.Pattern: # ASCII needs no long sets
     pattern = READING[name]
