@@ -1490,9 +1490,9 @@ def test_its_form_changes_no_translation(new_page, site, everyday):
     assert 'nicht' in everyday.translate(['He isn’t here.'])[0]
 
 READ_AS = {
-    'hello': ('Hello.', 'Read as “Hello.”.'),
-    'how are you?': ('How are you?', 'Read as “How are you?”.'),
-    'what is your name': ('What is your name?', 'Read as “What is your name?”.'),
+    'hello': ('Hello.', 'Read as “Hello.”'),
+    'how are you?': ('How are you?', 'Read as “How are you?”'),
+    'what is your name': ('What is your name?', 'Read as “What is your name?”'),
     'I LOVE YOU': ('I love you.', 'Read as “I love you.” and given back in capitals.'),
     'I love you 😀': ('I love you.', 'Read as “I love you.”, with 😀 put back afterwards.'),
     'I love 🐶 dogs.': ('I love dogs.', 'Read as “I love dogs.”, without 🐶.')}

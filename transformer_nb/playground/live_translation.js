@@ -44,7 +44,7 @@ function inWords(found, i, weights) {
 function warnings({text, log_prob, tgt, isFirst, isCut, reading, exact}) {
   const {typed, read} = reading, differ = doubts(MODEL, typed, text)
   return [isFirst && 'Only the first sentence is translated here.',
-          exact ? 'Read exactly as typed.' : read !== typed && `Read as “${read}”.`,
+          exact ? 'Read exactly as typed.' : read !== typed && `Read as “${read}”`,
           isCut && 'The translation was cut at its limit.',
           ...differ.map(says => `Beware: ${says}.`),
           doubtInWords(log_prob, tgt.length)].filter(Boolean)

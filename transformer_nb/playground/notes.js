@@ -33,9 +33,10 @@ function whatIsRead() { // where that is not what was typed
   if (read === typed) return
   if (!read) return {warns: `Nothing to translate: ${typed} comes back as it is.`}
   const aside = [before, tail, after].filter(Boolean).join(' ')
-  return {warns: [`Read as “${read}”`, is_loud && ' and given back in capitals',
-                  aside && `, with ${aside} put back afterwards`,
-                  left_out && `, without ${left_out}`, '.'].filter(Boolean).join('')}
+  const more = [is_loud && ' and given back in capitals',
+                aside && `, with ${aside} put back afterwards`,
+                left_out && `, without ${left_out}`].filter(Boolean).join('')
+  return {warns: `Read as “${read}”${more && more + '.'}`}
 }
 
 function unknown() { // characters, in all sentences
