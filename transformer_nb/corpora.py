@@ -337,7 +337,7 @@ def everyday(corpus:dict[str,list[tuple[str,str]]], # `tatoeba`, in either direc
     return corpus | dict(train=with_other_names(pairs))
 
 # %% ../nbs/10a_corpora.ipynb #10atyp02
-_TIMES = 3 # that a pass reads a pair of our own
+_TIMES = 10 # that a pass reads a pair of our own
 
 def own_pairs()->list[tuple[str,str]]: # (English, German)
     return [tuple(line.split('\t')) for line in _shipped_lines('typed.tsv')]
