@@ -1,7 +1,8 @@
 "Data prepared once: filters, tags, mixtures, and trainings from the folder."
-import errno, gzip, json
+import errno, gzip, json, re
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
@@ -17,7 +18,8 @@ from transformer_nb.export import tnb_export
 from transformer_nb.prepare import (
     CleanPairs, DataConfig, clean_corpora, clean_splits, learn_tokenizer, letter_share,
     open_prepared, prepare_data, settle)
-from transformer_nb.text import BPETokenizer, ForeignTokenizer, load_any_tokenizer
+from transformer_nb.text import (
+    BPETokenizer, ForeignTokenizer, WordTokenizer, load_any_tokenizer)
 from transformer_nb.translation import (Translator, model_languages, preset,
                                         train_translator)
 from running import call, read_lines, refuses, write
@@ -560,3 +562,32 @@ def test_a_tag_must_be_a_token_of_the_given_tokenizer(tmp_path):
     with pytest.raises(InputError, match="tag is '<web>', which is no token of this"):
         prepare_data(tmp_path/'three', other, corpus=corpus, tokenizer=known)
     assert not (tmp_path/'three').exists()
+
+def test_a_tag_that_words_do_not_know_is_refused(tmp_path):
+    "An unknown word is one token, too: `<unk>`"
+    corpus = dict(train=[('a b', 'c d')] * 9, valid=[('a b', 'c d')])
+    config = DataConfig(tag=':-)') # a word by the rules of spaCy; <bt> would be three
+    known = WordTokenizer(['a', ' b', ':-)'], 'xx')
+    prepare_data(tmp_path/'known', config, corpus=corpus, tokenizer=known)
+    for tag, words in ((':-)', ['a', ' b']), ('<bt>', ['<', 'bt', '>'])):
+        config = DataConfig(tag=tag)
+        with pytest.raises(InputError, match=f'tag is {re.escape(repr(tag))}, which is no'):
+            prepare_data(tmp_path/'d', config, corpus=corpus,
+                         tokenizer=WordTokenizer(words, 'xx'))
+
+def test_a_pair_is_judged_once(monkeypatch):
+    "Text is read for the tokenizer, too; judging it again took as long as encoding"
+    judged = []
+    find = prepare._find_fault
+    monkeypatch.setattr(prepare, '_find_fault',
+                        lambda src, *args: judged.append(src) or find(src, *args))
+    pairs = [('a', 'b'), ('12', '34'), ('x', 'x'), ('v', 'w'), ('c', 'd'), ('c', 'd')]
+    config = DataConfig(drop_duplicates=True, drop_same=True, min_letters=0.5)
+    known = prepare.find_held_out([('v', 'y')], config)
+    [corpus] = clean_corpora(pairs, config, held_out=known)
+    first = list(islice(corpus, 2))
+    for _ in range(3):
+        assert list(corpus) == [('a', 'b'), ('v', 'w'), ('c', 'd')]
+        assert first == [('a', 'b'), ('v', 'w')] and corpus.leaks == 1
+        assert corpus.dropped == {'duplicate': 1, 'same on both sides': 1, 'few letters': 1}
+    assert judged == [src for src, _ in pairs]

@@ -17,7 +17,7 @@ from pathlib import Path
 from unicodedata import category
 import numpy as np
 from .core import (
-    SPECIAL_TOKENS, FieldError, InputError, check_positive, check_types, read_json,
+    SPECIAL_TOKENS, UNK, FieldError, InputError, check_positive, check_types, read_json,
     remove_half_written, write_atomically)
 from .corpora import load_corpus, stream_lines
 from transformer_nb.data import (
@@ -155,6 +155,8 @@ def _find_fault(src:str, tgt:str, is_repeat:bool, is_leak:bool,
     return None
 
 # %% ../nbs/10b_prepare.ipynb #p10clean
+_VERDICTS = ['', 'leak', 'duplicate', 'held out', 'same on both sides', 'few letters']
+
 class CleanPairs:
     """The pairs of a corpus that pass the filters; `dropped` counts the others by reason,
     and `leaks` those that pass with a sentence that is held out"""
@@ -164,6 +166,7 @@ class CleanPairs:
                  held_out:frozenset[int]=frozenset()): # from `find_held_out`
         self.pairs, self.config, self.tag, self.is_repeat = pairs, config, tag, is_repeat
         self.held_out = held_out
+        self.verdicts = bytearray() # text is read several times and judged once
         reasons = {'duplicate': config.drop_duplicates,
                    'held out': config.drop_leaks,
                    'same on both sides': config.drop_same,
@@ -173,13 +176,18 @@ class CleanPairs:
     def __iter__(self)->Iterator[tuple[str,str]]:
         self.dropped, self.leaks = dict.fromkeys(self.reasons, 0), 0
         for i, (src, tgt) in enumerate(self.pairs):
-            is_repeat = self.is_repeat is not None and bool(self.is_repeat[i])
-            is_leak = not self.held_out.isdisjoint(map(_plain, (src, tgt)))
-            fault = _find_fault(src, tgt, is_repeat, is_leak, self.config)
-            if fault: self.dropped[fault] += 1
+            if i == len(self.verdicts): self.verdicts.append(self._judge(i, src, tgt))
+            verdict = _VERDICTS[self.verdicts[i]]
+            if verdict in self.dropped: self.dropped[verdict] += 1
             else:
-                self.leaks += is_leak
+                self.leaks += verdict == 'leak'
                 yield src, tgt
+
+    def _judge(self, i:int, src:str, tgt:str)->int: # place in `_VERDICTS`
+        is_repeat = self.is_repeat is not None and bool(self.is_repeat[i])
+        is_leak = not self.held_out.isdisjoint(map(_plain, (src, tgt)))
+        fault = _find_fault(src, tgt, is_repeat, is_leak, self.config)
+        return _VERDICTS.index(fault or ('leak' if is_leak else ''))
 
     def tagged(self)->Iterable[tuple[str,str]]: # the same, behind the tag of the corpus
         if self.tag is None: return self
@@ -243,7 +251,8 @@ def _tags(c:DataConfig)->list[str]: # of all corpora
 
 def _check_tags(config:DataConfig, tokenizer:Tokenizer): # which may be older than the tags
     for tag in _tags(config):
-        if len(tokenizer.encode(tag)) == 1: continue
+        ids = tokenizer.encode(tag)
+        if len(ids) == 1 and UNK not in ids: continue
         raise FieldError('tag', f'is {tag!r}, which is no token of this tokenizer; name '
                          'all tags when the tokenizer is learned')
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache, cached_property
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Self
 import tokenizers
@@ -157,17 +158,17 @@ class BPETokenizer(Tokenizer):
         pieces = (self.decode([i]) for i in range(self.vocab_size))
         return frozenset(''.join(piece for piece in pieces if len(piece) > 1))
 
-    def normalize(self, text:str)->str:
-        rule = self.tokenizer.normalizer
-        text = _HALF.sub('\ufffd', text)
-        return rule.normalize_str(text) if rule else text
+    @cached_property
+    def rule(self)->str: return _rule_of(self.tokenizer) # how it normalizes
+
+    def normalize(self, text:str)->str: return normalize(text, self.rule)
 
     def encode(self, text:str)->list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts:list[str])->list[list[int]]: # in parallel
-        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        if self.rule == 'none': return _encode_all(self.tokenizer, texts)
+        return _encode_normalized(self, texts)
 
     def decode(self, ids:Iterable[int])->str: # without special tokens, `<unk>` among them
         pieces = [i for i in ids if i >= len(SPECIAL_TOKENS)]
@@ -242,8 +243,10 @@ _NORMALIZERS = dict(none=None,
 
 # %% ../nbs/08_text.ipynb #t08forms4
 _HALF = re.compile('[\ud800-\udfff]') # of a surrogate pair, which is not a character
-_PLAIN_LETTER = "(?:[!-&(-+\\--_a-~À-ÖØ-öø-ÿ]|'(?!')|,(?!,))" # no rule changes it
-_IS_PLAIN = re.compile(f'({_PLAIN_LETTER}+(?: {_PLAIN_LETTER}+)*)?')
+_ODD = re.compile( # what some rule may change; of `'` and `,` only two in a row
+    "[^ -_a-~À-ÖØ-öø-žΑ-ΡΣ-ώЀ-џ一-鿿]|''|,,|  |^ | $")
+_EASY = str.maketrans({c: plain for plain, any_of in _PLAIN.items() # in any place
+                       for c in any_of.strip('[]') if c not in '—―'})
 
 def normalize(text:str,          # any string
               how:str='plain'    # or a weaker rule: 'none', 'nfc' or 'punctuation'
@@ -254,10 +257,33 @@ def normalize(text:str,          # any string
     marks, apostrophes, dashes and the ellipsis by those of a keyboard, and full-width
     marks after Latin letters, too; spaces in a row by one, and those at the ends by
     nothing. Then it composes letters and accents (NFC)"""
-    if _IS_PLAIN.fullmatch(text): return text # soon said of most text
+    easy = text.translate(_EASY) if how == 'plain' and not text.isascii() else text
+    if not _ODD.search(easy): return easy # as the rule would, but soon
     rule = _NORMALIZERS[how]
     text = _HALF.sub('\ufffd', text)
     return rule.normalize_str(text) if rule else text
+
+# %% ../nbs/08_text.ipynb #t08forms5
+def _rule_of(tokenizer:tokenizers.Tokenizer)->str: # its name in `_NORMALIZERS`
+    def state(rule): return rule and rule.__getstate__()
+    ours = state(tokenizer.normalizer)
+    return next(how for how, rule in _NORMALIZERS.items() if state(rule) == ours)
+
+def _encode_all(tokenizer:tokenizers.Tokenizer, texts:list[str])->list[list[int]]:
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
+
+def _encode_normalized(bpe:BPETokenizer, texts:list[str])->list[list[int]]:
+    "As the library would, whose normalizer takes most of the time, even for plain text"
+    bare = tokenizers.Tokenizer(bpe.tokenizer.model) # without normalizer and tags
+    bare.pre_tokenizer = bpe.tokenizer.pre_tokenizer
+    longest_first = sorted(bpe.tags, key=len, reverse=True)
+    is_tag = '|'.join(map(re.escape, longest_first)) or '(?!)'
+    rows = [re.split(f'({is_tag})', text) for text in texts] # text, tag, text, and so on
+    plain = [normalize(part, bpe.rule) for row in rows for part in row[::2]]
+    found = iter(_encode_all(bare, plain))
+    def ids(i, part): return [bpe.tokenizer.token_to_id(part)] if i % 2 else next(found)
+    return [[*chain(*(ids(*part) for part in enumerate(row)))] for row in rows]
 
 # %% ../nbs/08_text.ipynb #6598000a
 _MAX_VOCAB = 10**6 # for which the library reserves memory; the largest in use have 260,000
@@ -280,22 +306,24 @@ _TOO_LONG = re.compile(rf'\S{{{_LONGEST_WORD + 1}}}|\s{{{_LONGEST_WORD + 1}}}')
 def _has_words(text:str)->bool: # or is it something else, such as an encoded image?
     return len(text) <= _LONGEST_WORD or not _TOO_LONG.search(text)
 
-def _learn_merges(texts:Iterable[str], vocab_size:int, normalize:str, tags:Collection[str]
+def _learn_merges(texts:Iterable[str], vocab_size:int, how:str, tags:Collection[str]
                  )->tokenizers.Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(SPECIAL_TOKENS) + len(alphabet) + len(tags)
     if not least <= vocab_size <= _MAX_VOCAB:
         raise InputError(f'vocab_size is {vocab_size}; byte-pair encoding needs '
                          f'at least {least} and at most {_MAX_VOCAB}')
-    if normalize not in _NORMALIZERS:
-        raise InputError(f'normalize is {normalize!r}; '
+    if how not in _NORMALIZERS:
+        raise InputError(f'normalize is {how!r}; '
                          f'it must be one of: {", ".join(_NORMALIZERS)}')
-    tokenizer = _assemble(models.BPE(), normalize)
+    tokenizer = _assemble(models.BPE(), 'none')
     trainer = trainers.BpeTrainer(vocab_size=vocab_size - len(tags),
                                   special_tokens=SPECIAL_TOKENS,
                                   initial_alphabet=alphabet,
                                   show_progress=False)
-    tokenizer.train_from_iterator(filter(_has_words, texts), trainer)
+    plain = (normalize(text, how) for text in filter(_has_words, texts))
+    tokenizer.train_from_iterator(plain, trainer)
+    tokenizer.normalizer = _NORMALIZERS[how]
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in tags])
     return tokenizer
 
