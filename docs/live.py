@@ -20,15 +20,31 @@ from transformer_nb.export import _header_and_weights, _join, _read
 MODELS = {'everyday': 'everyday-en-de', 'captions': 'multi30k-en-de'}
 IN_JUPYTER = r'(?:\n\n\*\(On the site, .*\)\*)?' # a line for those who see no figure
 COMMENT = re.compile(rf'^<!-- live (\w+): (.*?) -->{IN_JUPYTER}$', re.M)
+# Pixels that each takes as it begins, in windows 320, 390, 768 and 1,280 wide: its place
+# is kept from the beginning, so that what stands below does not move when it comes
+HEIGHTS = {'beam': (1003, 904, 651, 651), 'bleu': (1094, 946, 627, 567),
+           'cache': (978, 841, 553, 553), 'heads': (2220, 2424, 661, 685),
+           'learning': (538, 586, 640, 640), 'merges': (864, 777, 473, 440),
+           'neighbors': (725, 698, 542, 542), 'positions': (1051, 1026, 690, 690),
+           'query': (1320, 1266, 722, 722), 'removal': (1257, 1173, 1093, 821),
+           'rotary': (849, 795, 610, 610), 'schedule': (917, 889, 590, 590),
+           'shuffle': (669, 591, 370, 337), 'translation': (876, 753, 482, 482),
+           'walk': (1370, 1274, 906, 906), 'writer': (748, 629, 435, 399)}
+PLACES = ('narrow', 'phone', 'tablet', 'wide') # as book.css calls them
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '
-       'hidden>\n\n**Try it.** {words}\n\n<div class="live-stage"></div></div>')
+       'style="{heights}" hidden>\n\n**Try it.** {words}\n\n'
+       '<div class="live-stage"></div></div>')
 LOADER = '\n\n<script src="live/live_load.js" defer></script>'
 
 def names(text): return [name for name, _ in COMMENT.findall(text)]
 
 def boxes(text):
     "Markdown with a box in the place of each comment"
-    return COMMENT.sub(lambda m: BOX.format(name=m[1], words=m[2]), text)
+    def box(m): return BOX.format(name=m[1], words=m[2], heights=heights(m[1]))
+    return COMMENT.sub(box, text)
+
+def heights(name):
+    return ';'.join(f'--{at}:{px}px' for at, px in zip(PLACES, HEIGHTS[name]))
 
 def shared(megabytes): # of each model -> text of each file that all figures need, by name
     known = dict(megabytes=megabytes, engine=_join('worker'), headers={}, weights={})

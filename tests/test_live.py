@@ -211,6 +211,13 @@ def not_reached_by_keyboard(page):
         '.live-stage :is(button, input, select)')].filter(node => node.offsetParent)
         .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
 
+OWN_HEIGHT = '''box => { // without the place that is kept for it
+    box.style.minHeight = 0
+    const {height} = box.getBoundingClientRect()
+    box.style.minHeight = ''
+    return height
+}'''
+
 @pytest.mark.slow
 @pytest.mark.parametrize('name', sample(NAMES, 5))
 def test_figure_on_its_page(watched, name):
@@ -230,6 +237,7 @@ def test_figure_on_its_page(watched, name):
         return box.querySelector('.live-says').textContent && !isBusy
     }''', arg=name)
     assert page.evaluate('document.documentElement.scrollWidth') <= 390
+    assert box.evaluate(OWN_HEIGHT) == pytest.approx(live.HEIGHTS[name][1], abs=60)
     prepare_axe(page)
     page.evaluate(WITHOUT_COLORS) # of the chapter's code, around the figure
     here = f'.live[data-live={name}]'
