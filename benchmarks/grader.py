@@ -5,6 +5,7 @@
     python benchmarks/grader.py --each 6 --out FILE FOLDER   # six mutants of each file
     python benchmarks/grader.py --stage 3 FOLDER             # one stage
     python benchmarks/grader.py --versions                   # tests/versions.py, held out
+    python benchmarks/grader.py --strangers FOLDER           # FOLDER/wrong/NN, not /right
 
 Each file is changed in one place: an operator, a constant, an option, an argument, a
 call left out, two lines exchanged. A mutant is graded in a copy of this process, and a
@@ -103,7 +104,7 @@ def put(tree, old, new):
             if value is old: setattr(node, name, new)
             if isinstance(value, list) and old in value: value[value.index(old)] = new
 
-def in_copy(run, seconds=60): # what a function returns, in a copy of this process
+def in_copy(run, seconds=300): # what a function returns, in a copy of this process
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -165,6 +166,8 @@ def main():
     parser.add_argument('folders', nargs='*', type=Path)
     parser.add_argument('--versions', action='store_true',
                         help='grade the versions of tests/versions.py that were held out')
+    parser.add_argument('--strangers', type=Path,
+                        help='a folder with wrong versions in wrong/, of what is in right/')
     parser.add_argument('--stage', type=int)
     parser.add_argument('--each', type=int, help='take so many mutants of each file')
     parser.add_argument('--seed', type=int, default=1, help='which ones')
@@ -173,6 +176,7 @@ def main():
     torch.set_num_threads(1)
     total = Counter()
     if options.versions: written(options, total)
+    if options.strangers: by_strangers(options, total)
     for folder, stage in product(options.folders, STAGES):
         path = folder/stage.file
         if options.stage not in (None, stage.number) or not path.exists(): continue
@@ -193,16 +197,37 @@ def graded_cheaply(stage, text): # the checks that train come only where all els
     return graded(stage, text, True)
 
 def written(options, total): # by a person, before the grader had seen them
+    done = answered(options.out, 'versions')
     for version in VERSIONS:
         number, words, changes = version
         stage = STAGES[number - 1]
         if looked_at(version) or options.stage not in (None, number): continue
+        if (stage.file, words) in done: continue
         result = graded_cheaply(stage, changed(stage.file, changes))
         record = dict(commit=commit(), folder='versions', file=stage.file, line=0,
                       was=[words], became=[], fate=fate(result), said=result.remarks)
         total[record['fate']] += 1
         print(f"{record['fate']} {stage.file}: {words}", flush=True)
         if options.out: write(options.out, record)
+
+def by_strangers(options, total): # each differs from the right ones in a file
+    folder, done = options.strangers, answered(options.out, options.strangers.name)
+    for path, stage in product(sorted((folder/'wrong').glob('[0-9]*')), STAGES):
+        texts = [(place/stage.file).read_text(encoding='utf8')
+                 for place in (folder/'right', path)]
+        number_ok = options.stage in (None, stage.number)
+        if texts[0] == texts[1] or not number_ok or (stage.file, path.name) in done: continue
+        result = graded_cheaply(stage, texts[1])
+        record = dict(commit=commit(), folder=folder.name, file=stage.file, line=0,
+                      was=[path.name], became=[], fate=fate(result), said=result.remarks)
+        total[record['fate']] += 1
+        print(f"{record['fate']} {stage.file}: {path.name}", flush=True)
+        if options.out: write(options.out, record)
+
+def answered(path, folder): # file, words: so that a run that was ended goes on
+    if path is None or not path.exists(): return set()
+    rows = map(json.loads, path.read_text(encoding='utf8').splitlines())
+    return {(row['file'], row['was'][0]) for row in rows if row['folder'] == folder}
 
 def write(path, record):
     with path.open('a', encoding='utf8') as out:

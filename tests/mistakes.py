@@ -458,7 +458,7 @@ DECODING = {
     'penalty with start': to('length_penalty(len(ids) - 1', 'length_penalty(len(ids)'),
     'no penalty': to(' / length_penalty(len(ids) - 1, alpha)', ''),
     'penalty multiplies': to('total / length', 'total * length'),
-    'stops at first': to('if not beam:', 'if not beam or done:'),
+    'first end wins': to('if not beam:', 'if not beam or done:'),
     'stops at beam': to('if not beam:', 'if not beam or len(done) >= beam_size:'),
     'forgets finished': [('        beam = []\n', '        beam, done = [], []\n'),
                          ('    if not done:\n        done = [', '    done += [')],

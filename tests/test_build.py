@@ -216,6 +216,80 @@ def test_what_the_seed_and_the_batch_change_is_told(number, changes, words, tmp_
     assert words in text, text
     if not words: assert 'is random' not in text and 'of the batch' not in text, text
 
+# What a check sees while a submission runs: calls, gradients, hypotheses
+
+LOSS = 'return smoothed_loss(logits, labels, label_smoothing=0.0) / n'
+STEP = 'optimizer.step()'
+
+WATCHED = [
+    (6, [('=0.1):', '=0.1):\n    labels = torch.cat([labels[:, 1:], 0*labels[:, :1]], 1)')],
+     'compared with the label of the next position, not with its label'),
+    (6, [('return loss.sum()', 'return (loss * labels[labels != 0]).sum()')],
+     'multiplied by its id'),
+    (7, [('([*real, 2, *padding], [1', '([1, *real, 2, *padding][:-1], [1')],
+     'source is wrong in every row: without its padding, row 0 should be'),
+    (7, [(', [*real, 2, *padding]))', ', [*real, *padding, 0]))')],
+     'labels lacks its last id'),
+    (7, [('model(src, tgt)', 'model(src, torch.ones_like(tgt))')],
+     'the target that the model gets is `<s>` everywhere'),
+    (7, [('model(src, tgt)', 'model(src.flip(1), tgt)')],
+     'the source that the model gets stands in reverse order'),
+    (7, [(LOSS, 'losses = [smoothed_loss(x[None], y[None], 0.) / (y != 0).sum() '
+          'for x, y in zip(logits, labels)]\n    return sum(losses) / len(losses)')],
+     "as in a mean of the sentences' means; every token should"),
+    (7, [('n = (labels', 'labels = labels.where(labels != 2, 0)\n    n = (labels')],
+     'no label `</s>` counts in the loss'),
+    (7, [('(labels != 0).sum()', 'labels.size(1)')],
+     'should count 0.0625: the sum is divided by the 7 positions of a row'),
+    (7, [('label_smoothing=0.0', 'label_smoothing=0.2')],
+     'that is spread over the vocabulary is 0.2, and should be 0'),
+    (7, [('smoothed_loss(logits, labels,', 'smoothed_loss(logits, tgt,')],
+     'each position is compared with the target, not with its label'),
+    (7, [('smoothed_loss(logits, ', 'smoothed_loss(logits.detach(), ')],
+     'the loss has no gradient: something was cut from the graph'),
+    (7, [(STEP, f'{STEP}; return [float(loss)]')],
+     'of 3 batches the model gets only 1: batch 2, 3 is not trained on'),
+    (7, [('enumerate(batches,', 'enumerate(reversed(list(batches)),')],
+     'the model gets the batches in the order 3, 2, 1'),
+    (7, [('return losses', 'return sum(losses)/len(losses)')],
+     'train returned a float; a list of losses is asked for'),
+    (7, [('losses.append', 'model.eval(); losses.append')],
+     'in step 2, 3 the model is in evaluation mode'),
+    (7, [('loss.backward()', 'loss.backward(retain_graph=True); loss.backward()')],
+     '`backward` is called 6 times for 3 batches'),
+    (7, [(STEP, f'if step == 2: {STEP}')], 'takes a step once for 3 batches'),
+    (7, [('lr_of(step)', 'lr_of(1)')], '`lr_of` is called with 1, and should be with 1, 2'),
+    (7, [('lr_of(step)', 'lr_of(step) * 2')],
+     'in step 1 the learning rate of the optimizer is 0.08, and lr_of(1) is 0.04'),
+    (7, [('loss.backward()', '(loss * 10).backward()')],
+     'are those of the mean loss times 10'),
+    (7, [(STEP, f'torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5); {STEP}')],
+     'the gradients are all given the length 0.5 before the step'),
+    (7, [(STEP, f'torch.nn.utils.clip_grad_value_(model.parameters(), 0.05); {STEP}')],
+     'every gradient is cut off at 0.05'),
+    (7, [(STEP, f'[p.grad.add_(p.data, alpha=0.1) for p in model.parameters()]; {STEP}')],
+     'in step 1, 0.1 times the weights are added to the gradients'),
+    (7, [(STEP, f'model.embedding.weight.grad = None; {STEP}')],
+     'in step 1 there is no gradient of embedding.weight'),
+    (7, [(STEP, f'{STEP}; [p.data.mul_(0.99) for p in model.parameters()]')],
+     'after step 1 the weights are changed by something else than the step'),
+    (7, [('losses.append(float(loss))', 'losses.append(round(float(loss), 2))')],
+     'the losses you return are rounded'),
+    (8, [('logits[:, -1, :].argmax(dim=-1)', 'logits[:, -1, :].topk(2).indices[:, 1]')],
+     'every token that you choose is the second likeliest'),
+    (8, [('max(done)', 'min(done)')], 'returns another one than the best'),
+    (8, [('[i for i in ids if i > 2], score', '[i for i in ids if i > 2], -score')],
+     'the score of the ids that you return is that with the other sign'),
+    (8, [('candidates.sort(reverse=True)', 'pass')], ', and in the right search 1, '),
+    (8, [('candidates[:beam_size]', 'candidates[:max(1, beam_size - len(done))]')],
+     'extends 2 hypotheses, the right search 3')]
+
+@pytest.mark.parametrize('number, changes, words', sample(WATCHED, 6))
+def test_what_is_done_is_told_while_it_is_done(number, changes, words):
+    stage = STAGES[number - 1]
+    text = report(graded(stage, changed(stage.file, changes)))
+    assert words in text, text
+
 # Sentences that misled a student who saw this for the first time
 
 MISLED = [
@@ -368,7 +442,7 @@ PAIRS = {1: [('no scale', 'mask inverted'), ('softmax over queries', 'mask ignor
              ('gradients kept', 'steps from zero'), ('rate too late', 'trains in eval')],
          8: [('greedy keeps end', 'greedy starts with end'),
              ('no penalty', 'beam keeps end'),
-             ('penalty without end', 'stops at first'), ('penalty unscaled',
+             ('penalty without end', 'first end wins'), ('penalty unscaled',
              'nothing without end')]}
 TWO = [(number, *pair) for number, pairs in PAIRS.items() for pair in pairs]
 
@@ -449,6 +523,10 @@ HOLES = [
     (4, [('positional_encoding(max_len, d_model))',
           'positional_encoding(5000, d_model))')]),
     (7, [('torch.tensor(column)', 'torch.tensor(column).float()')]),
+    (7, [('model(src, tgt)', 'model(src.flip(1), tgt)')]),
+    (7, [('smoothed_loss(logits, ', 'smoothed_loss(logits.detach(), ')]),
+    (5, [('self.positions(self.embedding(tgt))',
+          'self.positions(self.embedding(tgt).detach())')]),
     (9, [('4, 0.6', '1, 0.6')]), (9, [('4, 0.6', '5, 0.6')]), (9, [('4, 0.6', '4, 1.0')]),
     (9, [('- 1 + 50', '- 1')]), (9, [('- 1 + 50', '+ 50')]),
     (10, [('if not counts:\n            break', 'pass')]),

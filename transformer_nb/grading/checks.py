@@ -17,7 +17,7 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.nn import functional as F
 from zlib import crc32
-from ..core import EOS, FieldError, PAD
+from ..core import BOS, EOS, FieldError, PAD
 
 # %% ../../nbs/15c_build.ipynb #b15kit01
 @dataclass(frozen=True)
@@ -376,25 +376,85 @@ def _ids(ids, most:int=13)->Tensor: # a list of token ids as text
 def _shapes_differ(name:str, x:Tensor, y:Tensor)->str: # x came, y is right
     return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
 
+# %% ../../nbs/15c_build.ipynb #b15seen001
+_SEEN = _TOLD + 'seen' # what a check saw while the submission ran, as a sentence
+
+def _saying(sentence:str)->dict[str,Tensor]: return {_SEEN: _text(sentence)}
+
+def _listing(words)->str: return ', '.join(map(str, words))
+
+def _times(n:int)->str: return {0: 'never', 1: 'once', 2: 'twice'}.get(n, f'{n} times')
+
+_SPECIAL = {PAD: '`<pad>`', BOS: '`<s>`', EOS: '`</s>`'}
+
+def _id(i:int)->str: return _SPECIAL.get(i, str(i))
+
+# %% ../../nbs/15c_build.ipynb #b15rowids1
+def _rows_in_words(name:str, x:Tensor, y:Tensor)->str: # ids (b, t): x came, y is right
+    "What is wrong with rows of ids, in the same way in each; empty where we see nothing"
+    if (x.dim(), y.dim()) != (2, 2) or len(x) != len(y): return ''
+    if x.is_floating_point(): return ''
+    if torch.equal(x, y): return ''
+    came, right = ([_unpadded(row) for row in z.tolist()] for z in (x, y))
+    used = {i for row in came for i in row}
+    if len(used) < 2: return f'{name} is {_id(*used or [PAD])} everywhere'
+    if came == right:
+        if x.shape != y.shape: return _shapes_differ(name, x, y)
+        return f'{name} has its padding in another place'
+    for said, change in _ROW_CHANGES.items():
+        if came == [change(row) for row in right]: return f'{name} {said}'
+    pairs = list(zip(came, right))
+    if all(a[1:] == b for a, b in pairs):
+        return f'{name} begins with {_id(came[0][0])}, which does not belong there'
+    if all(a[:-1] == b for a, b in pairs):
+        return f'{name} ends with {_id(came[0][-1])}, which does not belong there'
+    if all(a[1:] == b[1:] for a, b in pairs):
+        wanted = _id(right[0][0])
+        return f'{name} begins with {_id(came[0][0])}, and should begin with {wanted}'
+    return _one_row_in_words(name, pairs)
+
+def _unpadded(row:list[int])->list[int]: return [i for i in row if i != PAD]
+
+def _one_row_in_words(name:str, pairs:list)->str:
+    wrong = [(i, a, b) for i, (a, b) in enumerate(pairs) if a != b]
+    [i, a, b], n = wrong[0], len(wrong)
+    which = 'every row' if n == len(pairs) else f'{n} of {len(pairs)} rows'
+    return (f'{name} is wrong in {which}: without its padding, row {i} should be '
+            f'{_listing(b)}, and is {_listing(a)}')
+
+# %% ../../nbs/15c_build.ipynb #b15rowids2
+_ROW_CHANGES = {
+    'lacks its first id': lambda row: row[1:], 'lacks its last id': lambda row: row[:-1],
+    'has no `</s>`': lambda row: [i for i in row if i != EOS],
+    'has no `<s>`': lambda row: [i for i in row if i != BOS],
+    'has neither `<s>` nor `</s>`': lambda row: [i for i in row if i > EOS],
+    'begins with `<s>`, and lacks its last id': lambda row: [BOS, *row[:-1]],
+    'begins with `<s>`, which does not belong there': lambda row: [BOS, *row],
+    'ends with `</s>`, which does not belong there': lambda row: [*row, EOS],
+    'stands in reverse order': lambda row: row[::-1]}
+
 # %% ../../nbs/15c_build.ipynb #b15script
 class _Script(nn.Module):
     "A model whose next token depends on the last two, their number and the source"
     def __init__(self, kit:Kit, draw:Draw, v:int=8, max_len:int=12):
         super().__init__()
-        self.kit, self.max_len = kit, max_len
+        self.kit, self.max_len, self.asked = kit, max_len, []
         self.last, self.before = 1.5*draw(v, v), draw(v, v)
         self.last[:, EOS] += 1.  # outputs of several lengths
         self.last[:, :EOS] -= 30 # `<pad>` and `<s>` are never predicted
         self.place, source = draw(max_len + 1, v), draw(v, v)
         self.source = nn.Parameter(source, requires_grad=False) # a model has parameters
 
-    def encode(self, src): return self.source[src] # (b, s, v)
+    def encode(self, src): # which depends on the order of its tokens (b, s, v)
+        places = torch.arange(1., 1 + src.shape[1])
+        return self.source[src] / places[:, None].sqrt()
 
     def decode(self, tgt, memory, memory_mask):
         allowed = self.kit.allowed(memory_mask) # (b, 1, 1, s)
         read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
         before = F.pad(tgt, (1, 0))[:, :-1]
         own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
+        self.asked.append((tgt, (own + 0.5*read)[:, -1])) # to see what becomes of it
         return own + 0.5*read # logits (b, t, v)
 
     def forward(self, src, tgt):

@@ -6,10 +6,15 @@
 __all__ = []
 
 import torch
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from math import exp
 from operator import itemgetter
+from torch import Tensor
 from ..core import BOS, EOS, PAD
 from .attention import _PaddingMask
-from .checks import Kit, _Script, _ids, _probe
+from .checks import Kit, _Script, _TOLD, _id, _ids, _listing, _probe, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15greedy1
 class _Greedy:
@@ -112,24 +117,49 @@ def _sources(draw, b): # ids of the toy vocabulary, some padded
     ids[:, 0] = 4 + torch.arange(b) % 4
     return ids
 
+# %% ../../nbs/15c_build.ipynb #b15greedsay
+def _greedy_in_words(model:_Script)->str: # after one search
+    "How likely are the tokens that it chooses, read from what `decode` gets next?"
+    ranks = []
+    for (tgt, logits), (longer, _) in zip(model.asked, model.asked[1:]):
+        if not torch.equal(tgt, longer[:, :-1]): break
+        goes_on = ~(tgt == EOS).any(1)
+        own = logits.gather(1, longer[:, -1:])
+        above = (logits > own).sum(1).tolist() # how many are likelier
+        ranks += [(above[i], i, longer[i].tolist()) for i in goes_on.nonzero()[:, 0]]
+    wrong = [rank for rank in ranks if rank[0]]
+    if not wrong: return ''
+    known = {1: 'the second likeliest', 2: 'the third likeliest'}
+    if len(wrong) == len(ranks) > 2 and wrong[0][0] in known:
+        if len({n for n, *_ in wrong}) == 1:
+            return f'every token that you choose is {known[wrong[0][0]]}'
+    n, i, ids = wrong[0]
+    more = 'a likelier one' if n == 1 else f'{n} likelier ones'
+    return (f'in sentence {i}, {_id(ids[-1])} is chosen as token {len(ids) - 1}, though '
+            f'there is {more}')
+
 # %% ../../nbs/15c_build.ipynb #b15grey3b
 @_probe(_Greedy, 2, 'greedy search of one sentence at a time')
 def _(code, kit, draw):
-    model = _Script(kit, draw)
-    sources = _sources(draw, 6).clamp(min=4)
-    found = {f'output of {src.tolist()}': _ids(code.greedy(model, src[None], 9)[0])
-             for src in sources}
+    model, said = _Script(kit, draw), ''
+    sources, found = _sources(draw, 6).clamp(min=4), {}
+    for src in sources:
+        model.asked.clear()
+        found[f'output of {src.tolist()}'] = _ids(code.greedy(model, src[None], 9)[0])
+        with suppress(Exception): said = said or _greedy_in_words(model)
     for steps in (1, 2):
         [ids] = code.greedy(model, sources[:1], steps)
         found[f'output for max_steps = {steps}'] = _ids(ids)
-    return found
+    return found | _saying(said)
 
 @_probe(_Greedy, 2, 'greedy search of a padded batch',
         section=('13_decoding', 'Many sentences at once'))
 def _(code, kit, draw):
-    model = _Script(kit, draw)
+    model, said = _Script(kit, draw), ''
     outputs = code.greedy(model, _sources(draw, 7), 8)
-    return {f'output of sentence {i}': _ids(ids) for i, ids in enumerate(outputs)}
+    with suppress(Exception): said = _greedy_in_words(model)
+    found = {f'output of sentence {i}': _ids(ids) for i, ids in enumerate(outputs)}
+    return found | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15lp01
 class _Penalty:
@@ -264,9 +294,9 @@ class _ForgetsFinished(_Search):
         return self.tokens(ids), score
 
 # %% ../../nbs/15c_build.ipynb #b15bea04b
-class _StopsAtFirst(_Search):
-    """The search stops when the first hypothesis ends. A live one may still win; go on
-    until none can."""
+class _FirstEndWins(_Search):
+    """The hypothesis that ends first wins, as where the search stops there. A live one may
+    still win: go on until none can, and take the best of all that have ended."""
     section = '13_decoding', 'When to stop'
     def is_over(self, live, finished, *_): return not live or len(finished) > 0
 
@@ -385,10 +415,111 @@ def _searched(code, kit, draw, k, alpha, steps, n=12): # n sentences of a toy mo
         ids, score = code.beam_search(model, src, k, alpha, steps)
         results[f'output of search {i}'] = _ids(ids)
         results[f'score of search {i}'] = torch.tensor(float(score))
+        with suppress(Exception): results |= _of_search(model, src, ids, alpha, steps, i)
     return results
 
-@_probe(_Search, 1, 'a beam of one, which is greedy search')
-def _(code, kit, draw): return _searched(code, kit, draw, 1, 0., 9)
+def _of_search(model:_Script, src:Tensor, ids:list[int], alpha:float, steps:int, i:int):
+    "What `decode` got, and how likely the ids are that came back: to be told, not compared"
+    rows = [row for tgt, _ in model.asked for row in tgt.tolist()]
+    longest = max(map(len, rows))
+    padded = [row + [-1] * (longest - len(row)) for row in rows]
+    tgt = [int(x) for x in ids] + [EOS] * (len(ids) < steps)
+    mask = model.kit.mask(_PaddingMask().padding_mask(src))
+    given, memory = torch.tensor([[BOS, *tgt[:-1]]]), model.encode(src)
+    logits = model.decode(given, memory, mask)[0]
+    each = torch.stack([row[i] for i, row in zip(tgt, logits.log_softmax(-1))])
+    sums = torch.stack([each.sum(), each[:len(ids)].sum(), each[-1]])
+    told = torch.tensor([*sums.tolist(), len(tgt), len(ids), alpha])
+    return {f'{_ASKED}{i}': torch.tensor(padded), f'{_LIKELY}{i}': told}
+
+_ASKED, _LIKELY = _TOLD + 'asked ', _TOLD + 'likely '
+
+# %% ../../nbs/15c_build.ipynb #b15beamsay
+@dataclass(frozen=True)
+class _Returned:
+    "How likely the ids are that a search returned"
+    all: float   # log-probability, with `</s>` where it was predicted
+    own: float   # without it
+    last: float  # of the last token alone
+    n: float     # tokens, with `</s>`
+    m: float     # without it
+    alpha: float
+    def penalty(self, n): return ((5 + n) / 6)**self.alpha
+    @property
+    def score(self): return self.all / self.penalty(self.n)
+
+_SCORES = {
+    'their log-probability, without the penalty': lambda x: x.all,
+    'divided by the penalty of a length that does not count `</s>`':
+        lambda x: x.all / x.penalty(x.m),
+    'divided by the penalty of a length that is one too large':
+        lambda x: x.all / x.penalty(x.n + 1),
+    'that without the log-probability of `</s>`': lambda x: x.own / x.penalty(x.m),
+    'their log-probability divided by their number': lambda x: x.all / x.n,
+    'that with the other sign': lambda x: -x.score,
+    'twice what it should be': lambda x: 2*x.score,
+    'their probability, not its logarithm': lambda x: exp(x.all),
+    'multiplied by the penalty': lambda x: x.all * x.penalty(x.n),
+    'the log-probability of the last token alone': lambda x: x.last}
+
+# %% ../../nbs/15c_build.ipynb #b15beamsa3
+def _search_in_words(came:dict)->str: # the values of one check that fails
+    "Are the scores those of the ids that come back?"
+    numbers = [int(name.removeprefix(_ASKED)) for name in came if name.startswith(_ASKED)]
+    rows = [(i, _Returned(*came[f'{_LIKELY}{i}'].tolist()),
+             float(came[f'score of search {i}'])) for i in numbers]
+    def wrong(formula): return [row for row in rows if _unlike_score(formula, *row)]
+    others = wrong(lambda x: x.score)
+    if not others: return ''
+    for said, formula in _SCORES.items():
+        if not wrong(formula): return f'the score of the ids that you return is {said}'
+    i, found, score = others[0]
+    return (f'in {len(others)} of {len(rows)} searches the score is not that of the ids: '
+            f'in search {i} theirs is {found.score:.5g}, and you return {score:.5g}')
+
+def _unlike_score(formula:Callable, i:int, found:_Returned, score:float)->bool:
+    return not abs(formula(found) - score) < 1e-6 * abs(score)
+
+# %% ../../nbs/15c_build.ipynb #b15beamsa2
+def _extended_in_words(came:dict, right:dict)->str: # as above
+    for name in came:
+        i = name.removeprefix(_ASKED)
+        results = [f'output of search {i}', f'score of search {i}']
+        if not name.startswith(_ASKED) or name not in right: continue
+        if all(_same_number(came[x], right[x]) for x in results): continue
+        mine, ours = _by_length(came[name]), _by_length(right[name])
+        for n in sorted(ours):
+            if n not in mine:
+                return f'search {i} ends after {n - 1} steps, but a live hypothesis can win'
+            if said := _step_in_words(mine[n], ours[n]): return f'in search {i}, {said}'
+        return (f'search {i} extends the right hypotheses, but of those that it could '
+                'return it returns another one than the best')
+    return ''
+
+def _same_number(x:Tensor, y:Tensor)->bool:
+    return x.shape == y.shape and torch.allclose(x.double(), y.double(), 1e-6)
+
+def _by_length(rows:Tensor)->dict[int,list]: # hypotheses, by their number of tokens
+    found = {}
+    for row in rows.tolist():
+        ids = tuple(i for i in row if i >= 0)
+        found.setdefault(len(ids), []).append(ids)
+    return found
+
+def _hypotheses(n:int)->str: return f'{n} hypothes{"e" if n > 1 else "i"}s'
+
+def _step_in_words(mine:list[tuple], ours:list[tuple])->str:
+    step, own = len(ours[0]), dict.fromkeys(mine)
+    ended = [ids for ids in own if EOS in ids]
+    if ended: return f'step {step} extends {_listing(ended[0])}, which has ended'
+    if len(own) < len(mine): return f'step {step} extends one hypothesis more than once'
+    extra = [ids for ids in own if ids not in ours]
+    lost = [ids for ids in ours if ids not in own]
+    if not extra and not lost: return ''
+    if len(own) != len(ours):
+        return f'step {step} extends {_hypotheses(len(own))}, the right search {len(ours)}'
+    return (f'step {step} extends the hypothesis {_listing(extra[0])}, and in the right '
+            f'search {_listing(lost[0])}')
 
 # %% ../../nbs/15c_build.ipynb #b15beam07
 def _two_ways(kit, draw): # ends at once, or goes on by 4, or by 5: 45 %, 30 %, 25 %

@@ -601,7 +601,16 @@ def _(code, kit, draw):
     if logits.shape != weights.shape:
         raise _Unset(_shapes_differ('logits', logits, weights))
     (logits * weights)[tgt != PAD].sum().backward()
-    return _gradients(model)
+    return _gradients(model) | _of_inputs(model, src % 5 + 4, tgt % 5 + 9)
+
+def _of_inputs(model, src:Tensor, tgt:Tensor)->dict[str,Tensor]: # ids from 4 to 8, 9 to 13
+    "What reaches the embedding from below: no token that is read gets a score"
+    model.zero_grad()
+    model(src, tgt)[..., 14:].square().sum().backward()
+    gradient = model.by_kit['embedding.weight'].grad
+    rows = dict(source=gradient[4:9], target=gradient[9:14])
+    return {f'size of the gradient of the embedding of the {name}': rows.norm()
+            for name, rows in rows.items()}
 
 @_probe(_Transformer, 1, 'dropout in training alone',
         section=('05_model', 'Aside: where dropout acts'))

@@ -6,10 +6,10 @@
 __all__ = []
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from ..core import BOS, EOS, PAD, UNK
-from .checks import Kit, _asked_one, _probe
+from .checks import Kit, _asked_one, _id, _probe, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15sched1
 class _Schedule:
@@ -321,6 +321,125 @@ class _EntropySubtracted(_Smoothing):
         entropy = -torch.special.xlogy(shares, shares).sum()
         return loss - entropy * self.real(labels).sum()
 
+# %% ../../nbs/15c_build.ipynb #b15readlos
+def _read_loss(logits:Tensor, gradient:Tensor)->tuple|None: # (b, t, v) each
+    """What a cross-entropy compares, read from its gradient w·(p − y) in each position: the
+    weight w, the label, and the share that is spread evenly; None: it is something else"""
+    p, v = logits.detach().softmax(-1), logits.shape[-1]
+    tokens = torch.arange(v)
+    fits = [_line(p, gradient, tokens != k) for k in tokens]
+    columns = [torch.stack(column) for column in zip(*fits)]
+    best = columns[2].argmin(0, keepdim=True) # but for the label, they lie on a line
+    weights, shares, misses = (x.gather(0, best)[0] for x in columns)
+    largest = float(gradient.abs().max())
+    if not 0 < largest < torch.inf or float(misses.max()) > 1e-7 * largest: return None
+    counted = weights.abs() > 1e-7 * largest
+    weights, read = weights.where(counted, torch.ones(())), best[0]
+    eps = v * shares / weights
+    y = p - gradient / weights[..., None]
+    own = y.gather(-1, read[..., None])[..., 0]
+    right = 1 - eps + eps / v
+    if not torch.allclose(own[counted], right[counted], 1e-5, 1e-5): return None
+    return weights * counted, read, eps
+
+def _line(p:Tensor, gradient:Tensor, others:Tensor)->tuple: # its slope, offset and misfit
+    x, y = p[..., others], gradient[..., others]
+    x_0, y_0 = x.mean(-1, keepdim=True), y.mean(-1, keepdim=True)
+    x_1, y_1 = x - x_0, y - y_0
+    slope = (x_1 * y_1).sum(-1) / x_1.square().sum(-1)
+    miss = y_1 - slope[..., None] * x_1
+    offset = slope * x_0[..., 0] - y_0[..., 0]
+    return slope, offset, miss.abs().amax(-1)
+
+# %% ../../nbs/15c_build.ipynb #b15sayloss
+def _loss_in_words(logits:Tensor, labels:Tensor, gradient:Tensor|None,
+                   share:float,       # what each token should count
+                   eps:float,         # what should be spread
+                   others:dict,       # ids that may stand in the place of the labels
+                  )->str:
+    "What a loss compares that it should not; empty where its gradient is right, or no help"
+    if gradient is None: return 'no gradient reaches the logits: something was cut'
+    if not gradient.any(): return 'the gradient of the logits is 0 everywhere'
+    if not (found := _read_loss(logits, gradient)): return ''
+    weights, read, spread = found
+    real, counted = labels != PAD, weights != 0
+    said = _labels_in_words(labels, read, counted, others)
+    if said or (said := _counted_in_words(labels, real, counted)): return said
+    came = spread[counted]
+    if (came - eps).abs().max() > 1e-6:
+        return (f'the share of the label that is spread over the vocabulary is '
+                f'{float(came.mean()):.3g}, and should be {eps:g}')
+    return _weights_in_words(weights, labels, real, share)
+
+def _counted_in_words(labels:Tensor, real:Tensor, counted:Tensor)->str:
+    "Which positions count that should not, or the reverse"
+    missing, extra, ends = real & ~counted, counted & ~real, labels == EOS
+    if extra.any():
+        some = 'padding' if torch.equal(extra, ~real) else 'some of the padding'
+        return f'{some} counts: a position whose label is 0 should add nothing to the loss'
+    if not missing.any(): return ''
+    n = int(missing.sum())
+    which = f'{n} of {int(real.sum())} labels {"do" if n > 1 else "does"} not count'
+    if ends.any() and torch.equal(missing, ends): which = 'no label `</s>` counts'
+    elif torch.equal(missing, _last(real)): which = 'the last label of a row does not count'
+    elif torch.equal(missing, real & (torch.arange(real.shape[1]) == 0)):
+        which = 'the first label of a row does not count'
+    elif not counted[1:].any(): which = 'only the first sentence of the batch counts'
+    return f'{which} in the loss; every label that is not padding should'
+
+def _last(real:Tensor)->Tensor: # the last real position of each row
+    return real & (real.flip(1).cumsum(1).flip(1) == 1)
+
+# %% ../../nbs/15c_build.ipynb #b15saylos2
+def _labels_in_words(labels:Tensor, read:Tensor, counted:Tensor, others:dict)->str:
+    if torch.equal(read[counted], labels[counted]): return ''
+    shifted = {'the label of the position before': labels.roll(1, 1),
+               'the label of the next position': labels.roll(-1, 1)}
+    for name, ids in (others | shifted).items():
+        if ids.shape != labels.shape: continue
+        share = (read == ids)[counted].float().mean()
+        if share > 0.8: return f'each position is compared with {name}, not with its label'
+    places = ((read != labels) & counted & (labels != PAD)).nonzero().tolist()
+    if not places: return ''
+    row, column = places[0]
+    came, wanted = (_id(int(ids[row, column])) for ids in (read, labels))
+    return (f'sentence {row} is compared with {came} at position {column}, where its label '
+            f'is {wanted}')
+
+def _are_all(x:Tensor, value)->bool: # but for rounding
+    largest = x.abs().max()
+    return bool(((x - value).abs() < 1e-6 * largest).all())
+
+# %% ../../nbs/15c_build.ipynb #b15saylos3
+def _weights_in_words(weights:Tensor, labels:Tensor, real:Tensor, share:float)->str:
+    "How much a token counts, where that is wrong"
+    w, (b, t) = weights[real], labels.shape
+    if _are_all(w, share): return ''
+    if _are_all(w, w[0]): return _one_weight_in_words(float(w[0]), b, t, len(w), share)
+    rows = [row[kept] for row, kept in zip(weights, real)]
+    if all(_are_all(row, row[0]) for row in rows):
+        sums = torch.stack([row.sum() for row in rows])
+        if _are_all(sums, sums[0]):
+            return ('every sentence counts the same, however long it is, as in a mean of '
+                    "the sentences' means; every token should")
+        return 'the tokens of one sentence count more than those of another'
+    ratio = w / labels[real]
+    if _are_all(ratio, ratio[0]):
+        return 'the loss of a token is multiplied by its id, as by a mask that is `labels`'
+    low, high = float(w.min()), float(w.max())
+    return f'tokens do not count alike in the loss: {low:.3g} up to {high:.3g}'
+
+def _one_weight_in_words(w:float, b:int, t:int, n:int, share:float)->str:
+    known = {-share: 'the sign is wrong', 1.: 'the loss is a sum',
+             1/n: f'the sum is divided by the {n} tokens',
+             1/b: f'the sum is divided by the {b} sentences',
+             1/(b*t): f'the sum is divided by all {b*t} positions, padding included',
+             1/t: f'the sum is divided by the {t} positions of a row',
+             1/(n - b): 'the sum is divided by the number of tokens without `</s>`'}
+    why = [f': {said}' for x, said in known.items() if abs(w - x) < 1e-6 * abs(x)]
+    reason = why[0] if why else ''
+    return f'each token counts {w:.4g} in the loss, and should count {share:.4g}{reason}'
+
 # %% ../../nbs/15c_build.ipynb #b15smoot5
 def _loss(code, draw, eps, padded, scale=1.):
     b, t, v = draw.sizes(3)
@@ -347,6 +466,7 @@ def _(code, kit, draw): return dict(loss=_loss(code, draw, 0.1, True))
 # %% ../../nbs/15c_build.ipynb #b15smot5b
 @_probe(_Smoothing, 1, 'its gradient')
 def _(code, kit, draw):
-    logits = draw(3, 4, 8).requires_grad_()
-    code.smoothed_loss(logits, draw.ids(3, 4, 8)).backward()
-    return {'gradient of the logits': logits.grad}
+    logits, labels = draw(3, 4, 8).requires_grad_(), draw.ids(3, 4, 8)
+    code.smoothed_loss(logits, labels).backward()
+    said = _loss_in_words(logits, labels, logits.grad, 1., 0.1, {})
+    return {'gradient of the logits': logits.grad} | _saying(said)

@@ -16,7 +16,7 @@ from math import log, sqrt
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..model import TransformerConfig
-from .checks import Kit, PROBES, Probe, _TOLD, _shapes, _shapes_differ
+from .checks import Kit, PROBES, Probe, _TOLD, _rows_in_words, _shapes, _shapes_differ
 from .naming import (
     Outcome, _close, _code, _compared, _cost, _differs, _expected, _explains, run_probe)
 from .stages import mistake_name, mistakes
@@ -508,8 +508,10 @@ def _relations(outcomes:dict[Probe,Outcome], kit:Kit, axes_of:Callable)->list[st
         for name in wrong:
             if right[name].dtype == torch.uint8: continue
             if right[name].dtype == torch.bool and right[name].dim() == 0: continue
-            axes = axes_of(name, right[name].dim(), kit)
-            if seen := _relation(name, came[name], right[name], axes):
+            axes, pair = axes_of(name, right[name].dim(), kit), (came[name], right[name])
+            are_ids = all(x.dtype == torch.int64 for x in pair)
+            seen = _rows_in_words(name, *pair) if are_ids else ''
+            if seen := seen or _relation(name, *pair, axes):
                 said.setdefault(seen, []).append(probe.title)
         for seen in [*_equal_results(wrong, came, right), *_of_texts(wrong, came, right)]:
             said.setdefault(seen, []).append(probe.title)

@@ -7,6 +7,7 @@ __all__ = ['Check', 'StageResult', 'grade', 'gradescope', 'judged', 'report']
 
 import re, torch
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -15,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from .checks import (
-    Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _TOLD, _TOLD_SIZES,
-    _shapes_differ)
+    Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _SEEN, _TOLD, _TOLD_SIZES,
+    _shapes_differ, _times)
+from .decoding import _extended_in_words, _search_in_words
 from .naming import (
     NOT_WRITTEN, Outcome, _BATCH, _CALL, _CHANGED, _RANDOM, _calls_of, _close, _code,
     _compared, _differs, _expected, _fits, _kind, _same_values, explanations, run_probe)
@@ -194,6 +196,7 @@ def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->
         told = _read_text(outcomes[sizes[0]].values[_TOLD_SIZES])
         return f'{_FIRST_SET_RIGHT} ({told}). {read}'
     if said := _same_everywhere(wrong, outcomes, kit): return f'{said} {read}'
+    if said := _watched(wrong, outcomes, kit): return f'{said} {read}'
     if said := _change_that_explains(part, whole if errors else outcomes, kit):
         return f'{said} {read}'
     if said := _measured(part, outcomes, kit): return f'{said} {read}'
@@ -223,6 +226,18 @@ _UNKNOWN = ' mistakes that we know, and no two of them, give this.'
 _FIRST_SET_RIGHT = 'begin with the parameters, which are not those that the kit asks for'
 
 def _titles(probes:list[Probe])->str: return '; '.join(probe.title for probe in probes)
+
+# %% ../../nbs/15c_build.ipynb #b15watched
+def _watched(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "What a check saw while the submission ran"
+    for probe in wrong:
+        came, right = outcomes[probe].values, _expected(probe.part, probe, kit).values
+        if _RANDOM in came and _is_fixed(probe, kit): continue # which is told below
+        said = _read_text(came.get(_SEEN, _NOTHING))
+        with suppress(Exception): # what came may be anything
+            said = said or _search_in_words(came) or _extended_in_words(came, right)
+        if said: return f'{said} (in "{probe.title}").'
+    return ''
 
 # %% ../../nbs/15c_build.ipynb #b15sentenc
 def _sentences_of(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
@@ -279,8 +294,6 @@ def _of_parts_called(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->
         if names == wanted and (said := _first_other(names, came, right, kit)):
             return f'{said} {place}.'
     return ''
-
-def _times(n:int)->str: return {0: 'never', 1: 'once', 2: 'twice'}.get(n, f'{n} times')
 
 @cache
 def _right_calls(probe:Probe, kit:Kit)->dict[str,Tensor]:

@@ -6,15 +6,19 @@
 __all__ = []
 
 import torch
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..core import BOS, EOS, PAD
 from ..model import TransformerConfig
 from .attention import _PaddingMask
-from .checks import Kit, _Script, _TOLD, _fill, _probe, _text, _with_kit
+from .checks import (
+    Kit, _Script, _TOLD, _Unset, _asked_one, _fill, _listing, _probe, _rows_in_words,
+    _saying, _text, _times, _with_kit)
 from .model import _Transformer
-from .optimizer import _Adam, _PaddingInLoss, _Smoothing
+from .optimizer import _Adam, _PaddingInLoss, _Smoothing, _loss_in_words
 
 # %% ../../nbs/15c_build.ipynb #b15shift1
 class _Shift:
@@ -223,26 +227,251 @@ def _toy(kit, draw, **more): # the right model, small, and an optimizer without 
     with torch.no_grad(): model.embedding.weight.mul_(3.) # gradients with norms above 1
     return model.double(), _Adam().make_adam(model)
 
+# %% ../../nbs/15c_build.ipynb #b15noting1
+class _Noting(nn.Module):
+    "A model that notes what it is called with, and what it returns"
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.calls = model, []
+        model.last.requires_grad_()
+    def encode(self, *inputs): return self.model.encode(*inputs)
+    def decode(self, *inputs): return self.model.decode(*inputs)
+    def forward(self, src, tgt):
+        logits = self.model(src, tgt)
+        self.calls.append((src, tgt, logits))
+        return logits
+
+def _copy_in_words(model:_Noting, seqs:Tensor, loss:Tensor)->str: # of one batch
+    "What the model was called with, and what its logits were compared with"
+    if not model.calls: return 'the model is never called: `model(src, tgt)`'
+    if len(model.calls) > 1: return f'the model is called {_times(len(model.calls))}'
+    [(src, tgt, logits)] = model.calls
+    right_src, right_tgt, labels = _Shift().shifted(seqs)
+    real = labels != PAD # where no label counts, the target may be anything
+    if tgt.shape == real.shape: tgt, right_tgt = tgt * real, right_tgt * real
+    for name, came, right in (('source', src, right_src), ('target', tgt, right_tgt)):
+        said = _rows_in_words(f'the {name} that the model gets', came, right)
+        if said: return said
+    options = dict(allow_unused=True, retain_graph=True)
+    [gradient] = torch.autograd.grad(loss.sum(), [logits], **options)
+    share = 1 / float(real.sum())
+    return _loss_in_words(logits, labels, gradient, share, 0., {'the target': right_tgt})
+
 @_probe(_CopyLoss, 2, 'the mean loss of a batch')
 def _(code, kit, draw):
-    model = _Script(kit, draw, 20) # which reads its source
-    return dict(loss=code.copy_loss(model.eval(), draw.ids(4, 6)))
+    model, seqs, said = _Noting(_Script(kit, draw, 20)), draw.ids(4, 6), ''
+    loss = code.copy_loss(model.eval(), seqs)
+    _asked_one('copy_loss', loss)
+    if not loss.requires_grad: raise _Unset(_CUT)
+    with suppress(Exception): said = _copy_in_words(model, seqs, loss)
+    [gradient] = torch.autograd.grad(loss.sum(), [model.model.last])
+    return {'loss': loss, 'gradient of the model': gradient} | _saying(said)
+
+_CUT = 'the loss has no gradient: something was cut from the graph'
+
+# %% ../../nbs/15c_build.ipynb #b15loopsee
+class _LoopSeen:
+    "What a training loop does, call by call"
+    def __init__(self, model, optimizer, batches):
+        self.model, self.n, self.busy, self.n_backward = model, len(batches), False, 0
+        self.batches, self.sources = batches, [_Shift().ended(x) for x in batches]
+        self.fed, self.trains, self.asked = [], [], []
+        self.own, self.losses = [], []     # of each batch that is fed: what is right
+        self.rates, self.given = [], []    # at each step: the rate, the gradients
+        self.before, self.after = [], []   # the weights, where a batch is fed; after a step
+        self.parameters = dict(model.named_parameters())
+        model.register_forward_pre_hook(self.forward)
+        optimizer.register_step_pre_hook(self.step)
+        optimizer.register_step_post_hook(self.stepped)
+        model.embedding.weight.register_post_accumulate_grad_hook(self.backward)
+
+    def weights(self): return _flat(list(self.parameters.values()))
+    def backward(self, parameter): self.n_backward += 1
+    def stepped(self, *_): self.after.append(self.weights())
+
+    def forward(self, model, inputs):
+        if self.busy: return
+        found = [i for i, src in enumerate(self.sources) if torch.equal(src, inputs[0])]
+        self.fed.append(found[0] if found else -1)
+        self.trains.append(model.training and torch.is_grad_enabled())
+        self.before.append(self.weights())
+        self.busy = True # the same weights and the same dropout, once more
+        with suppress(Exception), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            loss = _CopyLoss().copy_loss(model, self.batches[found[0]])
+            self.own.append(_flat(torch.autograd.grad(loss, [*self.parameters.values()])))
+            self.losses.append(loss.item())
+        self.busy = False
+
+    def step(self, optimizer, *_):
+        gradients = [p.grad for p in self.parameters.values()]
+        self.given.append([None if g is None else g.clone() for g in gradients])
+        self.rates.append(float(optimizer.param_groups[0]['lr']))
+
+def _flat(tensors)->Tensor: return torch.cat([x.detach().flatten() for x in tensors])
+
+# %% ../../nbs/15c_build.ipynb #b15loopsay
+def _loop_in_words(seen:_LoopSeen, losses:list[float], lr_of:Callable)->str:
+    "The first thing that a loop does and should not; empty where we see nothing"
+    for question in (_fed_in_words, _modes_in_words, _counts_in_words):
+        if said := question(seen): return said
+    wanted = [*range(1, seen.n + 1)]
+    asked = [i for i, j in zip(seen.asked, [None, *seen.asked]) if i != j]
+    if not asked: return '`lr_of` is never called'
+    if asked[:seen.n] != wanted:
+        return (f'`lr_of` is called with {_listing(asked)}, and should be with '
+                f'{_listing(wanted)}')
+    rates = [lr_of(i) for i in wanted]
+    for i, came, right in zip(wanted, seen.rates, rates):
+        if abs(came - right) > 1e-9:
+            return (f'in step {i} the learning rate of the optimizer is {came:.4g}, and '
+                    f'lr_of({i}) is {right:.4g}')
+    said = _gradients_in_words(seen) or _weights_between(seen)
+    return said or _losses_in_words(seen, losses)
+
+def _fed_in_words(seen)->str:
+    wanted = [*range(seen.n)]
+    if seen.fed == wanted: return ''
+    if not seen.fed: return 'the model is never called'
+    if -1 in seen.fed:
+        call = 1 + seen.fed.index(-1)
+        return f'in call {call} of the model its source is not that of a batch'
+    missing = [i + 1 for i in wanted if i not in seen.fed]
+    got = _listing(i + 1 for i in seen.fed)
+    if missing:
+        return (f'of {seen.n} batches the model gets only {got}: batch {_listing(missing)} '
+                'is not trained on')
+    if sorted(seen.fed) == wanted: return f'the model gets the batches in the order {got}'
+    return f'the model gets the batches {got}, and each should come once'
+
+# %% ../../nbs/15c_build.ipynb #b15loopsa2
+def _modes_in_words(seen)->str:
+    if all(seen.trains): return ''
+    steps = [i for i, trains in enumerate(seen.trains, 1) if not trains]
+    where = 'every step' if len(steps) == seen.n else f'step {_listing(steps)}'
+    return (f'in {where} the model is in evaluation mode when it is called, or no '
+            'gradients are kept')
+
+def _counts_in_words(seen)->str:
+    counts = {'`backward` is called': seen.n_backward,
+              'the optimizer takes a step': len(seen.rates)}
+    for what, n in counts.items():
+        if n != seen.n: return f'{what} {_times(n)} for {seen.n} batches'
+    return ''
+
+# %% ../../nbs/15c_build.ipynb #b15loopgra
+def _gradients_in_words(seen)->str:
+    "What stands between the gradients at a step and those of the mean loss of its batch"
+    names, right = list(seen.parameters), seen.own
+    lost = [name for name, g in zip(names, seen.given[0]) if g is None]
+    if len(lost) == len(names): return 'when the optimizer steps, there are no gradients'
+    if lost: return f'in step 1 there is no gradient of {_few(lost)}'
+    given = [_flat(gradients) for gradients in seen.given]
+    if all(torch.allclose(x, y, 1e-6, 1e-9) for x, y in zip(given, right)): return ''
+    if not any(x.any() for x in given): return 'at the steps, all gradients are 0'
+    ratios = [float(x @ y / (y @ y)) for x, y in zip(given, right)]
+    if all(torch.allclose(x, r*y, 1e-6, 1e-9) for x, y, r in zip(given, right, ratios)):
+        return _ratios_in_words(seen, ratios, [float(x.norm()) for x in given])
+    sums = torch.stack(right).cumsum(0)
+    if all(torch.allclose(x, y, 1e-6, 1e-9) for x, y in zip(given, sums)):
+        return 'at each step the gradients of the steps before are added'
+    top = float(given[0].abs().max())
+    if torch.allclose(given[0], right[0].clamp(-top, top), 1e-6, 1e-9):
+        return f'every gradient is cut off at {top:.3g}'
+    return _mixture_in_words(seen, given)
+
+def _alike_numbers(a, b)->bool:
+    return torch.allclose(torch.tensor(a), torch.tensor(b), 1e-6, 0.)
+
+def _few(names:list[str])->str:
+    return names[0] + (f' and {len(names) - 1} more' if len(names) > 1 else '')
+
+def _ratios_in_words(seen, ratios:list[float], lengths:list[float])->str:
+    start = 'the gradients at a step are those of the mean loss'
+    tokens = [float((x != PAD).sum() + len(x)) for x in seen.batches] # with `</s>`
+    known = {'with the other sign, so that the loss grows': [-1.]*seen.n,
+             'times the number of tokens, which are those of the sum': tokens}
+    for said, values in known.items():
+        if _alike_numbers(ratios, values): return f'{start} {said}'
+    if max(ratios) - min(ratios) < 1e-6: return f'{start} times {ratios[0]:.4g}'
+    if max(lengths) - min(lengths) < 1e-3 * max(lengths):
+        return f'the gradients are all given the length {lengths[0]:.3g} before the step'
+    shown = _listing(f'{r:.3g}' for r in ratios)
+    return f'{start} times {shown}: they are made longer or shorter'
+
+# %% ../../nbs/15c_build.ipynb #b15loopmix
+def _mixture_in_words(seen, given:list[Tensor])->str:
+    i = next(i for i, (x, y) in enumerate(zip(given, seen.own))
+             if not torch.allclose(x, y, 1e-6, 1e-9))
+    which = f'in step {i + 1},'
+    columns = dict(weights=seen.before[i], signs=seen.own[i].sign())
+    columns |= {f'step {j + 1}': seen.own[j] for j in range(i)}
+    for name, column in columns.items():
+        both = torch.stack([seen.own[i], column], 1)
+        parts = torch.linalg.lstsq(both, given[i][:, None]).solution[:, 0]
+        if not torch.allclose(both @ parts, given[i], 1e-6, 1e-9): continue
+        own, other = map(float, parts)
+        if name == 'signs': return f'{which} only the signs of the gradients are used'
+        what = 'the weights' if name == 'weights' else f'the gradients of {name}'
+        times = '' if abs(other - 1) < 1e-6 else f'{other:.3g} times '
+        return f'{which} {times}{what} are added to the gradients'
+    same = [name for name, x, y in zip(seen.parameters, *_apart(seen, given[i], i))
+            if not torch.allclose(x, y, 1e-6, 1e-9)]
+    if len(same) < len(seen.parameters) / 2:
+        return f'{which} the gradient of {same[0]} is wrong, and those of most others right'
+    return f'{which} the gradients are not those of the mean loss of its batch'
+
+def _apart(seen, *pair)->tuple: # of all parameters; the gradients that came, and the right
+    sizes = [p.numel() for p in seen.parameters.values()]
+    came, i = pair
+    return came.split(sizes), seen.own[i].split(sizes)
+
+# %% ../../nbs/15c_build.ipynb #b15looplos
+def _weights_between(seen)->str:
+    for i, (x, y) in enumerate(zip(seen.after, [*seen.before[1:], seen.weights()]), 1):
+        if not torch.equal(x, y):
+            return f'after step {i} the weights are changed by something else than the step'
+    return ''
+
+def _losses_in_words(seen, losses:list[float])->str:
+    right, n = torch.tensor(seen.losses), torch.arange(1, seen.n + 1)
+    if (k := len(losses)) != seen.n: return f'{k} losses are returned for {seen.n} batches'
+    came = torch.tensor(losses)
+    if torch.allclose(came, right, 1e-6): return ''
+    tokens = torch.tensor([float((x != PAD).sum() + len(x)) for x in seen.batches])
+    known = {'sums over the tokens of a batch, and not means': right * tokens,
+             'sums of all losses so far': right.cumsum(0),
+             'means of all losses so far': right.cumsum(0) / n,
+             'all the loss of the last step': right[-1:].expand(seen.n),
+             'in reverse order': right.flip(0), 'exponentials of the losses': right.exp(),
+             'rounded': (right * 100).round() / 100}
+    for said, values in known.items():
+        if torch.allclose(came, values, 1e-6): return f'the losses you return are {said}'
+    i = int((came - right).abs().argmax())
+    return (f'the loss that you return for step {i + 1} is {losses[i]:.4g}; that of its '
+            f'batch, before the step, is {float(right[i]):.4g}')
 
 # %% ../../nbs/15c_build.ipynb #b15loo03b
 @_probe(_Loop, 3, 'the weights after three steps', tolerance=1e-5)
 def _(code, kit, draw):
     model, optimizer = _toy(kit, draw, dropout=0.2)
-    batches, seen = (draw.ids(4, 6) for _ in range(3)), {}
-    def look(optimizer, *_): # at the learning rate and the gradients, before each step
-        i = 1 + len(seen)//2
-        norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
-        seen[f'learning rate of step {i}'] = torch.tensor(optimizer.param_groups[0]['lr'])
-        seen[f'size of all gradients in step {i}'] = torch.tensor(float(sum(norms)))
-    optimizer.register_step_pre_hook(look)
-    losses = code.train(model.eval(), optimizer, batches, lambda step: 0.01 * (step + 3))
-    losses = {f'loss of step {i}': torch.tensor(float(x)) for i, x in enumerate(losses, 1)}
+    batches = [draw.ids(4, 6) for _ in range(3)]
+    loop, found, said = _LoopSeen(model, optimizer, batches), {}, ''
+    def lr_of(step):
+        loop.asked.append(step)
+        return _rate(step)
+    losses = code.train(model.eval(), optimizer, iter(batches), lr_of)
+    _asked_one('train', losses, Iterable, 'a list of losses')
+    losses = [float(x) for x in losses]
+    with suppress(Exception): said = _loop_in_words(loop, losses, _rate)
+    for i, (rate, gradients) in enumerate(zip(loop.rates, loop.given), 1):
+        norms = [float(g.norm()) for g in gradients if g is not None]
+        found[f'learning rate of step {i}'] = torch.tensor(rate)
+        found[f'size of all gradients in step {i}'] = torch.tensor(sum(norms))
+    found |= {f'loss of step {i}': torch.tensor(x) for i, x in enumerate(losses, 1)}
     weights = {f'{name} after the last step': p for name, p in model.named_parameters()}
-    return seen | losses | weights
+    return found | weights | _saying(said)
+
+def _rate(step:int)->float: return 0.01 * (step + 3)
 
 # %% ../../nbs/15c_build.ipynb #b15loo03c
 def _restart(model:nn.Module): # as PyTorch would begin, nearly
