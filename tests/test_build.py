@@ -120,7 +120,7 @@ SEEN = [
     (6, [('label_smoothing / v', 'label_smoothing / v / 2')],
      'in its step `others`, its result is halved'),
     (7, [('n = (labels != 0).sum()', 'n = (labels != 0).sum() + 1')],
-     'in its step `count`, its result is increased by 1'),
+     'the sum is divided by 17'),
     (8, [('(5 + n)', '(4 + n)')], 'in `length_penalty`, `n` is reduced by 1'),
     (1, [('query, key) /', 'query, key * 3) /')],
      'the scores before the softmax are 3 times what they should be'),

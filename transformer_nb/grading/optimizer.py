@@ -437,6 +437,9 @@ def _one_weight_in_words(w:float, b:int, t:int, n:int, share:float)->str:
              1/t: f'the sum is divided by the {t} positions of a row',
              1/(n - b): 'the sum is divided by the number of tokens without `</s>`'}
     why = [f': {said}' for x, said in known.items() if abs(w - x) < 1e-6 * abs(x)]
+    number = 1 / w
+    if abs(number - round(number)) < 1e-6:
+        why.append(f': the sum is divided by {round(number)}')
     reason = why[0] if why else ''
     return f'each token counts {w:.4g} in the loss, and should count {share:.4g}{reason}'
 
