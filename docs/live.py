@@ -44,7 +44,7 @@ def boxes(text):
     return COMMENT.sub(box, text)
 
 def heights(name):
-    return ';'.join(f'--{at}:{px}px' for at, px in zip(PLACES, HEIGHTS[name]))
+    return ';'.join(f'--live-{at}:{px}px' for at, px in zip(PLACES, HEIGHTS[name]))
 
 def shared(megabytes): # of each model -> text of each file that all figures need, by name
     known = dict(megabytes=megabytes, engine=_join('worker'), headers={}, weights={})

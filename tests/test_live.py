@@ -14,7 +14,8 @@ from book import cells, chapters
 from browser import PHONE, pause
 from running import sample
 from test_site import (
-    ALL_RULES, BUT_CONTRAST, HTML, WITHOUT_COLORS, prepare_axe, unreadable, violations)
+    ALL_RULES, BUT_CONTRAST, HTML, OWN_HEIGHT, WITHOUT_COLORS, prepare_axe, unreadable,
+    violations)
 from safetensors.torch import load_file
 from transformer_nb.attention import scaled_dot_product_attention, to_ids
 from transformer_nb.core import BOS, EOS
@@ -210,13 +211,6 @@ def not_reached_by_keyboard(page):
     return page.evaluate('''() => [...document.querySelectorAll(
         '.live-stage :is(button, input, select)')].filter(node => node.offsetParent)
         .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
-
-OWN_HEIGHT = '''box => { // without the place that is kept for it
-    box.style.minHeight = 0
-    const {height} = box.getBoundingClientRect()
-    box.style.minHeight = ''
-    return height
-}'''
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', sample(NAMES, 5))

@@ -471,6 +471,21 @@ def test_search_finds(tab, address, query, found):
     first = 1 if '#' in found else 6 # what is defined there comes first
     assert any(found in href for href in hrefs[:first]), hrefs
 
+OWN_HEIGHT = '''box => { // without the place that is kept for it
+    box.style.minHeight = 0
+    const {height} = box.getBoundingClientRect()
+    box.style.minHeight = ''
+    return height
+}'''
+
+def test_no_box_of_the_first_page_is_half_empty(tab, address):
+    tab.set_viewport_size(dict(width=1280, height=800))
+    tab.goto(f'{address}/index.html')
+    boxes = tab.locator('.live').all()
+    assert len(boxes) == 2
+    for box in boxes:
+        assert box.bounding_box()['height'] < box.evaluate(OWN_HEIGHT) + 60
+
 def test_theme_switches_and_code_copies(tab, address):
     tab.set_viewport_size(dict(width=1280, height=800))
     tab.goto(f'{address}/01_attention.html')
