@@ -2373,12 +2373,14 @@ def test_while_the_weights_come_there_is_something_to_see(chromium, slow_page, w
     assert sum(chip[1] != '' for chip in ready) > 3 # the words that were looked at
     assert 'has read' in promise
     assert not page.locator('#tabs').is_visible() # which would do nothing
+    assert page.locator('.chip:not([tabindex="-1"])').count() == 0 # nor would they
     first = page.input_value('#text')
     may_go_on.set()
     page.wait_for_selector('body.ready')
     page.wait_for_selector('#stage:not(.busy)')
     assert page.input_value('#text') == first and page.inner_text('#promise') == promise
     assert page.evaluate(SEEN_SO_FAR) == ready
+    assert page.locator('.chip[tabindex="0"]').count() == 2 # one of each side
     pause(page, 200)
     assert page.evaluate('shift') <= MOST_SHIFT
     page.close()

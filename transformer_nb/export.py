@@ -525,8 +525,8 @@ def _chip(texts:list[str], i:int, word:str='' # that it looked at
     next_text = ' '.join(texts[i + 1:i + 2]) or ' '
     kind = 'chip end' if next_text.startswith(' ') else 'chip'
     if is_end: kind += ' special'
-    return (f'<button type="button" class="{kind}"><span>{escape(text)}</span>'
-            f'<small>{escape(word)}</small></button>')
+    parts = f'<span>{escape(text)}</span><small>{escape(word)}</small>'
+    return f'<button type="button" tabindex="-1" class="{kind}">{parts}</button>'
 
 def _chips(texts:list[str], words:list[str])->str: # of a sentence and its end
     return ''.join(_chip(texts, i, word) for i, word in enumerate([*words, '']))
