@@ -49,6 +49,8 @@ SAME += [ # of public reports of other translators, after the review
     ('1.Please wait.', 'Please wait.'), ('**I am here.**', 'I am here.'),
     ('I __really__ love you.', 'I really love you.'), ('Hello,Tom', 'Hello, Tom.'),
     ('[OVER PHONE] They are here.', 'They are here.'), ('(I love you.)', 'I love you.'),
+    ('Attention Is All You Need', 'Attention is all you need.'),
+    ('I Love You', 'I love you.'),
     ('I LOVE you.', 'I love you.'), ('tHIS IS WRONG', 'This is wrong.'),
     ('I dont know', "I don't know."), ('whats this', "What's this?"),
     ('Go!!!', 'Go!'), ('Is it you?!', 'Is it you?'), ('It&rsquo;s me.', "It's me."),

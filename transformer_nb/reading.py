@@ -203,6 +203,7 @@ READING |= dict(
     whole='^(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])(?![\\s\\S])',
     # where “i” is a pronoun, and not Italian or Polish
     english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
+    title=f'^(?:[{_CAPITAL}0-9][^ ]*(?: |(?![\\s\\S]))){{3,}}(?![\\s\\S])', # As Here
     symbolic=f'^(?:{_SYMBOLS}|{_TAG}|{_GROUP}|[*_~]+'
              '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
@@ -306,10 +307,11 @@ def _as_sentence(read:Sentence, # `is_loud` and `has_mark` are filled in
     letters = [c for c in bare if c != c.lower() or c != c.upper()]
     read.is_loud = len(letters) > 1 and bare == bare.upper()
     is_small = bool(letters) and plain == plain.lower()
-    if read.is_loud: plain = plain.lower()
+    is_title = _has('title', plain) and _has('english', plain.lower())
+    if read.is_loud or is_title: plain = plain.lower()
     plain = _with_apostrophes(plain)
     if encode: plain = _respell(plain, encode)
-    if read.is_loud or is_small: plain = recase(plain, encode, read.is_loud)
+    if read.is_loud or is_small or is_title: plain = recase(plain, encode, read.is_loud)
     read.has_mark = _has('mark', plain)
     return capitalize(plain if read.has_mark else _with_mark(plain))
 

@@ -51,7 +51,9 @@ function presets(name, all) {
 
 const PAUSE = 250 // ms without a key, before what was typed is used
 
-function textField(name, {value, lang = '', maxLength = 120}, onText) {
+const LONGEST = 120 // characters of a field
+
+function textField(name, {value, lang = '', maxLength = LONGEST}, onText) {
   const id = newId(), input = el('input', {type: 'text', id, value, lang, maxLength})
   Object.assign(input, {autocomplete: 'off', spellcheck: false})
   let timer
@@ -164,5 +166,5 @@ function roundTicks(most) {
   return range(Math.ceil(most / step - 1e-9) + 1).map(i => i * step)
 }
 
-export {slider, choice, presets, textField, player, caption, shape, drawing, scale, axes,
-        line, roundTicks}
+export {LONGEST, slider, choice, presets, textField, player, caption, shape, drawing, scale,
+        axes, line, roundTicks}

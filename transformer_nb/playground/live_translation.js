@@ -1,9 +1,9 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
 import {el, attributes, write} from './dom.js'
 import {sum, range, label, percent} from './words.js'
-import {doubtInWords} from './guess.js'
+import {doubtInWords, isInTarget} from './guess.js'
 import {finish} from './reading.js'
-import {presets, textField, caption, shape} from './live_parts.js'
+import {presets, textField, caption, shape, LONGEST} from './live_parts.js'
 import {tokenRow, drawLines} from './live_tokens.js'
 import {readFirst, doubts, readBack, asker, onItsWay} from './live_model.js'
 
@@ -41,13 +41,16 @@ function inWords(found, i, weights) {
 }
 
 // What one should know first: it reads one sentence, as what it means, and may be wrong
-function warnings({text, log_prob, tgt, isFirst, isCut, reading, exact}) {
+function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading, exact}) {
   const {typed, read} = reading, differ = doubts(MODEL, typed, text)
-  return [isFirst && 'Only the first sentence is translated here.',
+  const isGerman = isInTarget(typed, {src: 'en', tgt: 'de'})
+  return [isFull && `The field is full: it holds ${LONGEST} characters.`,
+          isFirst && 'Only the first sentence is translated here.',
+          isGerman && 'This looks like German, but the model reads English.',
           exact ? 'Read exactly as typed.' : read !== typed && `Read as “${read}”`,
           isCut && 'The translation was cut at its limit.',
           ...differ.map(says => `Beware: ${says}.`),
-          doubtInWords(log_prob, tgt.length)].filter(Boolean)
+          !isGerman && doubtInWords(log_prob, tgt.length)].filter(Boolean)
 }
 
 function inAll({found, pin}, weights) {
@@ -68,10 +71,12 @@ function drawAll({found, pin}, {src, tgt, lines, says}) {
 
 async function lookUp(request, text, exact) {
   const asked = {text, exact}, {reading, isFirst} = readFirst(MODEL, text, exact)
-  const found = {reading, isFirst, exact}, answer = await request('translate', asked)
+  const isFull = text.length >= LONGEST, found = {reading, isFirst, isFull, exact}
+  const answer = await request('translate', asked)
   if (!answer.ids.length) return {...found, src: [], tgt: [], text: reading.typed}
   const {ids, isCut} = answer, inside = await request('inspect', {...asked, ids})
-  return {...inside, ...found, isCut, text: finish(reading, answer.text)}
+  const whole = finish(reading, answer.text)
+  return {...inside, ...found, isCut, plain: answer.text, text: whole}
 }
 
 // Buttons that stay pressed: how the sentence is read, and whether it is read back
@@ -95,7 +100,7 @@ async function drawBack(state, node) { // for those who cannot read German
   if (!isOn) return
   write(node, 'Reading it back …') // and not what stood there
   try {
-    const {text} = await readBack(found.text)
+    const {text} = await readBack(found.plain) // not in the form of what was typed
     if (found === state.found) write(node, `Read back: “${text}”`)
   } catch ({message}) { write(node, `It cannot be read back: ${message}.`) }
 }

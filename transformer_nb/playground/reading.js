@@ -122,8 +122,10 @@ class Reader {
     const letters = [...bare].filter(hasCase).length
     const is_loud = letters > 1 && bare === bare.toUpperCase()
     const is_small = letters > 0 && text === text.toLowerCase()
-    let plain = this.respell(this.withApostrophes(is_loud ? text.toLowerCase() : text))
-    if (is_loud || is_small) plain = this.recase(plain, is_loud)
+    const is_title = this.has('title', text) && this.has('english', text.toLowerCase())
+    const typed = is_loud || is_title ? text.toLowerCase() : text
+    let plain = this.respell(this.withApostrophes(typed))
+    if (is_loud || is_small || is_title) plain = this.recase(plain, is_loud)
     const has_mark = this.has('mark', plain)
     return {read: this.capitalize(has_mark ? plain : this.withMark(plain)), is_loud,
             has_mark}
