@@ -709,6 +709,14 @@ def test_a_bad_byte_does_not_end_a_stream(from_file, model, tmp_path):
     before = done.stdout.splitlines(keepends=True)[:5] # in the same or in other batches
     assert strict.stdout.splitlines(keepends=True) == before
 
+@pytest.mark.parametrize('how', ['utf-16', 'utf-32'])
+def test_all_bytes_bad_is_another_encoding(how, model, tmp_path):
+    "Each line was translated, of characters replaced, at status 0"
+    text = 'Ein Hund.\nEine Katze.\n'.encode(how)
+    (tmp_path/'x').write_bytes(text)
+    refuses(call(tnb_translate, model, stdin=text), 'standard input is UTF-16')
+    refuses(call(tnb_translate, model, str(tmp_path/'x')), 'x is UTF-16; convert')
+
 def test_a_bad_byte_in_line_one_is_refused_where_asked(model):
     bad_first = call(tnb_translate, model, stdin=b'\xff\ngut\n', strict=True)
     refuses(bad_first, 'standard input:1', 'UTF-8')

@@ -1,6 +1,6 @@
 """Chapter 15d beyond its own proofs: models of transformers read, written and read again,
 texts that are meant to break a tokenizer, and files that are refused by name."""
-import json, pickle, shutil
+import json, math, pickle, shutil
 from dataclasses import asdict
 from io import BytesIO
 import pytest, torch
@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
 from test_export import EVERYDAY, run_readme
+from transformer_nb import marian
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import score_pairs, tnb_evaluate, tnb_train, tnb_translate
 from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
@@ -389,7 +390,7 @@ REFUSED = [
     (dict(quantization_config=dict(bits=4)), 'quantization_config is'),
     (dict(model_type='t5'), "model_type is 't5'; only 'marian'"),
     (dict(d_model=25), 'd_model is 25; it must be'),
-    (dict(encoder_layers='two'), 'n_encoder_layers'),
+    (dict(encoder_layers='two'), "encoder_layers is 'two'; it must be a whole number above"),
     (dict(encoder_ffn_dim=48, decoder_ffn_dim=48), 'feed_forward.inner.weight is'),
     (dict(encoder_layers=1), 'encoder.layers.1.*has no place'),
     (dict(encoder_layers=3), 'has no model.encoder.layers.2'),
@@ -409,7 +410,7 @@ def test_a_missing_scale_means_none(opus, tmp_path):
     path.write_text(json.dumps(config))
     with pytest.raises(InputError, match='scale_embedding is False'): load_marian(folder)
 
-def test_refused_weights(opus, tmp_path):
+def test_refused_weights(opus, tmp_path, monkeypatch):
     folder = changed(opus, tmp_path)
     path = folder/'model.safetensors'
     weights = load_file(path)
@@ -427,6 +428,10 @@ def test_refused_weights(opus, tmp_path):
     load_marian(folder)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match='safetensors is damaged'): load_marian(folder)
+    with monkeypatch.context() as patched, pytest.raises(InputError, match='more memory'):
+        def too_large(path): raise MemoryError # of 10 GB, where 8 are allowed
+        patched.setattr(marian, 'load_file', too_large)
+        load_marian(folder)
     path.unlink()
     with pytest.raises(InputError, match='safetensors is missing'): load_marian(folder)
 
@@ -435,6 +440,55 @@ def test_refused_weights(opus, tmp_path):
 def test_sizes_are_looked_at_before_memory_is_taken(opus, tmp_path, name, size):
     folder = changed(opus, tmp_path, **{name: size})
     with pytest.raises(InputError, match='config.json: '): load_marian(folder)
+
+NUMBERS = ['vocab_size', 'd_model', 'encoder_layers', 'decoder_layers', 'encoder_ffn_dim',
+           'encoder_attention_heads', 'max_position_embeddings', 'pad_token_id',
+           'eos_token_id', 'decoder_start_token_id']
+ODD_VALUES = [None, True, -1, 1.5, 'x', '5', [], [1], {}, {'a': 1}, 10**12, math.inf]
+
+@pytest.mark.parametrize('name', NUMBERS)
+def test_a_number_that_is_none(opus, tmp_path, name):
+    "A tokenizer of 10^12 pieces took all memory; text, lists, and infinity were tracebacks"
+    folder = changed(opus, tmp_path)
+    path = folder/'config.json'
+    whole = json.loads(path.read_text())
+    twin = name.replace('encoder_', 'decoder_').replace('vocab', 'decoder_vocab')
+    for value in ODD_VALUES:
+        odd = {key: value for key in (name, twin) if key in whole}
+        path.write_text(json.dumps(whole | odd))
+        with pytest.raises(InputError, match=r'(config|vocab)\.json') as error:
+            load_marian(folder)
+        assert '\n' not in str(error.value)
+    for value in (['relu'], {'relu': 1}, None, 5):
+        path.write_text(json.dumps(whole | dict(activation_function=value)))
+        with pytest.raises(InputError, match='activation_function is'): load_marian(folder)
+
+def odd_tokenizers(content): # of a folder of `export_marian`
+    token = content['added_tokens'][0]
+    for value in (None, 5, 'x', [], [[1]], {'a': 1}):
+        yield content | dict(added_tokens=value)
+        yield content | dict(model=value)
+        yield content | dict(model=content['model'] | dict(vocab=value))
+        yield content | dict(model=content['model'] | dict(merges=value or 7))
+        yield content | dict(added_tokens=[value, *content['added_tokens'][1:]])
+        for name in ('id', 'content', 'special'):
+            changed = {**token, name: value}
+            if bool(value) is False and name == 'special':
+                changed['content'] = 'a stranger'
+            yield content | dict(added_tokens=[changed, *content['added_tokens'][1:]])
+    yield {name: value for name, value in content.items() if name != 'added_tokens'}
+    yield content | dict(added_tokens=[dict(t, special=False)
+                                       for t in content['added_tokens']])
+
+def test_a_tokenizer_of_others_that_is_none(tmp_path):
+    "Each a traceback before, or read as another tokenizer"
+    our_folder(tmp_path/'ours')
+    export_marian(tmp_path/'ours', tmp_path/'hub')
+    path = tmp_path/'hub/tokenizer.json'
+    for content in list(odd_tokenizers(json.loads(path.read_text()))):
+        path.write_text(json.dumps(content))
+        try: load_marian(tmp_path/'hub')
+        except InputError as error: assert 'tokenizer.json' in str(error), error
 
 @pytest.mark.parametrize('name', ['config.json', 'vocab.json', 'target.spm'])
 def test_missing_files(opus, tmp_path, name):

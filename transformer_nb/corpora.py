@@ -8,7 +8,7 @@ __all__ = ['decode_lines', 'stream_lines', 'read_lines', 'read_pairs', 'corpus_f
 
 # %% ../nbs/10a_corpora.ipynb #5f487cf1
 import gzip, hashlib, json, lzma, os, random, re, stat, urllib.request, zipfile, zlib
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from http.client import HTTPException
@@ -22,6 +22,11 @@ from .core import FieldError, InputError, check_plain_file, write_atomically
 # %% ../nbs/10a_corpora.ipynb #c87ea7a3
 _MAX_LINE_BYTES = 2**20
 
+def _without_mark(line:bytes, where:str|Path)->bytes: # the first of a file
+    if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)): # no byte of it would be right
+        raise InputError(f'{where} is UTF-16; convert the file to UTF-8')
+    return line.removeprefix(BOM_UTF8)
+
 def decode_lines(file:BinaryIO,  # lines end at `\n` or `\r\n`; a BOM is dropped
                  where:str|Path, # name for messages
                  tell:Callable|None=None, # of bytes replaced; by default an error
@@ -33,7 +38,7 @@ def decode_lines(file:BinaryIO,  # lines end at `\n` or `\r\n`; a BOM is dropped
         if len(line) > _MAX_LINE_BYTES:
             raise InputError(f'{where}:{n}: more than {_MAX_LINE_BYTES} bytes without '
                              'a line end; is it a text file?')
-        if n == 1: line = line.removeprefix(BOM_UTF8)
+        if n == 1: line = _without_mark(line, where)
         try: text = line.decode('utf8')
         except UnicodeDecodeError as e:
             fault = f'{where}:{n}: byte 0x{line[e.start]:02x} is not UTF-8'

@@ -9,6 +9,7 @@ __all__ = ['alternate', 'read_config', 'WeightFile', 'read_activation', 'Sentenc
 # %% ../nbs/15d_marian.ipynb #e15dimp
 import base64, json, math, re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from pickle import UnpicklingError
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from .checkpoint import (
     check_model_size, check_output_folder, load_model, save_model, write_folder)
 from .core import (
-    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_in, read_json)
+    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_in, read_json, shorten)
 from .decoding import SearchConfig
 from .export import check_fields
 from .model import Transformer, TransformerConfig
@@ -97,9 +98,24 @@ def read_config(folder:Path,
         value = stored.get(key, read.get(key, wanted))
         if value != wanted: raise InputError(f'{path}: {key} is {value!r}; '
                                              f'only {wanted!r} can be represented')
-    for key, default in read.items():
-        if key not in stored and default is ...: raise InputError(f'{path} has no {key}')
+    needed = [key for key, default in read.items() if default is ...]
+    for key in needed:
+        if key not in stored: raise InputError(f'{path} has no {key}')
+    for key in needed: _check_number(path, stored, key)
     return read | {key: value for key, value in stored.items() if key in read}
+
+# %% ../nbs/15d_marian.ipynb #e15dcon6
+def _check_number(path:Path, stored:dict, key:str):
+    "Of what a folder must say, all but the activation are sizes and ids"
+    if key == 'activation_function': return
+    value, is_id = stored[key], key.endswith('_id')
+    n_tokens = stored['vocab_size']
+    is_whole = type(value) is int
+    if is_id and is_whole and 0 <= value < n_tokens: return
+    if not is_id and is_whole and value > 0: return
+    bounds = f'from 0 to {n_tokens - 1}' if is_id else 'above 0'
+    raise InputError(f'{path}: {key} is {shorten(repr(value), 60)}; it must be a whole '
+                     f'number {bounds}')
 
 # %% ../nbs/15d_marian.ipynb #e15dfile
 class WeightFile:
@@ -167,6 +183,8 @@ def _load_tensors(path:Path)->dict[str,Tensor]:
     try:
         if path.suffix == '.bin': return _load_pickled(path)
         return load_file(path)
+    except MemoryError:
+        raise InputError(f'{path} takes more memory than there is') from None
     except (SafetensorError, RuntimeError, EOFError) as e:
         reason = ' '.join(str(e).split())[:200]
         raise InputError(f'{path} is damaged: {reason}') from None
@@ -262,7 +280,7 @@ def _load_model(folder:Path,
 def read_activation(folder:Path, config:dict)->str: # a name in `ACTIVATIONS`
     name = config['activation_function']
     if name == 'swish': return 'silu' # two names of one function
-    if name in ACTIVATIONS: return name
+    if isinstance(name, str) and name in ACTIVATIONS: return name
     raise InputError(f'{folder/"config.json"}: activation_function is {name!r}; '
                      f'known are {", ".join(ACTIVATIONS)}, swish')
 
@@ -365,6 +383,14 @@ def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
     else: tokenizer = _sentencepiece_of(folder, vocab, ids)
     return _load_model(folder, config, ids).to(device), tokenizer
 
+# %% ../nbs/15d_marian.ipynb #e15ddama
+@contextmanager
+def _damage_told(path:Path)->Iterator[None]: # of a stranger's file, which may hold anything
+    try: yield
+    except (LookupError, TypeError, ValueError, AttributeError) as e:
+        reason = f'it has no {e}' if isinstance(e, KeyError) else str(e)
+        raise InputError(f'{path} is damaged: {shorten(reason, 200)}') from None
+
 # %% ../nbs/15d_marian.ipynb #e15dvoc
 def _vocab_path(folder:Path)->Path: # of the pieces
     path, ours = folder/'vocab.json', folder/'tokenizer.json' # byte-level pieces
@@ -373,9 +399,11 @@ def _vocab_path(folder:Path)->Path: # of the pieces
 def _read_vocab(path:Path, vocab_size:int)->dict[str,int]: # id of each piece
     content = read_json(path)
     if path.name == 'tokenizer.json':
-        added = {token['content']: token['id'] for token in content['added_tokens']}
-        content = content['model']['vocab'] | added
-    if sorted(content.values()) != list(range(vocab_size)):
+        with _damage_told(path):
+            added = {token['content']: token['id'] for token in content['added_tokens']}
+            content = content['model']['vocab'] | added
+    ids = [i for i in content.values() if type(i) is int]
+    if len(content) != vocab_size or sorted(ids) != list(range(vocab_size)):
         raise InputError(f'{path} should have the ids from 0 to {vocab_size - 1}, '
                          'each once')
     if '<unk>' not in content: raise InputError(f'{path} has no <unk>')
@@ -401,18 +429,17 @@ def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int]
 def _bpe_of(path:Path, vocab:dict[str,int], ids:list[int])->BPETokenizer:
     "From a `tokenizer.json` of `export_marian`; raises `InputError` for another one"
     content = read_json(path)
-    place = {piece: i for i, piece in enumerate(_in_our_order(vocab, ids))}
-    special = [t for t in content['added_tokens'] if t['special']]
-    tags = [t | dict(id=place[t['content']]) for t in content['added_tokens']
-            if not t['special']]
-    content['added_tokens'] = [special[0] | dict(id=i, content=name)
-                               for i, name in enumerate(SPECIAL_TOKENS)] + tags
-    for tag in tags: del place[tag['content']]
-    content['model']['vocab'] = place
-    content['post_processor'] = None # which appended `</s>`
-    try: return BPETokenizer.from_json(json.dumps(content))
-    except ValueError as e: raise InputError(f'{path}: {e}') from None
-
+    with _damage_told(path):
+        place = {piece: i for i, piece in enumerate(_in_our_order(vocab, ids))}
+        special = [t for t in content['added_tokens'] if t['special']]
+        tags = [t | dict(id=place[t['content']]) for t in content['added_tokens']
+                if not t['special']]
+        content['added_tokens'] = [special[0] | dict(id=i, content=name)
+                                   for i, name in enumerate(SPECIAL_TOKENS)] + tags
+        for tag in tags: del place[tag['content']]
+        content['model']['vocab'] = place
+        content['post_processor'] = None # which appended `</s>`
+        return BPETokenizer.from_json(json.dumps(content))
 
 # %% ../nbs/15d_marian.ipynb #e15dtra2
 def describe_marian(folder:str|Path,

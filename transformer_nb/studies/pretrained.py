@@ -14,7 +14,7 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 from torch import Tensor
-from ..core import InputError, default_device, read_json
+from ..core import InputError, default_device, find_in, read_json
 from ..decoding import draw_tokens
 from ..marian import (
     WeightFile, alternate, read_activation, read_config)
@@ -144,8 +144,9 @@ def _qwen3_config(folder:Path, ignore_keys:Collection[str])->dict:
     c = read_config(folder, _QWEN3, _OF_QWEN3, _QWEN3_HARMLESS, ignore_keys)
     path = folder/'config.json'
     c['rope_theta'] = _base_of(path, c)
-    if set(c['layer_types'] or []) - {'full_attention'}:
-        raise InputError(f'{path}: layer_types are {c["layer_types"]}; only '
+    types = c['layer_types'] or []
+    if not isinstance(types, list) or types.count('full_attention') < len(types):
+        raise InputError(f'{path}: layer_types are {str(c["layer_types"])[:60]}; only '
                          'full_attention can be represented')
     _check_divides(path, c, 'num_key_value_heads', 'num_attention_heads')
     if c['intermediate_size'] % 4: raise InputError(
@@ -155,9 +156,9 @@ def _qwen3_config(folder:Path, ignore_keys:Collection[str])->dict:
 # %% ../../nbs/21a_pretrained.ipynb #p21cont
 def _base_of(path:Path, c:dict)->float: # of the turns; newer files have it in an object
     turns = c['rope_parameters'] or dict(rope_theta=c['rope_theta'], rope_type='default')
-    base = turns.get('rope_theta')
+    base = find_in(turns, 'rope_theta', kind=(int, float))
     plain = dict(rope_theta=base, rope_type='default')
-    if isinstance(base, (int, float)) and turns == plain: return base
+    if base is not None and turns == plain: return base
     raise InputError(f'{path}: rope_parameters are {turns}; only plain turns with a '
                      'rope_theta can be represented')
 
