@@ -390,7 +390,7 @@ REFUSED = [
     (dict(quantization_config=dict(bits=4)), 'quantization_config is'),
     (dict(model_type='t5'), "model_type is 't5'; only 'marian'"),
     (dict(d_model=25), 'd_model is 25; it must be'),
-    (dict(encoder_layers='two'), "encoder_layers is 'two'; it must be a whole number above"),
+    (dict(encoder_layers='two'), "encoder_layers is 'two'; it must be a whole number"),
     (dict(encoder_ffn_dim=48, decoder_ffn_dim=48), 'feed_forward.inner.weight is'),
     (dict(encoder_layers=1), 'encoder.layers.1.*has no place'),
     (dict(encoder_layers=3), 'has no model.encoder.layers.2'),

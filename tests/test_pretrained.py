@@ -360,9 +360,11 @@ OF_GPT2 = [(dict(scale_attn_by_inverse_layer_idx=True), 'scale_attn_by_inverse_l
 OF_QWEN3 = [(dict(attention_bias=True), 'attention_bias is True'),
             (dict(use_sliding_window=True), 'use_sliding_window is True'),
             (dict(layer_types=['full_attention', 'sliding_attention']), 'layer_types are'),
-            *[(dict(layer_types=odd), 'layer_types are') for odd in (5, 'x', [[1]], {'a': 1})],
-            *[(dict(rope_parameters=odd), 'rope_parameters are') for odd in (5, 'x', [1])],
-            *[(dict(hidden_size=odd), 'hidden_size is .*; it must be a whole number above 0')
+            *[(dict(layer_types=odd), 'layer_types are')
+              for odd in (5, 'x', [[1]], {'a': 1})],
+            *[(dict(rope_parameters=odd), 'rope_parameters are')
+              for odd in (5, 'x', [1])],
+            *[(dict(hidden_size=odd), 'hidden_size is .*; it must be a whole number')
               for odd in (None, True, 0, 1.5, 'x', [1], {'a': 1})],
             (dict(rope_parameters=dict(rope_type='yarn')), 'rope_parameters are'),
             (dict(rope_scaling=dict(type='linear')), 'rope_scaling is'),
