@@ -4,7 +4,7 @@ from itertools import product
 from pathlib import Path
 from unittest import mock
 import pytest, torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -82,6 +82,8 @@ def test_exchange_changes_one_class():
 @given(shape=st.lists(st.integers(0, 5), max_size=3), n=st.sampled_from([1, 7, 512]),
        m=st.sampled_from([1, 256, 300]), with_bias=st.booleans(), transposed=st.booleans(),
        dtype=st.sampled_from([torch.float32, torch.float64]), seed=st.integers(0, 999))
+@example([3, 2], 512, 300, True, False, torch.float32, 0) # by oneDNN, which chance may miss
+@example([3, 2], 512, 300, True, True, torch.float32, 0)
 def test_linear_map(shape, n, m, with_bias, transposed, dtype, seed):
     set_seed(seed)
     def randn(*size): return torch.randn(*size, dtype=dtype, requires_grad=True)
