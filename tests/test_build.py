@@ -273,6 +273,19 @@ WATCHED = [
      'in step 1 there is no gradient of embedding.weight'),
     (7, [(STEP, f'{STEP}; [p.data.mul_(0.99) for p in model.parameters()]')],
      'after step 1 the weights are changed by something else than the step'),
+    (7, [('losses.append(float(loss))', 'losses.append(float(loss)); model.eval(); '
+          'copy_loss(model, seqs)')], 'in step 2, 3 the model is in evaluation mode'),
+    (7, [('losses.append(float(loss))', 'losses.append(float(copy_loss(model, seqs)))')],
+     'that of its batch, before the step, is'),
+    (7, [('model(src, tgt)', 'model(src, tgt[:, :-1])'),
+         ('= (labels != 0)', ', labels = 1, labels[:, 1:]\n    n = (labels != 0)')],
+     'the target that the model gets lacks its last column'),
+    (7, [('    losses = []', '    losses, base = [], 0.\n    lr = lr_of\n'
+          '    lr_of = lambda step: base * lr(step)')],
+     'or what `LambdaLR` sets is multiplied by it'),
+    (7, [('for group in optimizer.param_groups:\n            group',
+          'optimizer.param_groups[0]')],
+     'in step 1 the learning rate of the parameter group 1 is 0, and lr_of(1) is 0.04'),
     (7, [('losses.append(float(loss))', 'losses.append(round(float(loss), 2))')],
      'the losses you return are rounded'),
     (8, [('logits[:, -1, :].argmax(dim=-1)', 'logits[:, -1, :].topk(2).indices[:, 1]')],
@@ -282,7 +295,26 @@ WATCHED = [
      'the score of the ids that you return is that with the other sign'),
     (8, [('candidates.sort(reverse=True)', 'pass')], ', and in the right search 1, '),
     (8, [('candidates[:beam_size]', 'candidates[:max(1, beam_size - len(done))]')],
-     'extends 2 hypotheses, the right search 3')]
+     'extends 2 hypotheses, the right search 3'),
+    (8, [('done.append((total /', 'done.append(((total - logp[2].item()) /')],
+     'that without the log-probability of `</s>`'),
+    (10, [('p for p in counts if', 'p for p in [*counts][::-1] if'), ('min(p', 'next(p')],
+     'are as frequent, and come first by `<`'),
+    (10, [('counts[pair] += n', 'counts[pair] += 1')], ' times; "'),
+    (10, [('    out, i = [], 0\n', "    return ' '.join(symbols).replace(' '.join(pair), "
+           "''.join(pair)).split()\n    out, i = [], 0\n")],
+     'which never stand side by side there'),
+    (10, [('for pair in merges:', 'for pair in merges[::-1]:')], 'by the merges a+n, an+a'),
+    (11, [('-2 * i / d', '-i / d')],
+     'features 2 and 3 are turned by 0.3162 at position 1, and should be by 0.1'),
+    (11, [('out[..., ::2] =', 'out[..., :d//2] ='),
+          ('out[..., 1::2] =', 'out[..., d//2:] =')],
+     'feature 1 comes back as feature 4'),
+    (11, [('torch.arange(t).double()', 'torch.arange(x.size(1)).double()'),
+          ('    a, b =', '    angle = angle[:, None]\n    a, b =')],
+     'two heads with the same vectors are turned by different angles'),
+    (11, [('value.unsqueeze(2)', 'value.flip(1).unsqueeze(2)')],
+     '6 query heads read the values of heads 1, 1, 1, 0, 0, 0, and should read those of 0')]
 
 @pytest.mark.parametrize('number, changes, words', sample(WATCHED, 6))
 def test_what_is_done_is_told_while_it_is_done(number, changes, words):

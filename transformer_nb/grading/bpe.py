@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = []
 
-from .checks import Kit, _probe, _text
+from contextlib import suppress
+from .checks import Kit, _listing, _probe, _saying, _text
 
 # %% ../../nbs/15c_build.ipynb #b15bpe01
 class _BPE:
@@ -15,6 +16,11 @@ class _BPE:
 
     def count(self, symbols, n): # of one word that occurs n times
         for pair in zip(symbols, symbols[1:]): yield pair, n
+    def counts(self, words, split):
+        found = {}
+        for word, n in words.items():
+            for pair, m in self.count(split[word], n): found[pair] = found.get(pair, 0) + m
+        return found
     def choose(self, counts): # the most frequent pair, of several the first in the alphabet
         return min(counts, key=lambda pair: (-counts[pair], pair))
     def joined(self, symbols, pair):
@@ -27,10 +33,7 @@ class _BPE:
     def learn_bpe(self, words, n_merges):
         split, merges = {word: list(word) for word in words}, []
         for _ in range(n_merges):
-            counts = {}
-            for word, n in words.items():
-                for pair, m in self.count(split[word], n):
-                    counts[pair] = counts.get(pair, 0) + m
+            counts = self.counts(words, split)
             if not counts: break
             merges.append(self.choose(counts))
             split = {w: self.joined(symbols, merges[-1]) for w, symbols in split.items()}
@@ -65,24 +68,60 @@ class _JoinsOnce(_BPE):
                 return symbols[:i] + [''.join(pair)] + symbols[i+2:]
         return symbols
 
+# %% ../../nbs/15c_build.ipynb #b15bpesay
+def _merges_in_words(words:dict[str,int], merges:list)->str:
+    "The first merge that is not the most frequent pair there, or not the first of several"
+    right, split = _BPE(), {word: list(word) for word in words}
+    for i, pair in enumerate(map(tuple, merges), 1):
+        counts = right.counts(words, split)
+        if not counts: return f'merge {i} comes where nothing is left to join'
+        best = right.choose(counts)
+        said, n, most = f'merge {i} joins {_pair(pair)}', counts.get(pair, 0), counts[best]
+        if not n: return f'{said}, which never stand side by side there'
+        if n < most:
+            return f'{said}, which occur {n} times; {_pair(best)} occur {most} times'
+        if pair != best:
+            return f'{said}; {_pair(best)} are as frequent, and come first by `<`'
+        split = {word: right.joined(symbols, pair) for word, symbols in split.items()}
+    return ''
+
+def _pair(pair:tuple)->str: return ' and '.join(f'"{symbol}"' for symbol in pair)
+
+def _cut_in_words(code, word:str, merges:list)->str:
+    "The fewest merges after which a word is cut in the wrong way"
+    for n in range(len(merges) + 1):
+        came, right = (list(x.apply_bpe(word, merges[:n])) for x in (code, _BPE()))
+        if came == right: continue
+        given = _listing('+'.join(pair) for pair in merges[:n]) or 'none'
+        return (f'by the merges {given}, "{word}" should be cut into '
+                f'{" ".join(right)}, and comes back as {" ".join(came)}')
+    return ''
+
+# %% ../../nbs/15c_build.ipynb #b15bpeprob
 @_probe(_BPE, 3, 'the merges of a small text')
 def _(code, kit, draw):
     words = {word: 1 + n for n, word in enumerate(_WORDS)} | dict(aaaa=7, abab=2)
-    learned = {n: code.learn_bpe(words, n) for n in (3, 12)}
-    found = {f'the first {n} merges': _text(' '.join(map('+'.join, merges)))
-             for n, merges in learned.items()}
-    for name, few in (('ab, until nothing is left', dict(ab=3)),
-                      ('cab, dab, xb and cb', dict(cab=5, dab=4, xb=3, cb=9, ca=9))):
-        merges = code.learn_bpe(few, 8) # a pair may end as another symbol begins
-        found[f'the merges of {name}'] = _text(' '.join(map('+'.join, merges)))
-    return found
+    texts = {'ab, until nothing is left': dict(ab=3),
+             'cab, dab, xb and cb': dict(cab=5, dab=4, xb=3, cb=9, ca=9)}
+    asked = [(f'the first {n} merges', words, n) for n in (3, 12)]
+    asked += [(f'the merges of {name}', few, 8) for name, few in texts.items()]
+    found, said = {}, ''
+    for name, words, n in asked:
+        merges = list(code.learn_bpe(words, n)) # a pair may end as another symbol begins
+        found[name] = _text(' '.join(map('+'.join, merges)))
+        with suppress(Exception): said = said or _merges_in_words(words, merges)
+    return found | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15bpe02c
 @_probe(_BPE, 2, 'words cut by given merges')
 def _(code, kit, draw):
     merges = [('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a')]
-    return {f'the symbols of {word}': _text(' '.join(code.apply_bpe(word, merges)))
-            for word in ('banana', 'ananas', 'nasss', 'x')}
+    words, said = ('banana', 'ananas', 'nasss', 'x'), ''
+    found = {f'the symbols of {word}': _text(' '.join(code.apply_bpe(word, merges)))
+             for word in words}
+    for word in words:
+        with suppress(Exception): said = said or _cut_in_words(code, word, merges)
+    return found | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15bpe03
 _WORDS = 'low lower lowest new newer newest wide wider widest'.split()

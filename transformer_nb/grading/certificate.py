@@ -10,10 +10,10 @@ from datetime import date
 from pathlib import Path
 from torch import Tensor
 from ..core import EOS, InputError
-from .checks import Kit
+from .checks import Kit, _read_text
 from .naming import _compared, _differs
 from .process import collect
-from .report import _NOTHING, _message, _read_text
+from .report import _NOTHING, _message
 from .stages import STAGES
 from .translation import _MAP, _SHOWN, _book_tokenizer
 

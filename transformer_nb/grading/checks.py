@@ -376,12 +376,23 @@ def _ids(ids, most:int=13)->Tensor: # a list of token ids as text
 def _shapes_differ(name:str, x:Tensor, y:Tensor)->str: # x came, y is right
     return f'{name} should have shape {tuple(y.shape)}, and has {tuple(x.shape)}'
 
+# %% ../../nbs/15c_build.ipynb #b15readtext
+def _read_text(x:Tensor)->str: # which `_text` made
+    text = bytes(x.flatten().to(torch.uint8).tolist()).decode(errors='replace')
+    return _printable(text)
+
+def _printable(text:str)->str: # without terminal codes
+    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
 # %% ../../nbs/15c_build.ipynb #b15seen001
 _SEEN = _TOLD + 'seen' # what a check saw while the submission ran, as a sentence
 
 def _saying(sentence:str)->dict[str,Tensor]: return {_SEEN: _text(sentence)}
 
 def _listing(words)->str: return ', '.join(map(str, words))
+
+def _few(names:list[str])->str:
+    return names[0] + (f' and {len(names) - 1} more' if len(names) > 1 else '')
 
 def _times(n:int)->str: return {0: 'never', 1: 'once', 2: 'twice'}.get(n, f'{n} times')
 
@@ -395,6 +406,8 @@ def _rows_in_words(name:str, x:Tensor, y:Tensor)->str: # ids (b, t): x came, y i
     if (x.dim(), y.dim()) != (2, 2) or len(x) != len(y): return ''
     if x.is_floating_point(): return ''
     if torch.equal(x, y): return ''
+    for side, cut in (('last', y[:, :-1]), ('first', y[:, 1:])):
+        if torch.equal(x, cut): return f'{name} lacks its {side} column'
     came, right = ([_unpadded(row) for row in z.tolist()] for z in (x, y))
     used = {i for row in came for i in row}
     if len(used) < 2: return f'{name} is {_id(*used or [PAD])} everywhere'
@@ -438,7 +451,7 @@ class _Script(nn.Module):
     "A model whose next token depends on the last two, their number and the source"
     def __init__(self, kit:Kit, draw:Draw, v:int=8, max_len:int=12):
         super().__init__()
-        self.kit, self.max_len, self.asked = kit, max_len, []
+        self.kit, self.max_len, self.asked, self.read = kit, max_len, [], []
         self.last, self.before = 1.5*draw(v, v), draw(v, v)
         self.last[:, EOS] += 1.  # outputs of several lengths
         self.last[:, :EOS] -= 30 # `<pad>` and `<s>` are never predicted
@@ -446,6 +459,7 @@ class _Script(nn.Module):
         self.source = nn.Parameter(source, requires_grad=False) # a model has parameters
 
     def encode(self, src): # which depends on the order of its tokens (b, s, v)
+        self.read.append(src)
         places = torch.arange(1., 1 + src.shape[1])
         return self.source[src] / places[:, None].sqrt()
 

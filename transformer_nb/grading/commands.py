@@ -15,10 +15,10 @@ from ..core import (
     Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
     write_atomically)
 from .certificate import certificate
-from .checks import Kit, MASKS, _files
+from .checks import Kit, MASKS, _files, _printable
 from .naming import _differs
 from .process import collect
-from .report import StageResult, _message, _printable, grade, gradescope, report
+from .report import StageResult, _message, grade, gradescope, report
 from .stages import STAGES, Stage, mistake_name, mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15start1

@@ -6,8 +6,10 @@
 __all__ = []
 
 import torch
+from collections.abc import Callable
+from contextlib import suppress
 from .attention import _Attention
-from .checks import Kit, _probe
+from .checks import Kit, _listing, _probe, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15rope01
 class _Rotary:
@@ -61,15 +63,61 @@ class _GroupsDealt(_Grouped):
     `repeat_interleave`, not `repeat`."""
     def shared(self, x, n): return x.repeat(1, n, 1, 1)
 
+# %% ../../nbs/15c_build.ipynb #b15turnsay
+def _turns_in_words(rotate:Callable, d:int=8, t:int=3)->str:
+    "What becomes of vectors with a single feature, at position 0 and at 1"
+    units = torch.eye(d)[:, None, None].expand(d, 2, t, d) # feature, head, position
+    turned = rotate(units.clone())
+    if not torch.allclose(turned[:, 0], turned[:, 1], 0., 1e-5):
+        return 'two heads with the same vectors are turned by different angles'
+    begin, second = turned[:, 0, 0], turned[:, 0, 1] # from feature, to feature
+    if not torch.allclose(begin, torch.eye(d), 0., 1e-5):
+        i = int((begin - torch.eye(d)).abs().sum(1).argmax())
+        if begin[i].max() > 0.999:
+            return (f'at position 0, where nothing should turn, feature {i} comes back as '
+                    f'feature {int(begin[i].argmax())}')
+        return 'at position 0 vectors are turned, and should come back as they are'
+    others = second[0].abs()[1:] # of feature 0
+    if others.argmax() and others.max() > 1e-6:
+        return f'feature 0 is turned with feature {1 + int(others.argmax())}, not with 1'
+    angles = torch.atan2(second[0::2, 1::2].diagonal(), second[0::2, 0::2].diagonal())
+    wanted = 10000.**(-torch.arange(0, d, 2) / d)
+    for i, (x, y) in enumerate(zip(angles.tolist(), wanted.tolist())):
+        if abs(x - y) > 1e-4 * y:
+            return (f'for d = {d}, features {2*i} and {2*i + 1} are turned by {x:.4g} at '
+                    f'position 1, and should be by {y:.4g}')
+    return ''
+
 @_probe(_Rotary, 3, 'turned vectors', tolerance=1e-4)
 def _(code, kit, draw):
     b, t, half = draw.sizes(3)
-    return code.rotate(draw(b, 2, t, 2*half))
+    output, said = code.rotate(draw(b, 2, t, 2*half)), ''
+    with suppress(Exception): said = _turns_in_words(code.rotate)
+    return dict(output=output) | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15gqa01c
+def _groups_in_words(code, kit, h:int=6, n:int=2)->str: # n heads of keys
+    "Whose keys and values does each query head read? The heads tell by their numbers"
+    query, key = torch.ones(1, h, 1, 1), torch.zeros(1, n, n, 1)
+    key[0].diagonal()[:] = 100. # the key head j looks at key j
+    numbers = torch.arange(float(n))
+    values = {'keys': numbers[:, None].expand(1, n, n, 1), # of key j: j, in all heads
+              'values': numbers[:, None, None].expand(1, n, n, 1)}
+    wanted = [i // (h // n) for i in range(h)]
+    for name, value in values.items():
+        given = map(kit.heads, (query, key, value))
+        output = kit.heads(code.grouped_attention(*given))
+        read = [round(x) for x in output.flatten().tolist()]
+        if read != wanted:
+            return (f'{h} query heads read the {name} of heads {_listing(read)}, and '
+                    f'should read those of {_listing(wanted)}')
+    return ''
+
 @_probe(_Grouped, 2, 'attention with groups of heads')
 def _(code, kit, draw):
     b, t, d, n = draw.sizes(4)
     q, k, v = draw(b, 2*n, t, d), draw(b, n, t, d), draw(b, n, t, d + 1)
-    causal = torch.ones(t, t).tril() == 1
-    return code.grouped_attention(*map(kit.heads, (q, k, v)), kit.mask(causal))
+    causal, said = torch.ones(t, t).tril() == 1, ''
+    output = code.grouped_attention(*map(kit.heads, (q, k, v)), kit.mask(causal))
+    with suppress(Exception): said = _groups_in_words(code, kit)
+    return dict(output=output) | _saying(said)

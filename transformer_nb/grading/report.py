@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from .checks import (
     Kit, LAYOUTS, MASKS, Probe, _NO_PARAMETER, _PLAIN_LIST, _SEEN, _TOLD, _TOLD_SIZES,
-    _shapes_differ, _times)
+    _read_text, _shapes_differ, _times)
 from .decoding import _extended_in_words, _search_in_words
 from .naming import (
     NOT_WRITTEN, Outcome, _BATCH, _CALL, _CHANGED, _RANDOM, _calls_of, _close, _code,
@@ -62,13 +62,6 @@ def _message(probe:Probe, outcome:Outcome, kit:Kit)->str:
     return 'more results than expected'
 
 _NOTHING = torch.empty(0)
-
-def _read_text(x:Tensor)->str: # which `_text` made
-    text = bytes(x.flatten().to(torch.uint8).tolist()).decode(errors='replace')
-    return _printable(text)
-
-def _printable(text:str)->str: # without terminal codes
-    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 # %% ../../nbs/15c_build.ipynb #b15messg2
 def _other(probe:Probe, name:str, x:Tensor, y:Tensor, kit:Kit)->str: # x came, y is right

@@ -15,7 +15,7 @@ from ..core import BOS, EOS, PAD
 from ..model import TransformerConfig
 from .attention import _PaddingMask
 from .checks import (
-    Kit, _Script, _TOLD, _Unset, _asked_one, _fill, _listing, _probe, _rows_in_words,
+    Kit, _Script, _TOLD, _Unset, _asked_one, _few, _fill, _listing, _probe, _rows_in_words,
     _saying, _text, _times, _with_kit)
 from .model import _Transformer
 from .optimizer import _Adam, _PaddingInLoss, _Smoothing, _loss_in_words
@@ -176,8 +176,8 @@ class _NoGradientsAtStep(_Loop):
 
 # %% ../../nbs/15c_build.ipynb #b15loo02b
 class _RateNeverSet(_Loop):
-    """The learning rate is never set, and the optimizer's own is 0. Set the rate of each
-    step in its `param_groups`."""
+    """The learning rate of each step is the optimizer's own, 0: it is never set, or what
+    `LambdaLR` sets is multiplied by it. Set the rate itself, in `param_groups`."""
     def set_rate(self, optimizer, lr): pass
 
 class _RateTooLate(_Loop):
@@ -225,7 +225,9 @@ def _toy(kit, draw, **more): # the right model, small, and an optimizer without 
     model = _with_kit(_Transformer, kit)(config)
     _fill(model, model)
     with torch.no_grad(): model.embedding.weight.mul_(3.) # gradients with norms above 1
-    return model.double(), _Adam().make_adam(model)
+    parameters = list(model.double().parameters()) # in two groups, as some have them
+    groups = [dict(params=parameters[i::2]) for i in range(2)]
+    return model, torch.optim.Adam(groups, lr=0., betas=_Adam.betas, eps=_Adam.eps)
 
 # %% ../../nbs/15c_build.ipynb #b15noting1
 class _Noting(nn.Module):
@@ -290,10 +292,11 @@ class _LoopSeen:
     def stepped(self, *_): self.after.append(self.weights())
 
     def forward(self, model, inputs):
-        if self.busy: return
+        if self.busy or not torch.is_grad_enabled(): return # as where nothing is learned
         found = [i for i, src in enumerate(self.sources) if torch.equal(src, inputs[0])]
+        if found == self.fed[-1:] != []: return # the same batch once more
         self.fed.append(found[0] if found else -1)
-        self.trains.append(model.training and torch.is_grad_enabled())
+        self.trains.append(model.training)
         self.before.append(self.weights())
         self.busy = True # the same weights and the same dropout, once more
         with suppress(Exception), torch.enable_grad(), torch.random.fork_rng(devices=[]):
@@ -305,7 +308,7 @@ class _LoopSeen:
     def step(self, optimizer, *_):
         gradients = [p.grad for p in self.parameters.values()]
         self.given.append([None if g is None else g.clone() for g in gradients])
-        self.rates.append(float(optimizer.param_groups[0]['lr']))
+        self.rates.append([float(group['lr']) for group in optimizer.param_groups])
 
 def _flat(tensors)->Tensor: return torch.cat([x.detach().flatten() for x in tensors])
 
@@ -322,16 +325,18 @@ def _loop_in_words(seen:_LoopSeen, losses:list[float], lr_of:Callable)->str:
                 f'{_listing(wanted)}')
     rates = [lr_of(i) for i in wanted]
     for i, came, right in zip(wanted, seen.rates, rates):
-        if abs(came - right) > 1e-9:
-            return (f'in step {i} the learning rate of the optimizer is {came:.4g}, and '
-                    f'lr_of({i}) is {right:.4g}')
+        wrong = [rate for rate in came if abs(rate - right) > 1e-9]
+        if not wrong: continue
+        which = 'optimizer' if wrong == came else f'parameter group {came.index(wrong[0])}'
+        return (f'in step {i} the learning rate of the {which} is {wrong[0]:.4g}, and '
+                f'lr_of({i}) is {right:.4g}')
     said = _gradients_in_words(seen) or _weights_between(seen)
     return said or _losses_in_words(seen, losses)
 
 def _fed_in_words(seen)->str:
     wanted = [*range(seen.n)]
     if seen.fed == wanted: return ''
-    if not seen.fed: return 'the model is never called'
+    if not seen.fed: return 'the model is never called, or without gradients'
     if -1 in seen.fed:
         call = 1 + seen.fed.index(-1)
         return f'in call {call} of the model its source is not that of a batch'
@@ -348,8 +353,7 @@ def _modes_in_words(seen)->str:
     if all(seen.trains): return ''
     steps = [i for i, trains in enumerate(seen.trains, 1) if not trains]
     where = 'every step' if len(steps) == seen.n else f'step {_listing(steps)}'
-    return (f'in {where} the model is in evaluation mode when it is called, or no '
-            'gradients are kept')
+    return f'in {where} the model is in evaluation mode when it is called'
 
 def _counts_in_words(seen)->str:
     counts = {'`backward` is called': seen.n_backward,
@@ -381,9 +385,6 @@ def _gradients_in_words(seen)->str:
 
 def _alike_numbers(a, b)->bool:
     return torch.allclose(torch.tensor(a), torch.tensor(b), 1e-6, 0.)
-
-def _few(names:list[str])->str:
-    return names[0] + (f' and {len(names) - 1} more' if len(names) > 1 else '')
 
 def _ratios_in_words(seen, ratios:list[float], lengths:list[float])->str:
     start = 'the gradients at a step are those of the mean loss'
@@ -463,9 +464,10 @@ def _(code, kit, draw):
     _asked_one('train', losses, Iterable, 'a list of losses')
     losses = [float(x) for x in losses]
     with suppress(Exception): said = _loop_in_words(loop, losses, _rate)
-    for i, (rate, gradients) in enumerate(zip(loop.rates, loop.given), 1):
+    for i, (rates, gradients) in enumerate(zip(loop.rates, loop.given), 1):
         norms = [float(g.norm()) for g in gradients if g is not None]
-        found[f'learning rate of step {i}'] = torch.tensor(rate)
+        found[f'learning rate of step {i}'] = torch.tensor(rates[0])
+        found[f'learning rate of step {i}, other group'] = torch.tensor(rates[-1])
         found[f'size of all gradients in step {i}'] = torch.tensor(sum(norms))
     found |= {f'loss of step {i}': torch.tensor(x) for i, x in enumerate(losses, 1)}
     weights = {f'{name} after the last step': p for name, p in model.named_parameters()}

@@ -9,12 +9,15 @@ import json, sys, torch
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 from ..checkpoint import load_model
 from ..core import BOS, EOS
 from ..decoding import SearchConfig
 from ..model import TransformerConfig
-from .checks import Kit, _Script, _TOLD, _probe, _text, _with_kit
+from .checks import (
+    Kit, _SEEN, _Script, _TOLD, _few, _listing, _probe, _read_text, _rows_in_words, _saying,
+    _text, _with_kit)
 from .decoding import _Search
 from .model import _Transformer, _batch, _real
 
@@ -98,9 +101,17 @@ _TOKENIZERS = {} # read before a submission runs, which may not
 
 @_probe(_Loader, 2, "the logits of the book's model", tolerance=1e-4)
 def _(code, kit, draw):
-    model = code.load_model(Path(kit.model)).double().eval()
+    model, said = code.load_model(Path(kit.model)).double().eval(), ''
     src, tgt = _batch(draw, 2, 6, 5)
-    return dict(logits=_real(model(src, tgt), tgt))
+    with suppress(Exception): said = _lost_in_words(model, kit.model)
+    return dict(logits=_real(model(src, tgt), tgt)) | _saying(said)
+
+def _lost_in_words(model:nn.Module, folder:str)->str: # is every tensor of the file there?
+    own = [p.detach().float() for p in model.parameters()]
+    tensors = load_file(Path(folder, 'model.safetensors'))
+    lost = [name for name, x in tensors.items() if not any(torch.equal(p, x) for p in own)]
+    if not lost: return ''
+    return f'no parameter of your model has the values that the file has for {_few(lost)}'
 
 # %% ../../nbs/15c_build.ipynb #b15loadfake
 class _Numbers:
@@ -109,14 +120,39 @@ class _Numbers:
     def decode(self, ids): return ' '.join(str(int(i)) for i in ids)
 
 def _told_by_numbers(code, kit, draw)->dict: # by toy models that tell searches apart
-    found = {}
+    found, said = {}, ''
     for i in range(12):
         model = _Script(kit, draw, max_len=70)
         if i % 4 == 0: model.last[:, EOS] -= 30 # never ends: the limit counts
-        words = ' '.join(map(str, draw.ids(1, 4, 8)[0].tolist()))
+        ids = draw.ids(1, 4, 8)
+        words = ' '.join(map(str, ids[0].tolist()))
         found[f'search {i}, "{words}", by a toy model'] = _text(
             code.translate(model, _Numbers(), words))
-    return found
+        right = F.pad(ids, (0, 1), value=EOS)
+        with suppress(Exception):
+            said = said or _rows_in_words(_SOURCE, model.read[0], right)
+    return found | _saying(said)
+
+_SOURCE = 'the source that the model gets'
+
+class _Heard:
+    "A tokenizer that notes what it gets"
+    def __init__(self, tokenizer): self.tokenizer, self.texts, self.ids = tokenizer, [], []
+    def __getattr__(self, name): return getattr(self.tokenizer, name)
+    def encode(self, text):
+        self.texts.append(text)
+        return self.tokenizer.encode(text)
+    def decode(self, ids):
+        self.ids.append(list(ids))
+        return self.tokenizer.decode(ids)
+    def in_words(self)->str: # of all the texts of the check
+        for wanted in _TEXTS:
+            other = [text for text in self.texts if text.lower() == wanted.lower() != text]
+            if other and wanted not in self.texts:
+                return f'for "{wanted}" the tokenizer gets "{other[0]}"'
+        special = [ids for ids in self.ids if {BOS, EOS} & {*ids}]
+        if not special: return ''
+        return f'`decode` gets {_listing(special[0])}, special tokens included'
 
 # %% ../../nbs/15c_build.ipynb #b15loa03b
 @_probe(_Loader, 1, 'the model is in evaluation mode')
@@ -126,11 +162,13 @@ def _(code, kit, draw):
 @_probe(_Loader, 3, "the book's translations")
 def _(code, kit, draw):
     torch.set_default_dtype(torch.float32) # as fast as it is
-    tokenizer = _book_tokenizer(kit.model)
+    tokenizer = _Heard(_book_tokenizer(kit.model))
     model = code.load_model(Path(kit.model)).eval()
     translated = {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))
                   for text in _TEXTS}
-    return translated | _told_by_numbers(code, kit, draw)
+    found = translated | _told_by_numbers(code, kit, draw)
+    said = _read_text(found[_SEEN]) or tokenizer.in_words()
+    return found | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15ownmap
 _SHOWN = 'Two children are playing in the snow with a small dog.'
