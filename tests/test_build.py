@@ -300,9 +300,11 @@ WATCHED = [
      'that without the log-probability of `</s>`'),
     (10, [('p for p in counts if', 'p for p in [*counts][::-1] if'), ('min(p', 'next(p')],
      'are as frequent, and come first by `<`'),
-    (10, [('counts[pair] += n', 'counts[pair] += 1')], ' times; "'),
+    (10, [('counts[pair] += n', 'counts[pair] += n + 2*len(w)')], ' times; "'),
     (10, [('    out, i = [], 0\n', "    return ' '.join(symbols).replace(' '.join(pair), "
            "''.join(pair)).split()\n    out, i = [], 0\n")],
+     '"banana" should be cut into b an ana, and comes back as b anan a'),
+    (10, [('merges.append(pair)', 'merges.append(pair[::-1])')],
      'which never stand side by side there'),
     (10, [('for pair in merges:', 'for pair in merges[::-1]:')], 'by the merges a+n, an+a'),
     (11, [('-2 * i / d', '-i / d')],

@@ -8,6 +8,9 @@ of this kit:
     embeddings.0.weight                                here embedding.weight
     encoder.layers.0.self_attention.query.weight       here encoder.0.self_attention.…
     decoder.layers.3.residuals.2.norm.bias             here decoder.3.residuals.2.…
+
+`Transformer` may come from the right version, whatever your `model.py` calls its parameters:
+go by the names that its `state_dict()` has.
 """
 from pathlib import Path
 import torch

@@ -115,11 +115,13 @@ def _(code, kit, draw):
 # %% ../../nbs/15c_build.ipynb #b15bpe02c
 @_probe(_BPE, 2, 'words cut by given merges')
 def _(code, kit, draw):
-    merges = [('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a')]
-    words, said = ('banana', 'ananas', 'nasss', 'x'), ''
+    several = [('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a')]
+    asked = [(word, several) for word in ('banana', 'ananas', 'nasss', 'x')]
+    asked.append(('abc', [('b', 'c'), ('a', 'b')])) # in the order in which they came
     found = {f'the symbols of {word}': _text(' '.join(code.apply_bpe(word, merges)))
-             for word in words}
-    for word in words:
+             for word, merges in asked}
+    said = ''
+    for word, merges in asked:
         with suppress(Exception): said = said or _cut_in_words(code, word, merges)
     return found | _saying(said)
 
