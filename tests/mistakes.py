@@ -418,7 +418,7 @@ TRAINING = {
     'no gradients at step': [('optimizer.zero_grad()\n', 'pass\n'),
                                    ('loss.backward()',
                                     'loss.backward(); optimizer.zero_grad()')],
-    'rate never set': to("group['lr'] = lr_of(step)", 'pass'),
+    'rate stays zero': to("group['lr'] = lr_of(step)", 'pass'),
     'rate too late': to(
         '        for group in optimizer.param_groups:\n'
         "            group['lr'] = lr_of(step)\n",

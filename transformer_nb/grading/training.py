@@ -175,7 +175,7 @@ class _NoGradientsAtStep(_Loop):
         super().step(optimizer, lr)
 
 # %% ../../nbs/15c_build.ipynb #b15loo02b
-class _RateNeverSet(_Loop):
+class _RateStaysZero(_Loop):
     """The learning rate of each step is the optimizer's own, 0: it is never set, or what
     `LambdaLR` sets is multiplied by it. Set the rate itself, in `param_groups`."""
     def set_rate(self, optimizer, lr): pass
