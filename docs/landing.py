@@ -20,9 +20,9 @@ EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommen wird.',
             'I know that he is ill.': 'Ich weiß, dass er krank ist.',
             'I know this man.': 'Ich kenne diesen Mann.',
             'I love you.': 'Ich liebe dich.'}
-TRY = ("**Try it.** This is the book's model, at work in your browser. Type a sentence of "
-       'your own, and click on a word of the translation to see where the model looked '
-       'while it wrote that word.')
+TRY = ('**Try it.** A small Transformer, the kind of network that is inside ChatGPT, '
+       'translates your English into German, here in your browser. Type a sentence, and '
+       'click on a German word to see where the model looked while it wrote that.')
 LEARN = ('**Try it.** Move the slider through the 600 steps of its training. When does it '
          'begin to look in the right place, and what has it written until then?')
 STUDENT = '''def scaled_dot_product_attention(query, key, value, mask=None):

@@ -678,6 +678,8 @@ def test_the_machine_writes_token_by_token(new_page, torch_model):
     track = page.locator('.output .track').first
     full = float(track.get_attribute('width'))
     written = 'Ein Junge hebt einen Ball auf . end'.split()
+    maps = attention_weights(torch_model.model, *inputs(torch_model, BOY, ids))
+    first = maps['decoder'][0, 0].mean(0) # of layer 1, in the mean of its heads
     for at in range(1, len(ids)):
         shown = page.locator('.output .percent').all_text_contents()
         probs = likeliest[at]
@@ -691,7 +693,11 @@ def test_the_machine_writes_token_by_token(new_page, torch_model):
             '#machine-says')
         words = page.locator('.word').all_text_contents()
         n_src = page.evaluate('now.scene.src.length')
-        assert words[n_src:] == ['start'] + written[:at] # nothing that is still to come
+        read = ['start'] + written[:at]
+        assert words[n_src:] == read # nothing that is still to come
+        assert page.text_content('.word.now') == read[-1]
+        spoken = page.get_attribute('[data-box="decoder.1"]', 'aria-label')
+        assert f'most at “{read[first[at].argmax()]}”' in spoken
         if at + 1 < len(ids): page.click('#machine-forth')
     assert f'pin={len(ids) - 1}' in page.url
     page.locator('#machine-step').press('Home')
@@ -755,7 +761,7 @@ def test_every_box_of_the_machine_opens_in_place(new_page, torch_model):
         assert page.locator('#machine-open').is_hidden()
         assert page.evaluate('document.activeElement.dataset.box') == key
     with torch.no_grad(): memory = torch_model.model.encode(inputs(torch_model, BOY, [])[0])
-    page.click('[data-box="memory"]')
+    page.click('[data-names="memory"]') # its name opens a box, too
     shown = numbers(' '.join(texts(page, '#open-vectors .number')))
     assert shown == pytest.approx(memory[0].norm(dim=-1).tolist(), abs=.051)
     page.click('#open-more')
@@ -1752,6 +1758,7 @@ def test_the_tour_says_what_is_there(new_page, site, name, wanted):
     places = page.eval_on_selector_all('#steps ul:not(.gone) .best',
         'all => all.map(node => [...node.parentElement.children].indexOf(node))')
     assert max(places) > 0 # the winner is not always on top
+    assert 'Your turn' == page.inner_text('#tour-next')
     views = ['type', 'looked'] + ['type'] * 4 + ['machine', 'step']
     assert [view for view, _ in seen] == views
     assert all(text.startswith(start) for (_, text), start in zip(seen, wanted)), seen
@@ -1766,7 +1773,8 @@ BESIDE = '''(() => {
     const isIn = ({top}) => top >= 0 && top < innerHeight - 100, tour = place('#tour')
     const isFree = ['main', '.pointed'].every(name => place(name).right <= tour.left)
     const isWhole = tour.bottom <= innerHeight
-    return isFree && isWhole && isIn(place('.pointed')) && isIn(place(arg))
+    const isBelow = place('.pointed').top + 300 < tour.top // of the machine, which is wide
+    return (isFree || isBelow) && isWhole && isIn(place('.pointed')) && isIn(place(arg))
 })()'''
 
 def check_quotes(page):

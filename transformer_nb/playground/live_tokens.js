@@ -46,10 +46,13 @@ function readBy(tgt) {
 
 const FAINT = 0.05 // a weight below this has no line
 
-// From one token to each of the others, as wide as its weight
+const isOneRow = nodes => nodes[0]?.offsetTop === nodes[nodes.length - 1]?.offsetTop
+
+// From one token to each of the others, as wide as its weight. Where a sentence takes two
+// rows, lines would run behind other words, and the underlines say it alone
 function drawLines(svg, from, to, weights) {
   svg.replaceChildren()
-  if (!from) return
+  if (!from || !isOneRow(to) || !isOneRow(from.parentElement.children)) return
   const origin = svg.getBoundingClientRect()
   const start = from.getBoundingClientRect(), isBelow = start.top > origin.top
   weights.forEach((w, j) => {

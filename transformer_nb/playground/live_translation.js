@@ -122,7 +122,8 @@ function goOnTyping(input, place) {
 
 // Links of this page to the page that has all views bring the sentence that stands here
 function lead(text) {
-  for (const link of document.querySelectorAll('a[href*="translate_here.html#looked"]')) {
+  const ways = ['looked', 'tour'].map(view => `a[href*="translate_here.html#${view}"]`)
+  for (const link of document.querySelectorAll(ways.join())) {
     const [page] = link.href.split('?')
     link.href = `${page}?t=${encodeURIComponent(text)}`
   }

@@ -15,14 +15,16 @@ import {NAMES} from './machine_words.js'
 
 const SAYS = {
   embedding: 'Each token is looked up in a matrix: its row, times √d, plus a pattern that '
-    + 'tells its position.',
+    + 'tells its position. Numbers are lengths of vectors.',
   encoder: 'Each token of the sentence looks at all of them, and takes up what it finds.',
   decoder: 'The token that was written last looks at those before it; what follows is '
     + 'masked, because it has not been written.',
   cross: 'Here the translation looks at the sentence: a query of the decoder meets keys '
     + 'and values of the memory.',
-  forward: 'Each vector goes through the same small network, by itself.',
-  memory: 'The sentence, as every layer of the decoder sees it: a vector for each token.',
+  forward: 'Each vector goes through the same small network, by itself. '
+    + 'Numbers are lengths of vectors.',
+  memory: 'The sentence, as every layer of the decoder sees it: a vector for each '
+    + 'token, whose length is below.',
   output: 'The last vector is compared with the row of every token; a softmax makes '
     + 'probabilities of it. Choose another token, and the rest follows it.'}
 const MORE = {embedding: 'inside', forward: 'inside', memory: 'inside', output: 'step'}

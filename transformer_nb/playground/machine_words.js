@@ -1,7 +1,7 @@
 // The words of the picture of the machine: names, tokens, the likeliest next tokens, and
 // the title, which holds both sentences
 import {el, attributes} from './dom.js'
-import {percent, label, isSpecial} from './words.js'
+import {percent, label, isSpecial, specialName} from './words.js'
 import {model} from './store.js'
 import {nameOf} from './parts.js'
 import {inRows} from './picture.js'
@@ -41,7 +41,8 @@ function drawNames(svg, plan, {scene}) {
     const [x, y, anchor] = nameAt(box, plan), [text, isOff] = nameOfPart(box, scene.off)
     const turn = plan.isTurned ? {} : upwards(x, y)
     const look = {...MIDDLE, ...turn, class: `name ${box.kind}${isOff ? ' off' : ''}`}
-    shape(svg, 'text', {x, y, 'text-anchor': anchor, ...look}, text)
+    const values = {x, y, 'text-anchor': anchor, 'data-names': box.key}
+    shape(svg, 'text', {...values, ...look}, text)
   }
 }
 
@@ -61,7 +62,7 @@ function drawLayers(svg, plan) { // a bracket with a number for each
 
 const LONG = 12 // characters
 const cut = text => text.length > LONG ? `${text.slice(0, LONG - 1)}…` : text
-const wordOf = (piece, i) => isSpecial(piece) ? 'end' : cut(label(piece, i))
+const wordOf = (piece, i) => isSpecial(piece) ? specialName(piece) : cut(label(piece, i))
 
 function drawWords(svg, plan, {scene, at, near}) {
   const draw = (text, stack, i, from, kind) => {

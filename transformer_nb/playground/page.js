@@ -245,7 +245,7 @@ async function begin() {
     writeHash(push)
   })
   listen()
-  const isForTour = location.hash === '#tour'
+  const isForTour = /^#tour\b/.test(location.hash)
   const typed = $('text').value // meanwhile
   goToLink(location.hash)
   if (typed && typed !== state.text) update({text: typed})

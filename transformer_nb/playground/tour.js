@@ -13,19 +13,19 @@ function startTour() {
   $('tour-next').focus()
 }
 
-function endTour() {
+function endTour(next = $('start-tour')) { // what has the focus then
   if (tour.at === null) return
   tour.at = null
   pointAt(null)
   $('tour').hidden = true
   document.body.classList.remove('touring')
   goTo(before)
-  $('start-tour').focus()
+  next.focus()
 }
 
 function showStep(i) {
   const steps = model().tour
-  if (i === steps.length) return endTour()
+  if (i === steps.length) return endTour($('text'))
   const {link, says, asks} = steps[i]
   tour.at = i
   tour.isHere = false
@@ -71,7 +71,7 @@ function listenToTour(go) {
   $('tour-back').onclick = () => {
     if (tour.at > 0) showStep(tour.at - 1)
   }
-  $('tour-end').onclick = endTour
+  $('tour-end').onclick = () => endTour()
 }
 
 function drawTourButton() { $('start-tour').hidden = !model().tour?.length }

@@ -59,7 +59,7 @@ function decoderRows(walk) { // it ends with a prediction in place of a vector's
     ['with probability', '', ...probabilities]]
 }
 
-const SAME = {memory: 'memory: the row above'}
+const SAME = {memory: 'memory: what the encoder ends with'}
 
 function normRows(stages) { // bars relative to the longest vector; logits lie far above
   const ofVectors = stages.filter(stage => stage.name !== 'logits')

@@ -1,5 +1,5 @@
 // Look: where each token looked; all heads, one of them large
-import {$, el, attributes, write, writeMixed, segments} from './dom.js'
+import {$, phone, el, attributes, write, writeMixed, segments} from './dom.js'
 import {fixed, likelier} from './words.js'
 import {state, now, model, pointed, update, pinIt} from './store.js'
 import {nameOf, spokenHead} from './parts.js'
@@ -7,6 +7,11 @@ import {costs, mapOf} from './scene.js'
 import {glossLayer} from './gloss.js'
 import {axisNames, axisLanguages, drawMap} from './maps.js'
 import {drawHeads, headsLegend, drawKinds} from './heads.js'
+
+function chooseHead(head) { // on a phone, what is said of it stands far below its map
+  update({head})
+  if (phone.matches) $('head-name').scrollIntoView({block: 'start'})
+}
 
 function drawLook() {
   if (!now.scene) return
@@ -18,7 +23,7 @@ function drawLook() {
   drawKinds($('kinds-looked'))
   drawHeads($('maps'), (node, head) => {
     attributes(node, {'aria-pressed': head === state.head, 'aria-label': spokenHead(head)})
-    node.onclick = () => update({head})
+    node.onclick = () => chooseHead(head)
   })
   write($('maps-legend'), `${headsLegend()} The word below a token is the one that `
     + `cross-attention looked at most, in the mean of layer ${glossLayer()}.`)

@@ -153,6 +153,9 @@ function listenToMachine() {
   $('machine-back').onclick = () => go(-1)
   $('machine-forth').onclick = () => go(1)
   $('machine-play').onclick = play
+  $('machine-picture').onclick = ({target}) => { // the name of a box opens it, too
+    if (target.dataset.names) openBox(target.dataset.names)
+  }
   $('machine-scroll').onscroll = () => state.box && draw()
 }
 

@@ -32,7 +32,9 @@ function closestRival(scene) {
   const {i, first, second} = races.reduce((a, b) => b.ratio > a.ratio ? b : a)
   const isClear = second.prob < CLOSE * first.prob
   const isSure = isClear && words.every(x => x.first.prob > SURE)
-  const start = isSure ? 'It was confident of every word, right or wrong; the closest are '
+  const isAfter = scene.force.length > 0
+  const start = isAfter ? 'Of the tokens after the fixed ones, the closest are '
+    : isSure ? 'It was confident of every word, right or wrong; the closest are '
     : 'The closest race between tokens: '
   return [start, ...quoted(first, i), ' and ', ...quoted(second, i), '.']
 }

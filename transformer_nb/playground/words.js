@@ -11,6 +11,7 @@ function likelier(delta) {
 }
 
 const isSpecial = ({text}) => /^<\/?s>$/.test(text)
+const specialName = ({text}) => text === '<s>' ? 'start' : 'end'
 const beginsWord = piece => !piece || piece.text.startsWith(' ') || isSpecial(piece)
 
 // The i-th token of a sentence, by itself; -n goes on with a word
@@ -77,5 +78,5 @@ function countWords(text) { // -> by word in small letters {key, word, n}
   return counts
 }
 
-export {sum, range, fixed, percent, likelier, isSpecial, beginsWord, label, marked,
-        compareWords}
+export {sum, range, fixed, percent, likelier, isSpecial, specialName, beginsWord, label,
+        marked, compareWords}
