@@ -51,6 +51,8 @@ def test_the_number_on_the_machine_has_many_names(launcher, monkeypatch):
     with pytest.raises(InputError, match='process 3 .* there are 1'): distributed._own_gpu()
     launcher(LOCAL_RANK='3', CUDA_VISIBLE_DEVICES='5') # as Slurm's --gpus-per-task=1
     assert distributed._own_gpu() == 0
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 2)
+    with pytest.raises(InputError, match='process 3 .* there are 2'): distributed._own_gpu()
 
 @pytest.mark.parametrize('name, n, n_here, is_refused', [
     ('cuda:0', 2, '2', True), ('cuda', 2, '2', False), (None, 2, '2', False),

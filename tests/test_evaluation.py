@@ -161,6 +161,10 @@ def test_nothing_right_has_a_score():
 def test_sentences_must_match(translations, references, words):
     with pytest.raises(InputError, match=words): score(translations, references)
 
+def test_every_list_of_references_must_match():
+    with pytest.raises(InputError, match='2 translations and 1 references'):
+        score(['a b', 'c d'], [['a b', 'c d'], ['a b']])
+
 def test_paired_test():
     worse, better = spoiled(0.2), spoiled(0.1)
     result = paired_test(worse, better, REFERENCES)

@@ -11,8 +11,9 @@ from torch.testing import assert_close
 from transformer_nb.checkpoint import load_model
 from transformer_nb.core import PAD, set_seed
 from transformer_nb.decoding import search
-from transformer_nb.fast import (HAS_ONEDNN, FastLinear, FusedAttention, accelerate,
-                                 exchange, linear_map, unaccelerate)
+from transformer_nb.fast import (
+    HAS_ONEDNN, FastDropout, FastLinear, FusedAttention, accelerate, exchange, linear_map,
+    unaccelerate)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 
@@ -120,3 +121,12 @@ def test_linear_map_has_one_derivative():
     [grad] = torch.autograd.grad(y.square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match='once_differentiable'):
         grad.sum().backward() # and never a wrong second one
+
+def test_dropout_keeps_the_mean():
+    "What is kept grows by what is dropped, to 1/65,536"
+    x = torch.full((40, 250), 3.)
+    for p in (0.1, 0.3, 0.5):
+        found = FastDropout(p).train()(x)
+        kept = found[found != 0]
+        assert_close(kept, torch.full_like(kept, 3 / (1 - p)), rtol=1e-4, atol=0)
+        assert abs(len(kept) / x.numel() - (1 - p)) < 0.03
