@@ -300,6 +300,11 @@ WATCHED = [
      'that without the log-probability of `</s>`'),
     (10, [('p for p in counts if', 'p for p in [*counts][::-1] if'), ('min(p', 'next(p')],
      'are as frequent, and come first by `<`'),
+    (9, [('tokenizer.encode(text) + [2]', 'tokenizer.encode(text.lower()) + [2]')],
+     'for "A man sleeps." the tokenizer gets "a man sleeps."'),
+    (9, [('tokenizer.encode(text) + [2]', '[1] + tokenizer.encode(text) + [2]')],
+     'the source that the model gets begins with `<s>`, which does not belong there'),
+    (9, [(".replace('.layers.', '.')", '')], 'no parameter of your model has the values'),
     (10, [('counts[pair] += n', 'counts[pair] += n + 2*len(w)')], ' times; "'),
     (10, [('    out, i = [], 0\n', "    return ' '.join(symbols).replace(' '.join(pair), "
            "''.join(pair)).split()\n    out, i = [], 0\n")],

@@ -147,7 +147,7 @@ class _Heard:
         return self.tokenizer.decode(ids)
     def in_words(self)->str: # of all the texts of the check
         for wanted in _TEXTS:
-            other = [text for text in self.texts if text.lower() == wanted.lower() != text]
+            other = [text for text in self.texts if text.lower() == wanted.lower()]
             if other and wanted not in self.texts:
                 return f'for "{wanted}" the tokenizer gets "{other[0]}"'
         special = [ids for ids in self.ids if {BOS, EOS} & {*ids}]
