@@ -239,6 +239,8 @@ WATCHED = [
      "as in a mean of the sentences' means; every token should"),
     (7, [('n = (labels', 'labels = labels.where(labels != 2, 0)\n    n = (labels')],
      'no label `</s>` counts in the loss'),
+    (7, [('smoothed_loss(logits, labels', 'smoothed_loss(logits[:, :-1], labels[:, :-1]')],
+     ' labels does not count in the loss'),
     (7, [('(labels != 0).sum()', 'labels.size(1)')],
      'should count 0.0625: the sum is divided by the 7 positions of a row'),
     (7, [('label_smoothing=0.0', 'label_smoothing=0.2')],
@@ -934,6 +936,10 @@ def first_stage(folder, harm): # right, but for a line in `causal_mask`
 def test_a_mistake_in_one_function_leaves_the_points_of_the_others(tmp_path):
     result = first_stage(tmp_path, 'while True: pass')
     assert result.points == 11 and 'not done after 1 seconds' in report(result)
+
+def test_a_busy_machine_costs_no_points(tmp_path):
+    "The limit of a second is the processor's: this waits longer in all, and is right"
+    assert first_stage(tmp_path, 'import time; time.sleep(0.4)').points == 12
 
 def test_early_ends_cost_the_checks_that_end(tmp_path):
     result = first_stage(tmp_path, 'import os; os._exit(3)')
