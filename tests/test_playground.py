@@ -752,6 +752,8 @@ def test_every_box_of_the_machine_opens_in_place(new_page, torch_model):
         assert page.locator('#open-heads [role=switch]').count() == 4*(kind in maps)
         lengths = page.locator('#open-vectors .number')
         if kind in maps:
+            pictures = 'all => new Set(all.map(map => map.toDataURL())).size'
+            assert page.eval_on_selector_all('#open-heads canvas', pictures) == 4
             assert page.inner_text('#open-title').endswith(f'layer {rest}')
             assert page.evaluate('state.head').startswith(key)
         elif key == 'output':
@@ -783,6 +785,12 @@ def test_a_map_in_the_machine_goes_with_the_token(new_page, torch_model):
     says = page.inner_text('#open-map-says')
     assert says.startswith('Ball → boy: ')
     assert numbers(says) == pytest.approx([wanted], abs=.006)
+    page.keyboard.press('Escape')
+    page.click('[data-box="encoder.2"]')
+    assert page.locator('#open-map .rows .chosen').count() == 0 # none of the sentence
+    page.evaluate("update({pin: 's1'})")
+    wait(page, '!queue.wanted.length && !queue.running')
+    assert texts(page, '#open-map .rows .chosen') == ['boy']
 
 def test_the_machine_plays(new_page):
     page = new_page('#machine?pin=5', reduced_motion='reduce')

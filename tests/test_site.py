@@ -517,10 +517,12 @@ def test_a_question_says_why_an_answer_is_wrong(tab, address):
     question.get_by_label('0.0', exact=True).click()
     check.click()
     assert verdict.inner_text().startswith('No. A query of zeros scores every key with 0.')
+    assert verdict.get_attribute('class').split() == ['verdict']
     question.get_by_label('4.0', exact=True).click()
     assert verdict.inner_text() == '' # not what was said of another answer
     check.click()
     assert verdict.inner_text().startswith('Right. All scores are 0, all weights 1/5')
+    assert verdict.get_attribute('class').split() == ['verdict', 'right']
     assert stored_in(tab) == 0
     tab.reload()
     assert tab.locator('.question input:checked').count() == 0

@@ -18,8 +18,8 @@ function doubtInWords(logProb, n, what = 'This') { // -> a sentence, or nothing
   const level = levelOfDoubt(logProb, n), share = percent(Math.exp(logProb / n))
   if (!level) return ''
   const start = level === 'nonsense' ? 'probably nonsense' : 'doubtful'
-  return `${what} is ${start}: the model gave its own tokens only ${share} each (geometric `
-    + 'mean).'
+  return `${what} is ${start}: the model gave its own tokens only ${share} each, `
+    + 'on average.'
 }
 
 function doubt({written, ids, force, off}, what) { // of a scene -> sentences, or nothing
