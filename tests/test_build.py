@@ -325,11 +325,15 @@ WATCHED = [
     (11, [('value.unsqueeze(2)', 'value.flip(1).unsqueeze(2)')],
      '6 query heads read the values of heads 1, 1, 1, 0, 0, 0, and should read those of 0')]
 
-@pytest.mark.parametrize('number, changes, words', sample(WATCHED, 6))
+@pytest.mark.parametrize('number, changes, words', sample(WATCHED, 16)) # the searches take seconds
 def test_what_is_done_is_told_while_it_is_done(number, changes, words):
     stage = STAGES[number - 1]
     text = report(graded(stage, changed(stage.file, changes)))
     assert words in text, text
+
+def test_a_hypothesis_that_is_extended_twice_is_told():
+    said = decoding._step_in_words([(1, 4), (1, 4)], [(1, 4), (1, 5)])
+    assert said == 'step 2 extends one hypothesis more than once'
 
 # Sentences that misled a student who saw this for the first time
 
