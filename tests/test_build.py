@@ -325,7 +325,8 @@ WATCHED = [
     (11, [('value.unsqueeze(2)', 'value.flip(1).unsqueeze(2)')],
      '6 query heads read the values of heads 1, 1, 1, 0, 0, 0, and should read those of 0')]
 
-@pytest.mark.parametrize('number, changes, words', sample(WATCHED, 16)) # the searches take seconds
+# The searches take seconds
+@pytest.mark.parametrize('number, changes, words', sample(WATCHED, 16))
 def test_what_is_done_is_told_while_it_is_done(number, changes, words):
     stage = STAGES[number - 1]
     text = report(graded(stage, changed(stage.file, changes)))
