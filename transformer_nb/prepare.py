@@ -30,7 +30,7 @@ from .text import BPETokenizer, Tokenizer, load_any_tokenizer, normalize
 class DataConfig:
     "What a translator learns from, and how it becomes tokens and batches"
     data: str|None = None      # folder written by tnb_prepare, in place of text
-    corpus: str|None = None    # as chapter 10a has them, such as multi30k; or four files
+    corpus: str|None = None    # mini, multi30k, tatoeba, everyday, typed; or four files
     src: str|list[str]|None = None # training sentences, one per line (plain or .gz)
     tgt: str|list[str]|None = None # their translations
     valid_src: str|list[str]|None = None # validation sentences, one per line
