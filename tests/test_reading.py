@@ -108,7 +108,9 @@ DIFFER = 'the numbers differ: {} is missing and {} is new'
 
 @pytest.mark.parametrize('source, translation, notes', [
     ('It costs 3.50.', 'Es kostet 350.', [DIFFER.format('3.50', '350')]),
-    ('19,99 Euro', '1999 euros', [DIFFER.format('19.99', '1999')]),
+    ('19,99 Euro', '1999 euros', [DIFFER.format('19,99', '1999')]),
+    ('$1,299 and 1.299 of 2024', '109 von 40',
+     [DIFFER.format('1,299, 2024', '109, 40')]),
     ('555-1234', '5555534', [DIFFER.format('555, 1234', '5555534')]),
     ('It costs 3.50.', 'Es kostet 3,50.', []), ('1,000 men', '1.000 Männer', []),
     ('2 dogs', 'Zwei Hunde', []), ('Zwei Hunde', '2 dogs', []),

@@ -415,11 +415,14 @@ def _split_tags(text:str, tokenizer:Tokenizer)->tuple[str,str]: # `>>de<< `, and
     return ''.join(f'{tag} ' for tag in words[:n]), ' '.join(words[n:])
 
 # %% ../nbs/08a_reading.ipynb #08a29
-def _numbers(text:str)->Counter: # 3.50 and 3,50 are one number
-    found = _pattern('number', text).findall(text)
-    return Counter(re.sub('[,:]', '.', number) for number in found)
+def _value(number:str)->str: return re.sub('[,:]', '.', number) # 3.50 and 3,50 are one
+def _is_small(value:str)->bool: return '.' not in value and int(value) <= 12
 
-def _is_small(number:str)->bool: return '.' not in number and int(number) <= 12
+def _beyond(text:str, other:str)->list[str]: # numbers as they are written, each once
+    numbers, others = (_pattern('number', x).findall(x) for x in (text, other))
+    values = Counter(map(_value, numbers)) - Counter(map(_value, others))
+    written = {_value(number): number for number in reversed(numbers)}
+    return [written[value] for value in values if not _is_small(value)]
 
 def strange(text:str, tokenizer:Tokenizer)->str: # characters or words it hardly knows
     if not isinstance(tokenizer, BPETokenizer):
@@ -441,9 +444,7 @@ def rare_words(text:str, tokenizer:Tokenizer)->list[str]: # cut into three piece
     return list(dict.fromkeys(rare))
 
 def doubts(source:str, translation:str)->list[str]: # sentences for the reader, mostly none
-    ours, theirs = _numbers(source), _numbers(translation)
-    lost = [x for x in (ours - theirs) if not _is_small(x)]
-    new = [x for x in (theirs - ours) if not _is_small(x)]
+    lost, new = _beyond(source, translation), _beyond(translation, source)
     notes = []
     if lost or new:
         sides = ' and '.join(filter(None, [

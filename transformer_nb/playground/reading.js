@@ -209,10 +209,7 @@ class Reader {
     return [...odd].filter(c => !tokenizer.characters().has(c)).join(' ')
   }
 
-  numbers(text) { // 3.50 and 3,50 are one number
-    const found = text.match(this.patterns.number) ?? []
-    return found.map(number => number.replace(/[,:]/g, '.'))
-  }
+  numbers(text) { return text.match(this.patterns.number) ?? [] }
 }
 
 const isSmall = c => c === c.toLowerCase() && c !== c.toUpperCase()
@@ -247,11 +244,16 @@ function spellings(word, is_loud) { // of a word in small letters
 
 // Those of a list beyond those of the other, each once; small numbers may be words as well
 function without(numbers, others) {
+  const ours = numbers.map(valueOf), theirs = others.map(valueOf)
   const count = (list, x) => list.filter(y => y === x).length
   const isNoted = x => x.includes('.') || Number(x) > 12
-  return [...new Set(numbers)].filter(
-    x => isNoted(x) && count(numbers, x) > count(others, x))
+  return numbers.filter((_, i) => {
+    const x = ours[i], isFirst = ours.indexOf(x) === i
+    return isFirst && isNoted(x) && count(ours, x) > count(theirs, x)
+  })
 }
+
+const valueOf = number => number.replace(/[,:]/g, '.') // 3.50 and 3,50 are one number
 
 // The translation of what is read -> of what was typed
 function finish({typed, read, before, after, is_loud, has_mark, tail}, translation) {
