@@ -8,10 +8,11 @@ Jupyter shows nothing there, but a line below it, `*(On the site, …)*`, says s
 site leaves out. Without JavaScript the site shows nothing there, either. Otherwise
 `live_load.js`, which is all that the page loads at first, waits until the reader is near,
 and then loads `live.js` with all figures and the engine. Only figures that need the model
-load its `…_header.js` and `…_weights.js`. All are plain scripts, which a page that was
-opened as a file may load as well. None asks the network for anything.
+load its `…_header` and `…_weights`. There are two of each: a plain script, which a page
+that was opened as a file may load, too, and a file that is compressed and fetched, because
+it has a third fewer bytes. None asks any other machine for anything.
 """
-import base64, json, re
+import base64, gzip, json, re
 from safetensors.torch import load_file
 from transformer_nb.attention import CHARACTERS
 from transformer_nb.export import _header_and_weights, _join, _read
@@ -52,34 +53,45 @@ def shared(megabytes): # of each model -> text of each file that all figures nee
             'live.css': _read('live.css'),
             'live.js': f'globalThis.tnb = {as_json(known)}\n' + _join('live')}
 
-def writer(folder): # the model of chapter 07a: half precision, one file
+def writer(folder): # the model of chapter 07a, in half precision
     tensors = load_file(folder/'model.safetensors')
     config = json.loads((folder/'config.json').read_text(encoding='utf8'))
     halves = [x.numpy().astype('<f2') for x in tensors.values()]
     weights = b''.join(map(bytes, halves))
     shapes = [(name, x.shape) for name, x in tensors.items()]
-    header = dict(config=config, tensors=shapes, characters=CHARACTERS,
-                  weights=base64.b64encode(weights).decode())
-    return f'tnb.headers.writer = {as_json(header)}\n'
+    return dict(config=config, tensors=shapes, characters=CHARACTERS,
+                weights=base64.b64encode(weights).decode())
 
 def learning(file): # pictures of a training, for a slider
     rows = map(json.loads, file.read_text(encoding='utf8').splitlines())
-    return f'tnb.headers.learning = {as_json(dict(pictures=list(rows)))}\n'
+    return dict(pictures=list(rows))
 
 def as_json(x): return json.dumps(x, ensure_ascii=False)
 
+def packed(data): return gzip.compress(data, mtime=0)
+
+def both_headers(name, header): # -> name and bytes of each file
+    text = as_json(header)
+    yield f'{name}_header.js', f'tnb.headers.{name} = {text}\n'.encode()
+    yield f'{name}_header.bin', packed(text.encode())
+
+def both_weights(name, weights):
+    encoded = base64.b64encode(weights).decode()
+    yield f'{name}_weights.js', f'tnb.weights.{name} = "{encoded}"\n'.encode()
+    yield f'{name}_weights.bin', packed(weights)
+
 def write(models, out):
     "What the pages of the site load from their folder `live`"
-    files, megabytes = {}, {}
+    headers, files = {}, {}
     for name, folder in MODELS.items():
-        header, weights = _header_and_weights(models/folder)
-        header['key'] = name # of two models, both may be English to German
-        encoded = base64.b64encode(weights).decode()
-        megabytes[name] = round(len(encoded) / 1e6)
-        files[f'{name}_header.js'] = f'tnb.headers.{name} = {as_json(header)}\n'
-        files[f'{name}_weights.js'] = f'tnb.weights.{name} = "{encoded}"\n'
-    files['writer_header.js'] = writer(models/'writer')
-    files['learning_header.js'] = learning(models.parent/'results/learning.jsonl')
+        headers[name], weights = _header_and_weights(models/folder)
+        headers[name]['key'] = name # of two models, both may be English to German
+        files |= both_weights(name, weights)
+    headers['writer'] = writer(models/'writer')
+    headers['learning'] = learning(models.parent/'results/learning.jsonl')
+    for name, header in headers.items(): files |= both_headers(name, header)
+    sizes = {name: len(files[f'{name}_weights.bin']) for name in MODELS}
+    scripts = shared({name: round(size / 1e6, 1) for name, size in sizes.items()})
+    files |= {name: text.encode() for name, text in scripts.items()}
     out.mkdir(parents=True, exist_ok=True)
-    for name, text in (shared(megabytes) | files).items():
-        (out/name).write_text(text, encoding='utf8')
+    for name, data in files.items(): (out/name).write_bytes(data)

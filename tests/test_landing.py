@@ -1,6 +1,6 @@
 """The first page of the site: what stands there before a script or the model has come, and
 what becomes of it then."""
-import json, re, shutil, threading
+import base64, gzip, json, re, shutil, threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -97,13 +97,38 @@ def test_over_the_web_it_shows_how_much_of_the_model_is_here(watched, folder):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f'http://127.0.0.1:{server.server_port}'
         watched.allowed.append(address)
-        page = watched.page(own=True)
+        page, asked = watched.page(own=True), []
+        page.on('request', lambda request: asked.append(request.url.rpartition('/')[2]))
         page.add_init_script(COLLECT)
         page.goto(f'{address}/index.html')
         page.wait_for_function(AWAKE)
         shares = page.evaluate('shares')
-        assert shares == sorted(shares) and shares[-1] == 1 and len(set(shares)) > 2
+        assert shares == sorted(shares) and shares[-1] == 1 and len(set(shares)) > 1
+        of_model = {name for name in asked if name.startswith('everyday')}
+        assert of_model == {'everyday_header.bin', 'everyday_weights.bin'}
         server.shutdown()
+
+MOST = 3_300_000 # bytes until a first translation: 9 seconds at 3 Mbit/s
+NEEDED = ('live.js live.css live_load.js everyday_header.bin everyday_weights.bin '
+          'learning_header.bin').split()
+
+def test_little_is_needed_until_a_first_translation(folder):
+    "With what the page of the site loads at first, of which `test_site.py` says how much"
+    files = [folder/'live'/name for name in NEEDED]
+    at_first = 250_000
+    assert at_first + sum(path.stat().st_size for path in files) < MOST
+
+def test_what_is_fetched_is_what_a_script_has(folder):
+    def script(name, first, last): # between its first character of these and its last
+        text = (folder/f'live/{name}.js').read_text(encoding='utf8')
+        return text[text.index(first):text.rindex(last) + 1]
+    def unpacked(name): return gzip.decompress((folder/f'live/{name}.bin').read_bytes())
+    for name in (*live.MODELS, 'writer', 'learning'):
+        header = script(f'{name}_header', '{', '}')
+        assert unpacked(f'{name}_header').decode() == header
+    for name in live.MODELS:
+        encoded = script(f'{name}_weights', '"', '"')
+        assert unpacked(f'{name}_weights') == base64.b64decode(encoded)
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *args): pass

@@ -104,3 +104,15 @@ def test_options():
     named = set(re.findall(r'`--([a-z_]+)(?: (\w+))?`', README))
     assert len(named) >= 4
     for name, value in named: assert f'--{name}' in said and value in said, name
+
+def test_the_film_of_the_tour():
+    from PIL import Image
+    [name] = re.findall(r'nbs/figures/\w+\.webp', README)
+    assert (ROOT/name).stat().st_size < 2_000_000
+    with Image.open(ROOT/name) as film:
+        times = []
+        for i in range(film.n_frames):
+            film.seek(i)
+            film.load()
+            times.append(film.info['duration'])
+    assert len(times) > 10 and 15_000 < sum(times) < 25_000

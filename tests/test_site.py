@@ -317,7 +317,7 @@ def test_a_page_is_light_before_it_is_touched(chromium, address, name):
     sizes = {response.url: len(response.body()) for response in responses}
     page.close()
     if name == 'index': # whose live figure is in view at once, and has asked for its model
-        [model] = [url for url in sizes if url.endswith('_weights.js')]
+        [model] = [url for url in sizes if url.endswith('_weights.bin')]
         del sizes[model]
     heaviest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
     assert len(sizes) > 5 and sum(sizes.values()) <= FIRST, heaviest

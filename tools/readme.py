@@ -10,6 +10,8 @@ from pathlib import Path
 from book import ROOT, cells
 from repository import citation, repository
 
+FILM = 'figures/translate_here.png', 'figures/tour.webp' # tools/film.py makes it
+
 def readme(root):
     "The text of README.md"
     parts = []
@@ -36,7 +38,8 @@ def made_files(root):
     return {'README.md': readme(root), 'CITATION.cff': citation(cited, root)}
 
 def bent(text):
-    "Links as seen from the root instead of nbs/"
+    "Links as seen from the root instead of nbs/; the page that is alive as a film"
+    text = text.replace(*FILM)
     into_nbs = re.sub(r'(\]\()(?![a-z]+:|#|/)(?!\.\./)', r'\1nbs/', text)
     return into_nbs.replace('](../', '](')
 

@@ -17,39 +17,51 @@ function script(name) {
   return scripts[name]
 }
 
-// The weights of a model as text, and how much of them is here: a page that was opened as
-// a file may not fetch, and learns nothing on the way
+// Files come compressed, if they may be fetched: what stands on a disk may not
+const isPacked = location.protocol !== 'file:' && 'DecompressionStream' in globalThis
+
+async function unpacked(file, onBytes = () => {}) {
+  const answer = await fetch(`${folder}${file}.bin`)
+  if (!answer.ok) throw new Error(`${file}.bin is missing`)
+  const count = new TransformStream({
+    transform(chunk, controller) {
+      onBytes(chunk.length)
+      controller.enqueue(chunk)
+    },
+  })
+  const bytes = answer.body.pipeThrough(count)
+  return new Response(bytes.pipeThrough(new DecompressionStream('gzip')))
+}
+
+// `onShare` is told how much of the weights is here, where that can be known
 async function weightsOf(name, onShare) {
-  if (location.protocol === 'file:') {
-    await script(`${name}_weights.js`)
-    const text = tnb.weights[name]
-    delete tnb.weights[name] // of which a copy as text would stay in memory
-    return text
+  const file = `${name}_weights`
+  if (isPacked) {
+    let n = 0
+    const whole = await unpacked(file, more => {
+      n += more
+      onShare(n / 1e6 / tnb.megabytes[name])
+    })
+    const weights = await whole.arrayBuffer()
+    onShare(1)
+    return weights
   }
-  const answer = await fetch(`${folder}${name}_weights.js`)
-  if (!answer.ok) throw new Error(`${name}_weights.js is missing`)
-  const decoder = new TextDecoder(), parts = []
-  let n = 0
-  for await (const chunk of chunksOf(answer.body)) {
-    n += chunk.length
-    onShare(n / 1e6 / tnb.megabytes[name])
-    parts.push(decoder.decode(chunk, {stream: true}))
-  }
-  onShare(1)
-  return parts.join('').split('"')[1]
+  await script(`${file}.js`)
+  const text = tnb.weights[name]
+  delete tnb.weights[name] // of which a copy as text would stay in memory
+  return bytesOf(text)
 }
 
-async function* chunksOf(stream) { // not every browser goes through a stream by itself
-  const reader = stream.getReader()
-  for (;;) {
-    const {done, value} = await reader.read()
-    if (done) return
-    yield value
-  }
+// What a model has beside its weights, such as its tokenizer
+const headers = {} // by name: the promise of one
+function modelHeader(name) {
+  headers[name] ??= headerOf(`${name}_header`, name)
+  return headers[name]
 }
 
-async function modelHeader(name) { // what it has beside its weights, such as its tokenizer
-  await script(`${name}_header.js`)
+async function headerOf(file, name) {
+  if (isPacked) return (await unpacked(file)).json()
+  await script(`${file}.js`)
   return tnb.headers[name]
 }
 
@@ -72,10 +84,11 @@ function readBack(text) {
 let engine
 async function load(name, onShare) { // -> a function that asks this model
   engine ??= startEngine(tnb.engine)
+  const coming = weightsOf(name, onShare)
+  coming.catch(() => {}) // it is said below
   const header = await modelHeader(name)
   readers[name] = new Reader(header.patterns, new Tokenizer(header))
-  const [text] = await Promise.all([weightsOf(name, onShare), engine])
-  const weights = bytesOf(text)
+  const [weights] = await Promise.all([coming, engine])
   await request('load', {models: [{header, weights}]}, {transfer: [weights]})
   const ask = (method, {text, exact, ...args}) => {
     const {read} = readFirst(name, text, exact).reading
