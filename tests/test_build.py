@@ -611,6 +611,17 @@ def test_layers_may_stand_in_any_order():
     text = text.replace(first + second, second + first)
     assert graded(STAGES[2], text).points == 12
 
+def test_an_order_that_is_right_alone_is_right_in_the_whole_model():
+    "Shift before gain under names of one's own, in layers that the model takes"
+    layers = changed('layers.py', [('self.weight', 'self.gain'), ('self.bias', 'self.shift')])
+    first, second = re.findall(r' +self\.(?:gain|shift) = .*\n', layers)
+    layers = layers.replace(first + second, second + first)
+    model = changed('model.py', [('from layers import FeedForward, ResidualNorm\n', '')])
+    assert graded(STAGES[4], layers + model).points == 16
+    wrong = changed('model.py', [('from layers import FeedForward, ResidualNorm\n', ''),
+                                 ('self.residuals[1](x, self.feed_forward)', 'x')])
+    assert graded(STAGES[4], layers + wrong).points < 16
+
 @pytest.mark.parametrize('number, change, words', sample([
     (1, ('value), weights', 'value)'), 'scaled_dot_product_attention returned one tensor'),
     (2, ('return self.output(out)', 'return self.output(out), out'),

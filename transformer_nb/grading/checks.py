@@ -157,10 +157,14 @@ def _set_values(module:nn.Module, names:list[str], wanted:dict):
 def _matchings(module:nn.Module, truth:nn.Module)->Iterator: # lists of names, or problems
     """The truth's names for a submission's parameters, the likeliest first: by name or in
     the order of definition, in the order of use, then whatever the shapes allow"""
-    yield _tried(_aligned, _shapes(module), _shapes(truth))
+    defined = _tried(_aligned, _shapes(module), _shapes(truth))
+    yield defined
     if not hasattr(truth, 'example'): return
     mine, ours = _as_used(module, truth), _as_used(truth, truth)
-    yield _tried(_by_use, list(_shapes(module)), mine, ours)
+    used = _tried(_by_use, list(_shapes(module)), mine, ours)
+    yield used
+    for names in (defined, used):
+        if isinstance(names, list): yield from _exchanged(module, names)
     yield from _by_shape(_shapes(module), _shapes(truth))
 
 def _tried(function, *args):
@@ -182,6 +186,25 @@ def _as_used(module:nn.Module, truth:nn.Module)->dict[str,tuple]: # shapes
     names = {id(p): name for name, p in module.named_parameters()}
     used = [names[id(p)] for inner in order for p in inner.parameters(recurse=False)]
     return {name: shapes[name] for name in dict.fromkeys([*used, *shapes])}
+
+def _exchanged(module:nn.Module, names:list[str], most:int=24)->Iterator[list[str]]:
+    "Parameters that a class defines in an order of its own, in all its parts alike"
+    places = {id(p): i for i, p in enumerate(module.parameters())}
+    classes = {}
+    for part in module.modules():
+        if type(part).__module__.startswith('torch.'): continue
+        own = {id(p): _shape(p) for p in part.parameters(recurse=False)}
+        rows = classes.setdefault((type(part), tuple(own.values())), [])
+        rows.append([places[p] for p in own])
+    orders = [[order for order in permutations(range(len(shapes)))
+               if [shapes[i] for i in order] == list(shapes)] for _, shapes in classes]
+    if prod(map(len, orders)) > most: return
+    for chosen in product(*orders):
+        new = list(names)
+        for rows, order in zip(classes.values(), chosen):
+            for row in rows:
+                for place, i in zip(row, order): new[place] = names[row[i]]
+        yield new
 
 def _by_shape(actual:dict, wanted:dict, most:int=24)->Iterator[list[str]]:
     "Every way to give names to parameters of their shapes, where there are few"
