@@ -613,7 +613,8 @@ def test_layers_may_stand_in_any_order():
 
 def test_an_order_that_is_right_alone_is_right_in_the_whole_model():
     "Shift before gain under names of one's own, in layers that the model takes"
-    layers = changed('layers.py', [('self.weight', 'self.gain'), ('self.bias', 'self.shift')])
+    own = [('self.weight', 'self.gain'), ('self.bias', 'self.shift')]
+    layers = changed('layers.py', own)
     first, second = re.findall(r' +self\.(?:gain|shift) = .*\n', layers)
     layers = layers.replace(first + second, second + first)
     model = changed('model.py', [('from layers import FeedForward, ResidualNorm\n', '')])
