@@ -417,6 +417,13 @@ def test_the_worth_of_each_head(new_page, torch_model):
         without = log_prob(torch_model, BOY, ids, [(kind, int(layer) - 1, int(head) - 1)])
         assert costs[key] == pytest.approx(without - full, abs=2e-3)
     assert f'{abs(costs["cross.3.4"]):.2f} nats' in page.inner_text('#head-note')
+    for head, known in page.evaluate('Object.entries(model().heads)'):
+        said = page.evaluate(f'modules.heads.inPlainWords({head!r})')
+        measured = re.search(r'(previous|same|next) (token|place)', known['note'])
+        plain = dict(previous='back', same='same|itself', next='ahead|further on',
+                     delimiter='punctuation', broad='whole sentence', local='nearby')
+        plain['long-distance'] = 'near or far'
+        assert re.search(plain[measured[1] if measured else known['class']], said), head
 
 # Break
 
@@ -1821,7 +1828,19 @@ def test_the_tour_on_a_phone_hides_nothing_that_it_speaks_of(new_page, site, nam
         else: assert 0 <= pointed['y'] and bottom(pointed) <= card['y']
         if i < 2: assert bottom(page.locator('#tgt').bounding_box()) <= card['y']
         assert page.evaluate('document.documentElement.scrollWidth') <= 390
+        if i == 6: check_it_makes_room(page)
         page.click('#tour-next')
+
+def check_it_makes_room(page):
+    "For what it asks to try; a tap brings it back"
+    page.click('#machine-play')
+    assert page.locator('#tour').bounding_box()['height'] < 120
+    assert page.locator('#tour-next').is_visible() and page.locator('#sticky').is_visible()
+    wait(page, "document.getElementById('machine-says').innerText.startsWith('Token 2')")
+    says = page.locator('#machine-says').bounding_box() # what changes is seen above it
+    assert says['y'] + says['height'] <= page.locator('#tour').bounding_box()['y']
+    page.click('#tour-title')
+    assert page.locator('#tour-says').is_visible()
 
 def test_link_and_translation_are_copied(new_page):
     page = new_page('#type')

@@ -66,6 +66,25 @@ function headsLegend() {
     + 'pinning a token marks the row that predicts it.'
 }
 
+// Its class in words that need no chapter, from what was measured on many sentences
+const LOOKS = {
+  delimiter: 'It looks mostly at the ends of the sentence and at punctuation.',
+  broad: 'It spreads its look over the whole sentence.',
+  'long-distance': 'It picks out tokens, whether they are near or far.',
+  previous: 'It often looks one token back.', same: 'It often looks at the token itself.',
+  next: 'It often looks one token ahead.', local: 'It picks out tokens nearby.',
+  'cross.previous': 'It often looks one place further back in the sentence.',
+  'cross.same': 'It often looks at the same place in the sentence.',
+  'cross.next': 'It often looks one place further on in the sentence.'}
+
+function inPlainWords(head) {
+  const known = model().heads?.[head], isCross = head.startsWith('cross')
+  if (!known) return ''
+  if (known.class !== 'local') return LOOKS[known.class]
+  const [place = 'local'] = known.note.match(/\b(previous|same|next)\b/) ?? []
+  return LOOKS[isCross && place !== 'local' ? `cross.${place}` : place]
+}
+
 function drawKinds(box) { // on a phone the heads of one kind are shown at a time
   const [chosen, , head] = state.head.split('.')
   const options = KINDS.map(kind => [kind, kind])
@@ -73,4 +92,4 @@ function drawKinds(box) { // on a phone the heads of one kind are shown at a tim
   segments(box, box.id, options, chosen, pick)
 }
 
-export {drawHeads, headsLegend, drawKinds}
+export {drawHeads, headsLegend, inPlainWords, drawKinds}

@@ -1,7 +1,7 @@
 // A box of the machine, opened in place: the maps of its heads and their switches, the
 // lengths of its vectors, or the likeliest tokens, as the other views have them
 import {$, el, button, attributes, style, write, writeMixed, keep} from './dom.js'
-import {state, now, update, toggle, pinIt} from './store.js'
+import {state, now, model, update, toggle, pinIt} from './store.js'
 import {headsOfLayer, nameOf, spokenHead, isCovered, OTHERS} from './parts.js'
 import {mapOf, translationArgs} from './scene.js'
 import {ask} from './answers.js'
@@ -21,8 +21,9 @@ const SAYS = {
     + 'masked, because it has not been written.',
   cross: 'Here the translation looks at the sentence: a query of the decoder meets keys '
     + 'and values of the memory.',
-  forward: 'Each vector goes through the same small network, by itself. '
-    + 'Numbers are lengths of vectors.',
+  forward: 'Each vector goes through the same small network, by itself: from {d_model} '
+    + 'numbers to {d_ff}, of which the negative ones become 0, and back. Numbers below are '
+    + 'lengths of vectors.',
   memory: 'The sentence, as every layer of the decoder sees it: a vector for each '
     + 'token, whose length is below.',
   output: 'The last vector is compared with the row of every token; a softmax makes '
@@ -53,7 +54,7 @@ function drawOpen(plan, at) {
   if (!box) return
   const {kind, stack, layer, key} = box, view = MORE[kind] ?? 'looked'
   write($('open-title'), NAMES[kind] + (layer ? `, ${stack} layer ${layer}` : ''))
-  write($('open-says'), SAYS[kind])
+  write($('open-says'), SAYS[kind].replace(/{(\w+)}/g, (_, size) => model().config[size]))
   write($('open-more'), VIEW[view])
   $('open-more').onclick = () => $(`tab-${view}`).click()
   $('open-close').onclick = closeBox

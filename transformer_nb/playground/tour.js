@@ -1,6 +1,6 @@
 // A tour of two minutes. Each step goes to a state of the page, points at something, says
 // what happened there, and asks.
-import {$, write, enable} from './dom.js'
+import {$, phone, write, enable} from './dom.js'
 import {state, now, model} from './store.js'
 
 // Number of the step (null: there is no tour), and whether its translation is here
@@ -35,6 +35,7 @@ function showStep(i) {
   write($('tour-next'), i + 1 === steps.length ? 'Your turn' : 'Next')
   enable($('tour-back'), i > 0)
   $('tour').hidden = false
+  $('tour').classList.remove('small')
   document.body.classList.add('touring')
   goTo(`#${link}`)
 }
@@ -64,8 +65,14 @@ function pointAt(node) {
   scrollBy({top: down, behavior: isStill ? 'auto' : 'smooth'})
 }
 
+// On a phone its box covers what the reader is asked to try: it is small until it is tapped
+function makeRoom({target}) {
+  if (phone.matches) $('tour').classList.toggle('small', !$('tour').contains(target))
+}
+
 function listenToTour(go) {
   goTo = go
+  addEventListener('pointerdown', makeRoom)
   $('start-tour').onclick = startTour
   $('tour-next').onclick = () => showStep(tour.at + 1)
   $('tour-back').onclick = () => {

@@ -6,7 +6,7 @@ import {nameOf, spokenHead} from './parts.js'
 import {costs, mapOf} from './scene.js'
 import {glossLayer} from './gloss.js'
 import {axisNames, axisLanguages, drawMap} from './maps.js'
-import {drawHeads, headsLegend, drawKinds} from './heads.js'
+import {drawHeads, headsLegend, inPlainWords, drawKinds} from './heads.js'
 
 function chooseHead(head) { // on a phone, what is said of it stands far below its map
   update({head})
@@ -40,7 +40,7 @@ function drawLook() {
 
 function drawHeadNote() {
   const note = model().heads?.[state.head]?.note, cost = costs()[state.head]
-  const inGeneral = note ? ` On average over many sentences: ${note}` : ''
+  const inGeneral = note ? ` ${inPlainWords(state.head)} Measured: ${note}` : ''
   const here = cost === undefined ? ''
     : ` In this sentence, without it the translation is ${likelier(cost)}.`
   write($('head-name'), nameOf(state.head))

@@ -141,6 +141,7 @@ function play() {
     if (isAtEnd()) stop()
   }, TEMPO)
   write($('machine-play'), 'Stop')
+  if (phone.matches) $('machine-says').scrollIntoView({block: 'end'}) // it changes there
 }
 
 function go(by) {
