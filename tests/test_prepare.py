@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given, strategies as st
-from transformer_nb import prepare
+from transformer_nb import corpora, prepare
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import tnb_evaluate, tnb_prepare, tnb_train, tnb_translate
 from transformer_nb.core import FieldError, InputError
@@ -591,3 +591,19 @@ def test_a_pair_is_judged_once(monkeypatch):
         assert first == [('a', 'b'), ('v', 'w')] and corpus.leaks == 1
         assert corpus.dropped == {'duplicate': 1, 'same on both sides': 1, 'few letters': 1}
     assert judged == [src for src, _ in pairs]
+
+def test_text_is_read_no_more_often_than_needed(tmp_path, monkeypatch):
+    "It was read once more to count the pairs, which cost a tenth of a preparation"
+    (tmp_path/'src').write_text('a b\nc d\ne f')
+    (tmp_path/'tgt.gz').write_bytes(gzip.compress(b'A B\nC D\nE F\n'))
+    assert 3 <= corpora.count_lines(tmp_path/'tgt.gz') <= 4
+    assert corpora.count_lines(tmp_path/'src') == 3
+    paths = dict(src=str(tmp_path/'src'), tgt=str(tmp_path/'tgt.gz'))
+    config = DataConfig(**paths, valid_src=paths['src'], valid_tgt=paths['tgt'],
+                        vocab_size=300)
+    read, stream = [], corpora.stream_lines
+    monkeypatch.setattr(corpora, 'stream_lines',
+                        lambda path: read.append(str(path)) or stream(path))
+    data = prepare_data(tmp_path/'data', config)
+    assert data.splits['train']['leaks'] == 3
+    assert read.count(paths['src']) == 4 # validation: leaks, encode; training: learn, encode

@@ -19,7 +19,7 @@ import numpy as np
 from .core import (
     SPECIAL_TOKENS, UNK, FieldError, InputError, check_positive, check_types, read_json,
     remove_half_written, write_atomically)
-from .corpora import load_corpus, stream_lines
+from .corpora import PairFiles, load_corpus, stream_lines
 from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
     read_info)
@@ -116,8 +116,10 @@ class _Letters(dict):
 _LETTERS = _Letters()
 
 def letter_share(text:str)->float: # of all characters but spaces; 1 for an empty text
-    n = len(''.join(text.split()))
-    return len(text.translate(_LETTERS)) / n if n else 1.
+    return _share_of(''.join(text.split()))
+
+def _share_of(bare:str)->float: # the same, of a text without spaces
+    return len(bare.translate(_LETTERS)) / len(bare) if bare else 1.
 
 # %% ../nbs/10b_prepare.ipynb #p10fault
 def _find_repeats(corpora:list[Iterable[tuple[str,str]]],
@@ -125,7 +127,7 @@ def _find_repeats(corpora:list[Iterable[tuple[str,str]]],
                  )->list[np.ndarray]: # for each corpus: stood the pair before? (n,)
     hashes, sizes = [], []
     for pairs in corpora:
-        plain = (tuple(normalize(text, how) for text in pair) for pair in pairs)
+        plain = ((normalize(src, how), normalize(tgt, how)) for src, tgt in pairs)
         hashes.append(np.fromiter(map(hash, plain), dtype=np.int64))
         sizes.append(len(hashes[-1]))
     _, first = np.unique(np.concatenate(hashes), return_index=True)
@@ -135,7 +137,9 @@ def _find_repeats(corpora:list[Iterable[tuple[str,str]]],
 
 # %% ../nbs/10b_prepare.ipynb #p10leak
 def _plain(text:str)->int: # for comparison, without spaces and case
-    return hash(''.join(text.split()).casefold())
+    return _folded(''.join(text.split()))
+
+def _folded(bare:str)->int: return hash(bare.casefold())
 
 def find_held_out(valid:Iterable[tuple[str,str]], config:DataConfig
                  )->frozenset[int]: # what no sentence of the training should be
@@ -145,17 +149,19 @@ def find_held_out(valid:Iterable[tuple[str,str]], config:DataConfig
     return frozenset(held_out - {_plain('')})
 
 # %% ../nbs/10b_prepare.ipynb #p10fault2
-def _find_fault(src:str, tgt:str, is_repeat:bool, is_leak:bool,
-                c:DataConfig)->str|None: # in words
+def _find_fault(src:str, tgt:str, is_repeat:bool, held_out:frozenset[int],
+                c:DataConfig)->str: # in words; 'leak' if that is all, '' if none
     if is_repeat: return 'duplicate'
+    bare = ''.join(src.split()), ''.join(tgt.split())
+    is_leak = not held_out.isdisjoint(map(_folded, bare))
     if c.drop_leaks and is_leak: return 'held out'
     if c.drop_same and src.strip() == tgt.strip(): return 'same on both sides'
-    if c.min_letters and min(map(letter_share, (src, tgt))) < c.min_letters:
-        return 'few letters'
-    return None
+    if c.min_letters and min(map(_share_of, bare)) < c.min_letters: return 'few letters'
+    return 'leak' if is_leak else ''
 
 # %% ../nbs/10b_prepare.ipynb #p10clean
-_VERDICTS = ['', 'leak', 'duplicate', 'held out', 'same on both sides', 'few letters']
+_KEPT = '', 'leak'
+_VERDICTS = [*_KEPT, 'duplicate', 'held out', 'same on both sides', 'few letters']
 
 class CleanPairs:
     """The pairs of a corpus that pass the filters; `dropped` counts the others by reason,
@@ -177,17 +183,16 @@ class CleanPairs:
         self.dropped, self.leaks = dict.fromkeys(self.reasons, 0), 0
         for i, (src, tgt) in enumerate(self.pairs):
             if i == len(self.verdicts): self.verdicts.append(self._judge(i, src, tgt))
-            verdict = _VERDICTS[self.verdicts[i]]
-            if verdict in self.dropped: self.dropped[verdict] += 1
-            else:
-                self.leaks += verdict == 'leak'
+            verdict = self.verdicts[i]
+            if verdict < len(_KEPT):
+                self.leaks += verdict
                 yield src, tgt
+            else: self.dropped[_VERDICTS[verdict]] += 1
 
     def _judge(self, i:int, src:str, tgt:str)->int: # place in `_VERDICTS`
         is_repeat = self.is_repeat is not None and bool(self.is_repeat[i])
-        is_leak = not self.held_out.isdisjoint(map(_plain, (src, tgt)))
-        fault = _find_fault(src, tgt, is_repeat, is_leak, self.config)
-        return _VERDICTS.index(fault or ('leak' if is_leak else ''))
+        fault = _find_fault(src, tgt, is_repeat, self.held_out, self.config)
+        return _VERDICTS.index(fault)
 
     def tagged(self)->Iterable[tuple[str,str]]: # the same, behind the tag of the corpus
         if self.tag is None: return self
@@ -240,11 +245,14 @@ _MOST_PAIRS = 1_000_000 # to learn from, unless `tokenizer_pairs` says more
 def learn_tokenizer(corpora:list[Iterable[tuple[str,str]]], config:DataConfig
                    )->BPETokenizer:
     n = config.tokenizer_pairs or _MOST_PAIRS
-    n_pairs = sum(1 for _ in chain.from_iterable(corpora))
     pairs = chain.from_iterable(corpora)
-    if n_pairs > n: pairs = _draw_sample(_mixed(corpora, config), n)
+    if sum(map(_at_most, corpora)) > n: pairs = _draw_sample(_mixed(corpora, config), n)
     texts = (text for pair in pairs for text in pair)
     return BPETokenizer.train(texts, config.vocab_size, config.normalize, _tags(config))
+
+def _at_most(corpus:Iterable[tuple[str,str]])->int: # its pairs, dropped ones included
+    pairs = getattr(corpus, 'pairs', corpus)
+    return pairs.at_most() if isinstance(pairs, PairFiles) else len(pairs)
 
 def _tags(c:DataConfig)->list[str]: # of all corpora
     return sorted({tag for tag in as_list(c.tag) + as_list(c.valid_tag) if tag})

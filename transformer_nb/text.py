@@ -243,10 +243,16 @@ _NORMALIZERS = dict(none=None,
 
 # %% ../nbs/08_text.ipynb #t08forms4
 _HALF = re.compile('[\ud800-\udfff]') # of a surrogate pair, which is not a character
-_ODD = re.compile( # what some rule may change; of `'` and `,` only two in a row
-    "[^ -_a-~À-ÖØ-öø-žΑ-ΡΣ-ώЀ-џ一-鿿]|''|,,|  |^ | $")
+_ODD = re.compile('[^ -_a-~À-ÖØ-öø-žΑ-ΡΣ-ώЀ-џ一-鿿]') # what some rule may change
 _EASY = str.maketrans({c: plain for plain, any_of in _PLAIN.items() # in any place
                        for c in any_of.strip('[]') if c not in '—―'})
+
+def _is_settled(text:str)->bool: # does no rule change it? soon said of most text
+    if text.isascii():
+        if not text.isprintable() or '`' in text: return False
+    elif _ODD.search(text): return False
+    has_two = "''" in text or ',,' in text or '  ' in text
+    return not (has_two or text.startswith(' ') or text.endswith(' '))
 
 def normalize(text:str,          # any string
               how:str='plain'    # or a weaker rule: 'none', 'nfc' or 'punctuation'
@@ -257,8 +263,10 @@ def normalize(text:str,          # any string
     marks, apostrophes, dashes and the ellipsis by those of a keyboard, and full-width
     marks after Latin letters, too; spaces in a row by one, and those at the ends by
     nothing. Then it composes letters and accents (NFC)"""
-    easy = text.translate(_EASY) if how == 'plain' and not text.isascii() else text
-    if not _ODD.search(easy): return easy # as the rule would, but soon
+    if _is_settled(text): return text
+    if how == 'plain':
+        easy = text.translate(_EASY)
+        if _is_settled(easy): return easy # as the rule would, but soon
     rule = _NORMALIZERS[how]
     text = _HALF.sub('\ufffd', text)
     return rule.normalize_str(text) if rule else text
@@ -277,6 +285,7 @@ def _encode_normalized(bpe:BPETokenizer, texts:list[str])->list[list[int]]:
     "As the library would, whose normalizer takes most of the time, even for plain text"
     bare = tokenizers.Tokenizer(bpe.tokenizer.model) # without normalizer and tags
     bare.pre_tokenizer = bpe.tokenizer.pre_tokenizer
+    if not bpe.tags: return _encode_all(bare, [normalize(x, bpe.rule) for x in texts])
     longest_first = sorted(bpe.tags, key=len, reverse=True)
     is_tag = '|'.join(map(re.escape, longest_first)) or '(?!)'
     rows = [re.split(f'({is_tag})', text) for text in texts] # text, tag, text, and so on
