@@ -606,4 +606,5 @@ def test_text_is_read_no_more_often_than_needed(tmp_path, monkeypatch):
                         lambda path: read.append(str(path)) or stream(path))
     data = prepare_data(tmp_path/'data', config)
     assert data.splits['train']['leaks'] == 3
-    assert read.count(paths['src']) == 4 # validation: leaks, encode; training: learn, encode
+    # validation: leaks and encode; training: learn and encode
+    assert read.count(paths['src']) == 4

@@ -19,7 +19,7 @@ import numpy as np
 from .core import (
     SPECIAL_TOKENS, UNK, FieldError, InputError, check_positive, check_types, read_json,
     remove_half_written, write_atomically)
-from .corpora import PairFiles, load_corpus, stream_lines
+from .corpora import load_corpus, stream_lines
 from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
     read_info)
@@ -252,7 +252,7 @@ def learn_tokenizer(corpora:list[Iterable[tuple[str,str]]], config:DataConfig
 
 def _at_most(corpus:Iterable[tuple[str,str]])->int: # its pairs, dropped ones included
     pairs = getattr(corpus, 'pairs', corpus)
-    return pairs.at_most() if isinstance(pairs, PairFiles) else len(pairs)
+    return pairs.at_most() if hasattr(pairs, 'at_most') else len(pairs)
 
 def _tags(c:DataConfig)->list[str]: # of all corpora
     return sorted({tag for tag in as_list(c.tag) + as_list(c.valid_tag) if tag})
