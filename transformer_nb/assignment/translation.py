@@ -10,7 +10,9 @@ of this kit:
     decoder.layers.3.residuals.2.norm.bias             here decoder.3.residuals.2.…
 
 `Transformer` may come from the right version, whatever your `model.py` calls its parameters:
-go by the names that its `state_dict()` has.
+go by the names that its `state_dict()` has. The file holds parameters alone, so a table of
+positions that a model keeps as a buffer is not in it. (If you load with `strict=False` for
+that, a name that fits nothing is passed over without a word, too.)
 """
 from pathlib import Path
 import torch
