@@ -425,6 +425,18 @@ def test_the_worth_of_each_head(new_page, torch_model):
         plain['long-distance'] = 'near or far'
         assert re.search(plain[measured[1] if measured else known['class']], said), head
 
+# On paper
+
+def test_on_paper_stand_sentence_translation_and_the_whole_machine(new_page):
+    landscape = dict(width=1000, height=690)
+    page = new_page('#machine', viewport=landscape, media='print')
+    left_out = page.locator('#tabs, #experiments, #machine-steps, #machine-boxes, #tour')
+    assert left_out.locator('visible=true').count() == 0
+    for shown in ('#text', '#src', '#tgt', '#machine-picture', '#machine-says'):
+        box = page.locator(shown).bounding_box()
+        assert box['x'] >= 0 and box['x'] + box['width'] <= landscape['width'], shown
+    assert page.evaluate('document.documentElement.scrollWidth') <= landscape['width']
+
 # Break
 
 def test_a_head_is_switched_off_and_honestly_told(new_page, torch_model):
