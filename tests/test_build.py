@@ -323,7 +323,25 @@ WATCHED = [
           ('    a, b =', '    angle = angle[:, None]\n    a, b =')],
      'two heads with the same vectors are turned by different angles'),
     (11, [('value.unsqueeze(2)', 'value.flip(1).unsqueeze(2)')],
-     '6 query heads read the values of heads 1, 1, 1, 0, 0, 0, and should read those of 0')]
+     '6 query heads read the values of heads 1, 1, 1, 0, 0, 0, and should read those of 0'),
+    (7, [('        optimizer.zero_grad()\n',
+          "        for p in optimizer.param_groups[0]['params']: p.grad = None\n")],
+     'are still there for 15 of 31 parameters, as encoder'),
+    (7, [('        optimizer.zero_grad()\n',
+          '        if step % 2 == 0: optimizer.zero_grad()\n')],
+     'in step 3 the gradients of step 2 are still there, and are added'),
+    (7, [('        optimizer.step()\n', '        torch.nn.utils.clip_grad_value_('
+          'model.parameters(), 0.5)\n        optimizer.step()\n')],
+     'every gradient is cut off at 0.5'),
+    (7, [('    rows = []\n', '    rows = []\n    last = seqs.tolist()\n    seqs[:] = 0\n'),
+         ('in seqs.tolist()', 'in last')], 'is changed in place, as by `+=`'),
+    (6, [('labels != 0', 'labels > 1')], 'no label `<s>` counts in the loss'),
+    (8, [('    memory = model.encode(src)\n    tgt', "    if not hasattr(model, 'last'):\n"
+          '        model.last = model.encode(src)\n    memory = model.last\n    tgt'),
+         ('model.last', 'model.own_memory'), ("'last'", "'own_memory'")],
+     '`encode` is not called'),
+    (8, [('        outputs.append(output)', '        if output: outputs.append(output)')],
+     'outputs come for 12 sentences')]
 
 # The searches take seconds
 @pytest.mark.parametrize('number, changes, words', sample(WATCHED, 16))
@@ -331,6 +349,19 @@ def test_what_is_done_is_told_while_it_is_done(number, changes, words):
     stage = STAGES[number - 1]
     text = report(graded(stage, changed(stage.file, changes)))
     assert words in text, text
+
+def test_a_loop_that_ends_early_is_told():
+    stage, told = STAGES[6], 'losses.append(float(loss))'
+    text = changed(stage.file, [(told, f'{told}\n        if step == 5: break')])
+    said = report(graded(stage, text, probes=[p for p in stage.probes if p.points]))
+    assert 'the loop ends after 5 of 400 batches' in said, said
+
+def test_a_mask_of_the_first_sentence_is_not_taken_for_none():
+    for number, end in (5, ''), (8, '    m'):
+        stage, line = STAGES[number - 1], f'mask = padding_mask(src)\n{end}'
+        text = changed(stage.file, [(line, line.replace('(src)', '(src[:1])'))])
+        said = report(graded(stage, text))
+        assert 'sees padding' not in said and '\u2718' in said, said
 
 def test_a_hypothesis_that_is_extended_twice_is_told():
     said = decoding._step_in_words([(1, 4), (1, 4)], [(1, 4), (1, 5)])

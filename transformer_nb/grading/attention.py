@@ -379,8 +379,8 @@ class _CausalMaskOfWrongType(_CausalMask):
 @_probe(_PaddingMask, 2, 'which keys padding_mask hides')
 def _(code, kit, draw):
     b, s = draw.sizes(2)
-    ids = draw.ids(b, s + 2)
-    ids[0, -1] = EOS
+    ids = draw.ids(b, s + 2, full=-1)
+    ids[-1, -1] = EOS
     return dict(padding_mask=code.padding_mask(ids))
 
 @_probe(_CausalMask, 1, 'which keys causal_mask hides')

@@ -78,10 +78,11 @@ class Draw:
 
     def ids(self, b:int, t:int, # rows, tokens
             v:int=20,           # size of the vocabulary
-           )->Tensor:           # tokens that are not special, the first row without padding
+            full:int=0,         # the row without padding
+           )->Tensor:           # tokens that are not special
         ids = torch.randint(4, v, (b, t), generator=self.generator)
         lengths = torch.randint(1, t, (b, 1), generator=self.generator)
-        lengths[0] = t
+        lengths[full] = t
         self.made.append(ids.masked_fill(torch.arange(t) >= lengths, PAD))
         return self.made[-1]
 

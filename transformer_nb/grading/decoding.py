@@ -14,7 +14,8 @@ from operator import itemgetter
 from torch import Tensor
 from ..core import BOS, EOS, PAD
 from .attention import _PaddingMask
-from .checks import Kit, _Script, _TOLD, _id, _ids, _listing, _probe, _saying
+from .checks import (
+    Kit, _Script, _TOLD, _id, _ids, _listing, _probe, _rows_in_words, _saying)
 
 # %% ../../nbs/15c_build.ipynb #b15greedy1
 class _Greedy:
@@ -112,12 +113,16 @@ class _GreedyKeepsStart(_Greedy):
     def result(self, ids): return [BOS, *super().result(ids)]
 
 # %% ../../nbs/15c_build.ipynb #b15greedy3
-def _sources(draw, b): # ids of the toy vocabulary, some padded
-    ids = draw.ids(b, 5, 8)
+def _sources(draw, b, **full): # ids of the toy vocabulary, some padded
+    ids = draw.ids(b, 5, 8, **full)
     ids[:, 0] = 4 + torch.arange(b) % 4
     return ids
 
 # %% ../../nbs/15c_build.ipynb #b15greedsay
+def _read_in_words(model:_Script, src:Tensor)->str: # after one search
+    if not model.read: return f'for {src.tolist()} `encode` is not called'
+    return _rows_in_words('the source that `encode` gets', model.read[0], src)
+
 def _greedy_in_words(model:_Script)->str: # after one search
     "How likely are the tokens that it chooses, read from what `decode` gets next?"
     ranks = []
@@ -145,8 +150,10 @@ def _(code, kit, draw):
     sources, found = _sources(draw, 6).clamp(min=4), {}
     for src in sources:
         model.asked.clear()
+        model.read.clear()
         found[f'output of {src.tolist()}'] = _ids(code.greedy(model, src[None], 9)[0])
-        with suppress(Exception): said = said or _greedy_in_words(model)
+        with suppress(Exception):
+            said = said or _read_in_words(model, src[None]) or _greedy_in_words(model)
     for steps in (1, 2):
         [ids] = code.greedy(model, sources[:1], steps)
         found[f'output for max_steps = {steps}'] = _ids(ids)
@@ -155,9 +162,11 @@ def _(code, kit, draw):
 @_probe(_Greedy, 2, 'greedy search of a padded batch',
         section=('13_decoding', 'Many sentences at once'))
 def _(code, kit, draw):
-    model, said = _Script(kit, draw), ''
-    outputs = code.greedy(model, _sources(draw, 7), 8)
-    with suppress(Exception): said = _greedy_in_words(model)
+    model, src, said = _Script(kit, draw), _sources(draw, 12, full=-1), ''
+    outputs = code.greedy(model, src, 8)
+    with suppress(Exception):
+        said = _read_in_words(model, src) or _greedy_in_words(model)
+        if len(outputs) != 12: said = f'{len(outputs)} outputs come for 12 sentences'
     found = {f'output of sentence {i}': _ids(ids) for i, ids in enumerate(outputs)}
     return found | _saying(said)
 

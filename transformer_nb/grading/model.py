@@ -121,7 +121,7 @@ _NEARLY_ONE = 1 - 2**-53 # all is dropped, and a config accepts it
 def _(code, kit, draw):
     config = _config(draw)
     layer = _make(code, 'EncoderLayer', config)
-    ids = draw.ids(4, 6)
+    ids = draw.ids(4, 6, full=-1)
     mask = kit.mask((ids != PAD)[:, None, None])
     return _real(layer(draw(4, 6, config.d_model), mask), ids)
 
@@ -251,7 +251,9 @@ def _(code, kit, draw):
 
 @_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source',
         section=('05_model', 'Aside: padding moves no logit'))
-def _(code, kit, draw): return _decoder_layer(code, kit, draw, 5, 6, draw.ids(4, 6) != PAD)
+def _(code, kit, draw):
+    real = draw.ids(4, 6, full=-1) != PAD
+    return _decoder_layer(code, kit, draw, 5, 6, real)
 
 # %% ../../nbs/15c_build.ipynb #b15model1
 class _Transformer(nn.Module):
@@ -553,7 +555,7 @@ def _model(code, draw, **more):
 def _batch(draw, b, s, t): # source and target, with padding at their ends
     tgt = draw.ids(b, t)
     tgt[:, 0] = BOS
-    return draw.ids(b, s), tgt
+    return draw.ids(b, s, full=-1), tgt
 
 @_probe(_Transformer, 1, "the shapes of a new model's parameters, the embedding's spread")
 def _(code, kit, draw):
@@ -569,7 +571,7 @@ _WIDE = TransformerConfig(400, d_model=16, d_ff=8, n_heads=1, d_k=4, d_v=4, max_
 @_probe(_Transformer, 2, 'the memory', tolerance=1e-4)
 def _(code, kit, draw):
     model, _ = _model(code, draw)
-    src = draw.ids(3, 6)
+    src = draw.ids(3, 6, full=-1)
     return dict(memory=_real(model.encode(src), src))
 
 @_probe(_Transformer, 2, 'the logits of one sentence', tolerance=1e-4)

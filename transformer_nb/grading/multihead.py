@@ -264,7 +264,7 @@ def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
     x = draw(3, 5, 12)
     causal = torch.ones(5, 5).tril() == 1
-    real = draw.ids(3, 5) != PAD
+    real = draw.ids(3, 5, full=-1) != PAD
     padding = real[:, None, None]
     masks = {'a causal mask': causal, 'padding': padding, 'both': causal & padding}
     found = {f'output with {m}': layer(x, mask=kit.mask(masks[m])) for m in masks}

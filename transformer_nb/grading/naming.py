@@ -6,6 +6,7 @@
 __all__ = ['NOT_WRITTEN', 'Outcome', 'explanations', 'observed', 'run_probe']
 
 import os, sys, time, torch, types, warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -69,7 +70,8 @@ def run_probe(probe:Probe,
     "Run one check, with numbers and dropout fixed by its title and the key"
     try:
         with _double():
-            torch.manual_seed(crc32(f'{seed}{kit.key}+{probe.title}'.encode()))
+            first = crc32(f'{seed}{kit.key}+{probe.title}'.encode())
+            torch.default_generator.manual_seed(first) # of the CPU, in less time than all
             draw = Draw(kit, probe.title)
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore') # it is the report that speaks
@@ -95,7 +97,7 @@ def _place(error:BaseException)->str: # the last line of the submission's own
     return f' ({own[-1]})' if own else ''
 
 # %% ../../nbs/15c_build.ipynb #b15observ
-_RANDOM, _BATCH = _TOLD + 'seed', _TOLD + 'batch'
+_RANDOM, _BATCH, _VARIES = _TOLD + 'seed', _TOLD + 'batch', _TOLD + 'calls differ'
 
 def observed(probe:Probe, code, kit:Kit, slow:float=1.)->Outcome:
     "A check, and where that takes no time once more: does the seed matter, or the batch?"
@@ -107,7 +109,10 @@ def observed(probe:Probe, code, kit:Kit, slow:float=1.)->Outcome:
     again = run_probe(probe, code, kit, seed='another ')
     if not all(_ALONE): outcome.values[_BATCH] = _text('yes')
     _ALONE.clear()
-    if not _same_values(outcome, again): outcome.values[_RANDOM] = _text('yes')
+    if not _same_values(outcome, again):
+        third = run_probe(probe, code, kit) # with the first seed once more
+        seen = _RANDOM if _same_values(outcome, third) else _VARIES
+        outcome.values[seen] = _text('yes')
     outcome.values |= _calls_of(probe, code, kit)
     return outcome
 
@@ -168,7 +173,13 @@ def _kind(x:Tensor)->str:
 # %% ../../nbs/15c_build.ipynb #b15out03b
 def _differs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # from the truth
     if outcome.error and not probe.must: return True
-    return not _equal(probe, outcome, _expected(probe.part, probe, kit))
+    right = _expected(probe.part, probe, kit)
+    return not _equal(probe, outcome, right) or _changes_inputs(outcome, right)
+
+def _changes_inputs(outcome:Outcome, right:Outcome)->bool: # in place, as by `+=`
+    came, asked = (x.values.get(_CHANGED) for x in (outcome, right))
+    if came is None or asked is None or came.shape != asked.shape: return False
+    return bool((came > asked).any())
 
 # %% ../../nbs/15c_build.ipynb #b15out04
 def _explains(steps:type, outcomes:dict[Probe,Outcome], kit:Kit)->bool:
@@ -211,5 +222,17 @@ def explanations(part:type,                  # the right steps
     known = mistakes(part)
     single = [(m,) for m in known if _explains(m, outcomes, kit)]
     if single: return single
-    pairs = ((a, b) for a, b in combinations(known, 2) if _both(a, b))
+    pairs = ((a, b) for a, b in _possible(known, outcomes, kit) if _both(a, b))
     return [pair for pair in pairs if _explains(_both(*pair), outcomes, kit)]
+
+def _possible(known:list[type], outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[tuple]:
+    "Pairs that may give what came: in the cheapest check that fails, one does, or both act"
+    wrong = [p for p in outcomes if p.points and not p.must
+             and _differs(p, outcomes[p], kit)]
+    if not wrong: return
+    probe = min(wrong, key=lambda p: _cost(p, kit))
+    told = {m: _expected(m, probe, kit) for m in known}
+    acts = {m: _differs(probe, told[m], kit) for m in known}
+    gives = {m: _equal(probe, outcomes[probe], told[m]) for m in known}
+    for a, b in combinations(known, 2):
+        if (acts[a] and acts[b]) or gives[a] or gives[b]: yield a, b

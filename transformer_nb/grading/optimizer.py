@@ -373,14 +373,17 @@ def _loss_in_words(logits:Tensor, labels:Tensor, gradient:Tensor|None,
 
 def _counted_in_words(labels:Tensor, real:Tensor, counted:Tensor)->str:
     "Which positions count that should not, or the reverse"
-    missing, extra, ends = real & ~counted, counted & ~real, labels == EOS
+    missing, extra = real & ~counted, counted & ~real
+    special = labels[missing].unique().tolist() # ids that cost nothing
     if extra.any():
         some = 'padding' if torch.equal(extra, ~real) else 'some of the padding'
         return f'{some} counts: a position whose label is 0 should add nothing to the loss'
     if not missing.any(): return ''
     n = int(missing.sum())
     which = f'{n} of {int(real.sum())} labels {"do" if n > 1 else "does"} not count'
-    if ends.any() and torch.equal(missing, ends): which = 'no label `</s>` counts'
+    everywhere = torch.isin(labels, torch.tensor(special))
+    if max(special) < 4 and torch.equal(missing, everywhere):
+        which = f'no label {" or ".join(map(_id, special))} counts'
     elif torch.equal(missing, _last(real)): which = 'the last label of a row does not count'
     elif torch.equal(missing, real & (torch.arange(real.shape[1]) == 0)):
         which = 'the first label of a row does not count'
@@ -470,6 +473,7 @@ def _(code, kit, draw): return dict(loss=_loss(code, draw, 0.1, True))
 @_probe(_Smoothing, 1, 'its gradient')
 def _(code, kit, draw):
     logits, labels = draw(3, 4, 8).requires_grad_(), draw.ids(3, 4, 8)
+    labels[:, 0] = torch.tensor([EOS, BOS, UNK])
     code.smoothed_loss(logits, labels).backward()
     said = _loss_in_words(logits, labels, logits.grad, 1., 0.1, {})
     return {'gradient of the logits': logits.grad} | _saying(said)

@@ -20,8 +20,9 @@ from .checks import (
     _read_text, _shapes_differ, _times)
 from .decoding import _extended_in_words, _search_in_words
 from .naming import (
-    NOT_WRITTEN, Outcome, _BATCH, _CALL, _CHANGED, _RANDOM, _calls_of, _close, _code,
-    _compared, _differs, _expected, _fits, _kind, _same_values, explanations, run_probe)
+    NOT_WRITTEN, Outcome, _BATCH, _CALL, _RANDOM, _VARIES, _calls_of, _changes_inputs,
+    _close, _code, _compared, _differs, _equal, _expected, _fits, _kind, _same_values,
+    explanations, run_probe)
 from .process import _LOST, collect
 from .properties import (
     _change_that_explains, _measured, _partly, _relation, _relations, _wrong_results)
@@ -98,8 +99,11 @@ def _worst(probe:Probe, a:Tensor, b:Tensor)->tuple: # the place of the largest d
     t = probe.tolerance
     wrong = ~torch.isclose(a, b, t, t, equal_nan=True)
     size = (a - b).abs().nan_to_num(torch.inf, torch.inf)
-    largest = size.masked_fill(~wrong, -1.).argmax()
-    return tuple(int(i) for i in torch.unravel_index(largest, size.shape))
+    place, left = [], int(size.masked_fill(~wrong, -1.).argmax())
+    for n in reversed(size.shape): # torch.unravel_index would import SymPy, for seconds
+        left, i = divmod(left, n)
+        place.insert(0, i)
+    return tuple(place)
 
 def _told_apart(wanted:Tensor, actual:Tensor)->str: # with as many digits as differ
     a, b = wanted.item(), actual.item()
@@ -152,14 +156,18 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
         yield f'{error}. {cure} See {_where(part)}.'
         return
     if all(outcomes[p].error == NOT_WRITTEN for p in wrong): return
+    names = ', '.join(part.names)
+    changing = [p for p in wrong if _is_in_place(p, outcomes[p], kit)]
+    told = f'{names}: {_IN_PLACE} (in "{changing[0].title}").' if changing else ''
+    if told and all(_only_in_place(p, outcomes[p], kit) for p in wrong):
+        yield told
+        return
     whole = {p: outcome for p, outcome in outcomes.items() if not outcome.error}
     known = explanations(part, outcomes, kit)
     if not known and len(whole) < len(outcomes): known = explanations(part, whole, kit)
     yield from _names(known, kit)
-    names = ', '.join(part.names)
     if not known: yield f'{names}: {_seen(part, outcomes, wrong, kit)}'
-    if found := [p for p in wrong if _changes_inputs(p, outcomes[p], kit)]:
-        yield f'{names}: {_IN_PLACE} (in "{found[0].title}").'
+    if told: yield told
 
 def _names(known:list[tuple[type,...]], kit:Kit)->Iterator[str]: # of `explanations`
     certain = [m for m in known[0] if all(m in k for k in known)] if known else []
@@ -171,10 +179,11 @@ def _names(known:list[tuple[type,...]], kit:Kit)->Iterator[str]: # of `explanati
         yield f'One of these, and we cannot tell which: {names}.'
 
 # %% ../../nbs/15c_build.ipynb #b15inplace
-def _changes_inputs(probe:Probe, outcome:Outcome, kit:Kit)->bool: # what it got, in place
-    right = _expected(probe.part, probe, kit)
-    came, asked = (x.values.get(_CHANGED) for x in (outcome, right))
-    return came is not None and asked is not None and not torch.equal(came, asked)
+def _is_in_place(probe:Probe, outcome:Outcome, kit:Kit)->bool: # does it change its inputs?
+    return _changes_inputs(outcome, _expected(probe.part, probe, kit))
+
+def _only_in_place(probe:Probe, outcome:Outcome, kit:Kit)->bool: # is all else right?
+    return _equal(probe, outcome, _expected(probe.part, probe, kit))
 
 _IN_PLACE = ('a tensor that it gets is changed in place, as by `+=`, and whoever called it '
              'goes on with the changed one')
@@ -243,10 +252,11 @@ def _sentences_of(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->Ite
 # %% ../../nbs/15c_build.ipynb #b15noticed
 def _noticed(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->str:
     "What `observed` saw in the checks that fail, in words"
-    found = [p for p in wrong if _RANDOM in outcomes[p].values and _is_fixed(p, kit)]
-    if found: return f'{_IS_RANDOM} (in "{found[0].title}").'
+    for told, said in ((_RANDOM, _IS_RANDOM), (_VARIES, _DOES_VARY)):
+        found = [p for p in wrong if told in outcomes[p].values and _is_fixed(p, kit)]
+        if found: return f'{said} (in "{found[0].title}").'
     found = [p for p in wrong if _BATCH in outcomes[p].values
-             and not _changes_inputs(p, outcomes[p], kit)]
+             and not _is_in_place(p, outcomes[p], kit)]
     return f'{_OF_BATCH} (in "{found[0].title}").' if found else ''
 
 @cache
@@ -269,6 +279,9 @@ class _Drops(TorchFunctionMode):
 
 _IS_RANDOM = ('what you return is random: the same inputs and weights give other numbers '
               'with another seed')
+_DOES_VARY = ('the same call, with the same seed, gives other numbers the second time: '
+              'something is kept from one call to the next, or drawn by another generator '
+              "than PyTorch's")
 _OF_BATCH = ('what comes for a sentence depends on the other sentences of the batch: the '
              'first one, alone, gets other numbers')
 

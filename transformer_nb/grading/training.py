@@ -359,7 +359,8 @@ def _counts_in_words(seen)->str:
     counts = {'`backward` is called': seen.n_backward,
               'the optimizer takes a step': len(seen.rates)}
     for what, n in counts.items():
-        if n != seen.n: return f'{what} {_times(n)} for {seen.n} batches'
+        if n == seen.n: continue
+        return f'for {seen.n} batches, {what} {_times(n) if n else "0 times"}'
     return ''
 
 # %% ../../nbs/15c_build.ipynb #b15loopgra
@@ -375,12 +376,11 @@ def _gradients_in_words(seen)->str:
     ratios = [float(x @ y / (y @ y)) for x, y in zip(given, right)]
     if all(torch.allclose(x, r*y, 1e-6, 1e-9) for x, y, r in zip(given, right, ratios)):
         return _ratios_in_words(seen, ratios, [float(x.norm()) for x in given])
-    sums = torch.stack(right).cumsum(0)
-    if all(torch.allclose(x, y, 1e-6, 1e-9) for x, y in zip(given, sums)):
-        return 'at each step the gradients of the steps before are added'
-    top = float(given[0].abs().max())
-    if torch.allclose(given[0], right[0].clamp(-top, top), 1e-6, 1e-9):
-        return f'every gradient is cut off at {top:.3g}'
+    if said := _kept_in_words(seen, given): return said
+    tops = [float(x.abs().max()) for x in given]
+    cut = [y.clamp(-top, top) for y, top in zip(right, tops)]
+    if all(torch.allclose(x, y, 1e-6, 1e-9) for x, y in zip(given, cut)):
+        return f'every gradient is cut off at {max(tops):.3g}'
     return _mixture_in_words(seen, given)
 
 def _alike_numbers(a, b)->bool:
@@ -398,6 +398,30 @@ def _ratios_in_words(seen, ratios:list[float], lengths:list[float])->str:
         return f'the gradients are all given the length {lengths[0]:.3g} before the step'
     shown = _listing(f'{r:.3g}' for r in ratios)
     return f'{start} times {shown}: they are made longer or shorter'
+
+# %% ../../nbs/15c_build.ipynb #b15loopkep
+def _kept_in_words(seen, given:list[Tensor])->str:
+    "Are gradients of earlier steps still there, all of them or those of some parameters?"
+    for i, came in enumerate(given):
+        gaps, _ = _apart(seen, came - seen.own[i], i)
+        if not any(map(_is_large, gaps)): continue
+        for first in reversed(range(i)):
+            sums, _ = _apart(seen, torch.stack(seen.own[first:i]).sum(0), i)
+            is_kept = [torch.allclose(x, y, 1e-6, 1e-9) for x, y in zip(gaps, sums)]
+            if not all(same or not _is_large(x) for same, x in zip(is_kept, gaps)): continue
+            names = [name for name, x in zip(seen.parameters, gaps) if _is_large(x)]
+            return _kept(i, first, names, sum(map(_is_large, sums)))
+        return ''
+    return ''
+
+def _is_large(x:Tensor)->bool: return bool(x.abs().max() > 1e-9)
+
+def _kept(i:int, first:int, names:list[str], n:int)->str: # n: how many may be kept
+    steps = f'step {first + 1}' + (f' to {i}' if first + 1 < i else '')
+    said = f'in step {i + 1} the gradients of {steps} are still there'
+    if len(names) == n: return f'{said}, and are added: nothing clears them before it'
+    return (f'{said} for {len(names)} of {n} parameters, as {names[0]}, and are added: '
+            'what clears gradients does not reach these')
 
 # %% ../../nbs/15c_build.ipynb #b15loopmix
 def _mixture_in_words(seen, given:list[Tensor])->str:
@@ -488,12 +512,23 @@ def _(code, kit, draw):
     torch.manual_seed(0)
     model, optimizer = _toy(kit, draw, d_model=32, d_ff=64, n_heads=4)
     _restart(model.float())
-    def lr_of(step): return 0.01 * min(step / 40, 1.1 - step / 400)
-    code.train(model, optimizer, (_sequences(32) for _ in range(400)), lr_of)
+    taken, steps, n = [], [], 400
+    optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    def lr_of(step): return 0.01 * min(step / 40, 1.1 - step / n)
+    def batches():
+        for i in range(n):
+            taken.append(i)
+            yield _sequences(32)
+    code.train(model, optimizer, batches(), lr_of)
     share = _copied(model.eval(), kit, _sequences(300))
     told = f'{share:.1%} of 300 new sequences are copied, 99 % are wanted'
-    name = '99 % are copied'
-    return {name: share >= 0.99, _TOLD + name: _text(told)}
+    name, said = '99 % are copied', _ended_in_words(len(taken), len(steps), n)
+    return {name: share >= 0.99, _TOLD + name: _text(told)} | _saying(said)
+
+def _ended_in_words(n_taken:int, n_steps:int, n:int)->str:
+    if n_taken < n: return f'the loop ends after {n_taken} of {n} batches'
+    if n_steps == n: return ''
+    return f'the optimizer takes {n_steps} steps for {n} batches'
 
 # %% ../../nbs/15c_build.ipynb #b15loop04
 def _sequences(n:int, longest:int=6)->Tensor: # random ids, padded at the end (n, longest)
