@@ -47,6 +47,9 @@ shell = InteractiveShell.instance()
 for source in json.loads(sys.argv[1]):
     if not shell.run_cell(source).success: sys.exit(1)
 '''
+WHERE = '''
+print(util.find_spec('transformer_nb').origin)
+'''
 SAY = '''
 import torch, transformer_nb
 from transformer_nb.translation import Translator
@@ -60,15 +63,19 @@ def test_a_copy_runs_alone_and_leaves_torch_as_it_was(archive, python, tmp_path)
     first = copy['cells'][1]['source']
     offline = dict(PATH='/usr/bin:/bin', PIP_NO_INDEX='1', PIP_NO_BUILD_ISOLATION='0',
                    HOME=str(tmp_path))
-    command = [python, '-c', RUN, json.dumps([first, SAY])]
-    for _ in range(2): # the second time it is all there
+    def run(*cells):
+        command = [python, '-c', RUN, json.dumps(cells)]
         done = subprocess.run(command, cwd=tmp_path, env=offline, capture_output=True,
                               text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        said, versions = done.stdout.strip().splitlines()[-2:]
-        assert said == "['Zwei Hunde spielen.']"
-        version, where = versions.split()
-        assert version == torch.__version__ and where.startswith(str(python.parents[1]))
+        return done.stdout.strip().splitlines()
+    *_, said, versions = run(first, SAY)
+    assert said == "['Zwei Hunde spielen.']"
+    version, where = versions.split()
+    assert version == torch.__version__ and where.startswith(str(python.parents[1]))
+    installed = Path(where).stat().st_mtime_ns
+    assert run(first, WHERE) == [where] # the second time it is all there
+    assert Path(where).stat().st_mtime_ns == installed
     assert not list(python.parents[1].glob('lib/*/site-packages/torch*'))
 
 # What the copies are made of

@@ -44,12 +44,25 @@ def git(*args):
     done = subprocess.run(['git', *args], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.splitlines()
 
-def test_every_test_is_selected_by_something():
-    "By a change of what it tests, and not only by one of itself"
-    sources = [name for name in git('ls-files') if not check.is_test(name)]
+def selected_by_nothing(root, *names):
+    "Tests that run when they themselves change, and not when what they test does"
+    sources = [name for name in names if not check.is_test(name)]
     there = {path.stem for folder in ('tests', 'nbs/solutions')
-             for path in (ROOT/folder).glob('test_*.py')}
-    assert there - selected(*sources)[1] == set()
+             for path in (root/folder).glob('test_*.py')}
+    return there - {path.stem for path in check.select(sources, root).tests}
+
+def test_every_test_is_selected_by_something():
+    assert selected_by_nothing(ROOT, *git('ls-files')) == set()
+
+def test_a_new_test_is_named_until_something_selects_it(tmp_path, monkeypatch):
+    (tmp_path/'tests').mkdir()
+    for name in ('test_trial.py', 'test_pages.py'): (tmp_path/'tests'/name).touch()
+    names = 'tests/test_trial.py', 'docs/pages.py', 'docs/trials.py'
+    assert selected_by_nothing(tmp_path, *names) == {'test_trial'}
+    monkeypatch.setitem(check.TESTS_OF, 'test_trial', 'docs/trial*')
+    assert selected_by_nothing(tmp_path, *names) == set()
+    monkeypatch.delitem(check.TESTS_OF, 'test_trial')
+    assert selected_by_nothing(tmp_path, *names, 'tools/trial.py') == set() # by its name
 
 OTHERS = ('tools/*.py', 'docs/*.py', 'benchmarks/*.py', 'conftest.py', 'pytest.ini',
           'transformer_nb/playground/*', 'transformer_nb/assignment/*', 'nbs/results/*')

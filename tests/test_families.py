@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest import mock
 import pytest, torch
 from hypothesis import given, settings, strategies as st
+from running import sample
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -658,7 +659,7 @@ def test_stored_readers(name):
     assert bpe.decode(bpe.encode('A man in a blue shirt.')) == 'A man in a blue shirt.'
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name, n', [('decoder', 1014), ('encoder-long', 200)])
+@pytest.mark.parametrize('name, n', sample([('encoder-long', 200), ('decoder', 1014)], 2))
 def test_stored_readers_are_those_of_the_results(name, n, stored, multi30k_dir):
     "Half precision moves a few of the likeliest tokens"
     family, *_ = READERS[name]

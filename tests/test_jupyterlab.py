@@ -102,6 +102,7 @@ def figures_shown(page, url, name):
     page.wait_for_selector('.jp-OutputArea-output', state='attached', timeout=60_000)
     return page.locator('.jp-RenderedSVG').count()
 
+@pytest.mark.long # test_make in test_readme.py knows that `make lab` trusts them
 def test_stored_figures_are_shown_after_what_make_lab_does(lab, window):
     "JupyterLab shows no SVG of a notebook that is neither trusted nor run"
     url, nbs = lab

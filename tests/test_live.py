@@ -184,7 +184,7 @@ def test_figures_of_one_page_may_ask_different_models(open_figure, translator, e
 
 NEED_THE_MODEL = {'beam', 'heads', 'neighbors', 'removal', 'shuffle', 'translation', 'walk'}
 
-@pytest.mark.parametrize('name', sample(NAMES, 2))
+@pytest.mark.parametrize('name', sample(NAMES, 4))
 def test_figure_for_everyone(open_figure, name):
     "It fits a phone, each control is reached by keyboard, and axe finds nothing"
     page = open_figure(name, viewport=PHONE, fresh=True)
@@ -213,7 +213,7 @@ def not_reached_by_keyboard(page):
         .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', sample(NAMES, 5))
+@pytest.mark.parametrize('name', sample(NAMES, 8))
 def test_figure_on_its_page(watched, name):
     "In the chapter that `make docs` built, among the styles of the site"
     path = HTML/f'{CHAPTERS[name]}.html'

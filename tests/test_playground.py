@@ -186,7 +186,7 @@ def test_it_translates_while_one_types(new_page, torch_model):
 
 def test_typing_is_not_disturbed_by_answers(new_page):
     page = new_page('#looked', fresh=True) # the worth of 48 heads comes in all the time
-    text = 'The dog is chasing the cat over the grass.'
+    text = 'A dog is chasing a cat.'
     page.fill('#text', '')
     page.locator('#text').press_sequentially(text, delay=90)
     assert page.input_value('#text') == text
@@ -994,17 +994,14 @@ LONG = CAMERA * 2
 def test_a_phone(new_page, site):
     page = new_page('#type?off=c3.1,positions&pin=3', site['translate_here.html'],
                     viewport=dict(width=390, height=800))
-    def check():
-        for view in VIEWS:
-            go_to(page, view)
-            wait(page, '!queue.wanted.length')
-            width = page.evaluate('document.documentElement.scrollWidth')
-            assert width <= 390, view
-    check()
-    page.evaluate(f"location.hash = '#type?t={LONG}'")
+    page.evaluate(f"location.hash = '#type?off=c3.1,positions&pin=3&t={LONG}'")
     wait(page, 'state.text.length > 100')
     settle(page)
-    check()
+    for view in VIEWS:
+        go_to(page, view)
+        wait(page, '!queue.wanted.length')
+        width = page.evaluate('document.documentElement.scrollWidth')
+        assert width <= 390, view
 
 PHONE_ORDER = ['#text', '#tgt', '#status', '#notes', '#choices', '#experiments-fold',
                '#tabs']
@@ -1298,6 +1295,7 @@ def test_a_page_of_the_site_is_small_and_says_whose_sentences_it_read(new_page, 
     for name, address in site.items():
         size = Path(address.removeprefix('file://')).stat().st_size
         assert size < 15e6, f'{name}: {size:,} bytes'
+        if 'german' in name: continue # beside these, which earlier tests have opened
         whose = 'Multi30k' if 'captions' in name else 'Tatoeba (tatoeba.org), CC BY 2.0 FR'
         assert whose in new_page('', address).inner_text('#about')
 
@@ -1370,11 +1368,13 @@ def check_promise(then, before, after):
         m = re.match(r'(.+?)(:|$)', words)
         assert m[1] in after and m[1] not in before
 
-@pytest.mark.parametrize('name', sample(pages.TRANSLATE, 4))
-def test_every_example_keeps_its_promise(new_page, site, name):
+HALVES = [(name, i) for name in pages.TRANSLATE for i in range(2)]
+
+@pytest.mark.parametrize('name, half', sample(HALVES, 8))
+def test_every_example_keeps_its_promise(new_page, site, name, half):
     "What the notes say of it is what comes out"
     page = new_page('', site[name])
-    for example in page.evaluate('model().examples'):
+    for example in page.evaluate('model().examples')[half::2]:
         type_text(page, example['text'])
         before = translation(page)
         assert 'nonsense' not in page.inner_text('#notes')
@@ -1824,7 +1824,7 @@ def test_the_tour_goes_back_and_ends(new_page):
     assert page.locator('#tour, .pointed').first.is_hidden()
     assert page.input_value('#text') == BOY
 
-@pytest.mark.parametrize('name', sample(pages.TRANSLATE, 2))
+@pytest.mark.parametrize('name', sample(pages.TRANSLATE, 4))
 @pytest.mark.parametrize('height', sample([664, 844], 2))
 def test_the_tour_on_a_phone_hides_nothing_that_it_speaks_of(new_page, site, name, height):
     phone = dict(width=390, height=height)
@@ -1991,6 +1991,7 @@ def test_arrow_keys_in_a_map(new_page, torch_model):
     page.locator('#map canvas').hover(position=dict(x=1.5*24, y=2.5*24))
     assert page.get_attribute('#map canvas', 'title') == says
 
+@pytest.mark.long # of a map that fits, the test above asks the same keys
 def test_arrow_keys_bring_a_long_map_into_view(new_page):
     phone = dict(width=390, height=800)
     page = new_page(f'#looked?t={LONG}&pin=1', viewport=phone)

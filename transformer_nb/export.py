@@ -271,12 +271,16 @@ def _composing()->list[list[int]]: # as `_unicode_ranges`
     "Characters that the library's normalization composes, takes apart or moves"
     nfd = normalizers.NFD().normalize_str
     overlay, acute = '\u0334', '\u0301' # of the combining classes 1 and 230
+    def beside(c): return f'a{c}a{c}{overlay}a{acute}{c}' # may a mark change places with it?
     composing = {overlay, acute}
-    for c in map(chr, _CODE_POINTS):
-        parts = nfd(c)
-        marked = c + overlay, acute + c # which a combining mark changes places with
-        if parts != c: composing |= {c, *parts}
-        elif any(nfd(x) != x for x in marked): composing.add(c)
+    for start in range(0, len(_CODE_POINTS), 256):
+        block = list(map(chr, _CODE_POINTS[start:start + 256]))
+        text = ''.join(map(beside, block))
+        if nfd(text) == text: continue # as of most blocks
+        for c in block:
+            parts, text = nfd(c), beside(c)
+            if parts != c: composing |= {c, *parts}
+            elif nfd(text) != text: composing.add(c)
     return _to_ranges(sorted(map(ord, composing)))
 
 # %% ../nbs/15b_export.ipynb #e15page3
