@@ -271,7 +271,7 @@ def _composing()->list[list[int]]: # as `_unicode_ranges`
     "Characters that the library's normalization composes, takes apart or moves"
     nfd = normalizers.NFD().normalize_str
     overlay, acute = '\u0334', '\u0301' # of the combining classes 1 and 230
-    def beside(c): return f'a{c}a{c}{overlay}a{acute}{c}' # may a mark change places with it?
+    def beside(c): return f'a{c}a{c}{overlay}a{acute}{c}' # may they change places?
     composing = {overlay, acute}
     for start in range(0, len(_CODE_POINTS), 256):
         block = list(map(chr, _CODE_POINTS[start:start + 256]))
