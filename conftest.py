@@ -7,8 +7,16 @@ from zlib import crc32
 import pytest
 
 ROOT, CHROMIUM = Path(__file__).parent, Path('/usr/bin/chromium')
+# For its address bar Chromium keeps two pages ready beside every page of a new context, which
+# takes more than a second. Playwright's own list comes first: a second one would replace it.
+OFF = ['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose',
+       'HttpsUpgrades', 'HttpsFirstBalancedModeAutoEnable', 'LensOverlay', 'MediaRouter',
+       'PaintHolding', 'ThirdPartyStoragePartitioning', 'OptimizationHints',
+       'AvoidCorsURLLoaderRestartOnRedirect', 'NetworkTimeServiceQuerying', 'AimEnabled',
+       'PreconnectToSearch', 'WebUIOmniboxPopup', 'WebUIOmniboxAimPopup']
 FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-sync',
          '--disable-background-networking', '--disable-component-update',
+         f'--disable-features={",".join(OFF)}',
          '--js-flags=--random-seed=1'] # Math.random, of every page, frame and worker
 for folder in ('tests', 'tools', 'docs', 'benchmarks'): sys.path.insert(0, str(ROOT/folder))
 os.environ['IN_TEST'] = '1' # no progress bars
