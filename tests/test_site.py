@@ -432,7 +432,7 @@ def test_page_in_a_browser(tab, address, name):
     tab.evaluate(UNFOLD)
     assert tab.evaluate(SCROLLING) == [], 'code or a table that has to be scrolled sideways'
 
-@pytest.mark.parametrize('name', sample(INDEX_FIRST, 6))
+@pytest.mark.parametrize('name', sample(INDEX_FIRST, 10))
 def test_page_for_everyone(tab, address, name):
     tab.set_viewport_size(dict(width=1280, height=800))
     tab.goto(f'{address}/{name}')
