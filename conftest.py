@@ -7,8 +7,8 @@ from zlib import crc32
 import pytest
 
 ROOT, CHROMIUM = Path(__file__).parent, Path('/usr/bin/chromium')
-# For its address bar Chromium keeps two pages ready beside every page of a new context, which
-# takes more than a second. Playwright's own list comes first: a second one would replace it.
+# For its address bar Chromium keeps two pages ready in every new context, which takes more
+# than a second. Playwright's own list comes first: a second one would replace it.
 OFF = ['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose',
        'HttpsUpgrades', 'HttpsFirstBalancedModeAutoEnable', 'LensOverlay', 'MediaRouter',
        'PaintHolding', 'ThirdPartyStoragePartitioning', 'OptimizationHints',
