@@ -132,7 +132,8 @@ def still_asleep():
 
 def boxed(name, words, stage):
     "The box of a live figure that has something to show before the figure comes"
-    return (f'<div class="live" data-live="{name}" role="group" '
+    needs = ' data-model="everyday"' if name == 'translation' else ''
+    return (f'<div class="live" data-live="{name}"{needs} role="group" '
             f'aria-label="Live figure: {name}">\n\n{words}\n\n'
             f'<div class="live-stage">\n{stage}\n</div></div>')
 

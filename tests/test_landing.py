@@ -106,6 +106,8 @@ def test_over_the_web_it_shows_how_much_of_the_model_is_here(watched, folder):
         assert shares == sorted(shares) and shares[-1] == 1 and len(set(shares)) > 1
         of_model = {name for name in asked if name.startswith('everyday')}
         assert of_model == {'everyday_header.bin', 'everyday_weights.bin'}
+        assert asked.count('everyday_weights.bin') == 1
+        assert asked.index('everyday_weights.bin') < asked.index('everyday_header.bin')
         server.shutdown()
 
 MOST = 3_300_000 # bytes until a first translation: 9 seconds at 3 Mbit/s

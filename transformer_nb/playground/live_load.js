@@ -14,8 +14,14 @@
     })))
   }
 
+  // What takes longest comes beside all else, for live_model.js
+  const early = globalThis.tnbEarly = {} // by name of the file: the answer, once
+  const isPacked = location.protocol !== 'file:' && 'DecompressionStream' in globalThis
+  function ask(file) { if (isPacked) early[file] ??= fetch(`${folder}${file}.bin`) }
+
   async function start(box) {
     watcher.unobserve(box)
+    if (box.dataset.model) ask(`${box.dataset.model}_weights`)
     loading ??= load()
     await loading
     modules.live.start(box)

@@ -21,7 +21,9 @@ function script(name) {
 const isPacked = location.protocol !== 'file:' && 'DecompressionStream' in globalThis
 
 async function unpacked(file, onBytes = () => {}) {
-  const answer = await fetch(`${folder}${file}.bin`)
+  const early = globalThis.tnbEarly?.[file] // live_load.js has asked for it
+  delete globalThis.tnbEarly?.[file]
+  const answer = await (early ?? fetch(`${folder}${file}.bin`))
   if (!answer.ok) throw new Error(`${file}.bin is missing`)
   const count = new TransformStream({
     transform(chunk, controller) {
