@@ -409,7 +409,8 @@ def test_logits_of_faint_rows(tab, tmp_path):
 def best_of(tab, key, src, **options): return tab.evaluate('found', [key, src, options])
 
 @pytest.mark.parametrize('name', OPTIONS)
-@pytest.mark.parametrize('beam_size, alpha', [(1, 0.6), (4, 0.6), (4, 0.), (7, 3.)])
+@pytest.mark.parametrize('beam_size, alpha', sample([
+    (4, 0.6), (1, 0.6), (7, 3.), (4, 0.)], 2))
 def test_search_of_every_option(tab, tiny, name, beam_size, alpha):
     "Several hypotheses with their scores; cached, unlike the logits above"
     options = dict(beam_size=beam_size, alpha=alpha, n_best=beam_size)
@@ -634,6 +635,7 @@ def test_translations_of_everyday_sentences(tab, direction):
     folder = ROOT/f'nbs/models/everyday-{direction}'
     load(tab, folder, direction)
     assert len(texts) == 100
+    if not os.environ.get('TNB_SLOW'): texts = texts[::3]
     assert list(translated_otherwise(tab, folder, direction, texts)) == []
 
 # The page

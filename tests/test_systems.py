@@ -28,6 +28,7 @@ def train_elsewhere(texts, out, *more):
 # What Windows takes for a part of a file name, or for none
 NO_NAME = re.compile(r'[<>:"|?*]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.I)
 
+@pytest.mark.long # what it would catch, those below ask part by part
 @pytest.mark.slow
 def test_training_without_fcntl_resource_and_fork(texts, tmp_path):
     "With workers, which are spawned; in a folder whose name has a backslash"
