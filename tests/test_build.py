@@ -790,7 +790,8 @@ def test_results_replace_nothing_of_the_students(name, capsys, tmp_path, monkeyp
     for own in ('notes.csv', 'attention.py'): assert (tmp_path/own).read_text() == 'kept'
 
 @pytest.mark.parametrize('text', [
-    '[' * 100_000, '[]', '[[1, 2]]', '3', '{"layout": ["bhtd"]}', '{"masks": {}}'])
+    '[' * 100_000, '[]', '[[1, 2]]', '3', '{"layout": ["bhtd"]}', '{"masks": {}}',
+    '{"masks": "hidden", "masks": "allowed"}'])
 def test_a_kit_that_nobody_wrote(text, capsys, tmp_path):
     (tmp_path/'kit.json').write_text(text)
     printed, status = check(capsys, tmp_path, stage=1)

@@ -699,3 +699,18 @@ def test_a_link_to_itself_is_an_error_that_names_it(tmp_path):
         with pytest.raises(OSError, match='loop'):
             write_folder(tmp_path/name, lambda folder: (folder/'a').touch())
     assert [path.name for path in tmp_path.iterdir()] == ['loop']
+
+@pytest.mark.parametrize('file', ['config.json', 'tokenizer.json'])
+def test_a_name_that_stands_twice(file, tmp_path):
+    "Of two values the last was taken, without a word"
+    save_model(tmp_path/'m', Transformer(CONFIG), BPE)
+    path = tmp_path/'m'/file
+    text = path.read_text(encoding='utf8').rstrip()[:-1]
+    path.write_text(text + ', "twice": 1, "twice": 2}', encoding='utf8')
+    if file != 'config.json': # its checksum is looked at first
+        digest = sha256(path.read_bytes()).hexdigest()
+        config = json.loads((tmp_path/'m'/'config.json').read_text())
+        config['sha256'][file] = digest
+        (tmp_path/'m'/'config.json').write_text(json.dumps(config))
+    with pytest.raises(InputError, match=f"{file}.*'twice' is there twice"):
+        load_model(tmp_path/'m')

@@ -299,6 +299,17 @@ def test_what_json_of_a_stranger_holds():
     for names in ('a', 'ac', 'az', 'db', 'abc', 'acd'):
         assert find_in(record, *names) is None
 
+@pytest.mark.parametrize('text, message', [
+    ('{"a": 1, "a": 2}', "'a' is there twice"),
+    ('{"b": [{"a": 1, "a": 1}]}', "'a' is there"),
+    ('{"a": 1e999}', '1e999'), ('{"a": -1e999}', '-1e999'), ('{"a": NaN}', 'NaN'),
+    ('[1]', 'not a JSON object'), ('\ufeff{}', 'BOM')])
+def test_what_python_reads_and_json_does_not_say(text, message, tmp_path):
+    "Of equal names the last was taken in silence, and 1e999 was infinite"
+    (tmp_path/'x.json').write_text(text, encoding='utf8')
+    with pytest.raises(InputError, match=f'x.json is damaged: .*{message}'):
+        core.read_json(tmp_path/'x.json')
+
 def test_an_empty_option_is_not_one_that_was_left_out():
     parser = argparse.ArgumentParser()
     for name in ('--out', 'file'): parser.add_argument(name)

@@ -374,6 +374,55 @@ OF_QWEN3 = [(dict(attention_bias=True), 'attention_bias is True'),
             (dict(intermediate_size=42), 'intermediate_size is 42; it must divide by 4'),
             (dict(num_experts=8), 'num_experts is 8; this key is not known')]
 
+ONE = 'it must be the id of a token' # or a list of them
+ENDS = [*[(odd, ONE) for odd in (-1, True, 1.5, 'x', [[1]], {'a': 1}, [7, None])],
+        (350, 'eos_token_id is 350; there are 350 tokens')]
+
+@pytest.mark.parametrize('hub', ['gpt2'], indirect=True)
+@pytest.mark.parametrize('ends, message', ENDS)
+def test_ends_that_are_no_tokens(hub, tmp_path, ends, message):
+    "A text would never have ended"
+    folder = copy_of(hub, tmp_path)
+    (folder/'generation_config.json').write_text(json.dumps(dict(eos_token_id=ends)))
+    with pytest.raises(InputError, match=message): from_pretrained(folder, cpu)
+
+def older_folder(hub, tmp_path, change): # with GPT-2's vocab.json, changed
+    folder = copy_of(hub, tmp_path)
+    model = json.loads((folder/'tokenizer.json').read_text())['model']
+    (folder/'tokenizer.json').unlink()
+    merges = [' '.join(pair) for pair in model['merges']]
+    (folder/'merges.txt').write_text('\n'.join(['#version: 0.2', *merges]))
+    text = json.dumps(model['vocab'])
+    (folder/'vocab.json').write_text(change(text, model['vocab']))
+    return folder
+
+@pytest.mark.parametrize('hub', ['gpt2'], indirect=True)
+@pytest.mark.parametrize('change, message', [
+    (lambda text, v: text[:-1] + ', "a": 5}', "vocab.json is damaged: 'a' is there twice"),
+    (lambda text, v: json.dumps(v | dict(aa=v['a'])), 'two tokens .* have one id'),
+    (lambda text, v: json.dumps(v | dict(aa=400)), 'has 401 tokens, and the model 350'),
+    (lambda text, v: json.dumps(v | dict(aa=-1)), 'vocab.json or merges.txt is damaged'),
+    (lambda text, v: json.dumps(v | dict(aa=1.5)), 'not every token has an id'),
+    (lambda text, v: json.dumps(v | dict(aa=None)), 'not every token has an id')])
+def test_a_vocabulary_that_nobody_learned(hub, tmp_path, change, message):
+    "A token without an id was left out in silence; two may have had one"
+    folder = older_folder(hub, tmp_path, change)
+    with pytest.raises(InputError, match=message): from_pretrained(folder, cpu)
+
+@pytest.mark.parametrize('name', ['config', 'tokenizer', 'generation_config'])
+def test_a_name_that_stands_twice(hub, tmp_path, name):
+    folder, file = copy_of(hub, tmp_path), f'{name}.json'
+    text = (folder/file).read_text()
+    (folder/file).write_text(text.rstrip()[:-1] + ', "twice": 1, "twice": 2}')
+    with pytest.raises(InputError, match=f"{file} is damaged: 'twice' is there twice"):
+        from_pretrained(folder, cpu)
+
+def test_a_million_layers_are_refused_before_they_are_built(hub, tmp_path):
+    "Even without weights they took minutes and gigabytes"
+    config = json.loads((hub[0]/'config.json').read_text())
+    key = 'n_layer' if 'n_layer' in config else 'num_hidden_layers'
+    check_refused(hub, tmp_path, {key: 10**6}, f'{key} is 1000000; .* from 1 to 1000')
+
 def check_refused(hub, tmp_path, config, message):
     folder = copy_of(hub, tmp_path, **config)
     with pytest.raises(InputError, match=message) as error: from_pretrained(folder, cpu)

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .core import (
-    MAX_JSON, FieldError, InputError, check_plain_file, remove_abandoned_folders,
-    remove_half_written, temporary_path, write_atomically)
+    MAX_JSON, FieldError, InputError, check_plain_file, parse_json,
+    remove_abandoned_folders, remove_half_written, temporary_path, write_atomically)
 from .model import Transformer, TransformerConfig
 from .text import Tokenizer, tokenizer_class
 
@@ -136,7 +136,7 @@ def load_model(folder:str|Path,                  # of `save_model`, or of Marian
 # %% ../nbs/11_checkpoint.ipynb #11other2
 def _model_type(path:Path # of a `config.json`
                )->str|None: # of the hub; None: it is ours, or damaged
-    record = json.loads(path.read_text(encoding='utf8'))
+    record = parse_json(path.read_text(encoding='utf8'))
     if not isinstance(record, dict) or 'format' in record: return None
     return record.get('model_type')
 
@@ -182,7 +182,7 @@ def _check_is_model(folder:Path):
         raise InputError(f'{folder} is not a model folder: it has no config.json')
 
 def _read_record(path:Path)->dict: # of a model: its `config.json`
-    record = json.loads(path.read_text(encoding='utf8'))
+    record = parse_json(path.read_text(encoding='utf8'))
     version = record['format']
     if version != 2:
         raise ValueError(f'its format is {version!r}; this program reads format 2')

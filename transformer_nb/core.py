@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PAD', 'BOS', 'EOS', 'UNK', 'SPECIAL_TOKENS', 'MAX_JSON', 'VERSION', 'set_seed', 'default_device', 'temporary_path',
            'write_atomically', 'remove_half_written', 'remove_abandoned_folders', 'shorten', 'InputError', 'FieldError',
-           'check_plain_file', 'check_new_file', 'Arg', 'command_parser', 'read_arguments', 'find_in', 'read_json',
-           'check_types', 'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
+           'check_plain_file', 'check_new_file', 'Arg', 'command_parser', 'read_arguments', 'find_in', 'parse_json',
+           'read_json', 'check_types', 'command', 'memory_advice', 'check_positive', 'find_device', 'provenance']
 
 # %% ../nbs/00a_core.ipynb #a628ffb2
 import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
@@ -244,13 +244,30 @@ def find_in(record, *names:str, kind:type=str): # of JSON that may be a stranger
 # %% ../nbs/00a_core.ipynb #00jsonrd
 MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
 
+def _once(items:list[tuple])->dict: # of an object in JSON
+    seen = set()
+    for name, _ in items:
+        if name in seen: raise InputError(f'{shorten(name, 60)!r} is there twice')
+        seen.add(name)
+    return dict(items)
+
+def parse_json(text:str, **how): # whatever it holds, as from `json.loads`
+    "Raises `ValueError`, and for a name that an object has twice, too"
+    return json.loads(text, object_pairs_hook=_once, **how)
+
+def _finite(number:str)->float: # 1e999 is infinite
+    if math.isinf(float(number)): _refuse(number)
+    return float(number)
+
 def read_json(path:str|Path)->dict:
     "Raises `InputError` unless it holds one object, of ordinary size and depth"
     path = Path(path)
     check_plain_file(path)
     if path.stat().st_size > MAX_JSON:
         raise InputError(f'{path} is damaged: it has more than {MAX_JSON:,} bytes')
-    try: content = json.loads(path.read_text(encoding='utf8'), parse_constant=_refuse)
+    try:
+        text = path.read_text(encoding='utf8')
+        content = parse_json(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as e:
         raise InputError(f'{path} is damaged: {e}') from None
     if isinstance(content, dict): return content

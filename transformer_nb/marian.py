@@ -22,8 +22,9 @@ from tokenizers import processors
 from torch import Tensor, nn
 from .checkpoint import (
     check_model_size, check_output_folder, load_model, save_model, write_folder)
-from .core import (
-    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_in, read_json, shorten)
+from transformer_nb.core import (
+    BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError, find_in, parse_json,
+    read_json, shorten)
 from .decoding import SearchConfig
 from .export import check_fields
 from .model import Transformer, TransformerConfig
@@ -112,8 +113,9 @@ def _check_number(path:Path, stored:dict, key:str):
     n_tokens = stored['vocab_size']
     is_whole = type(value) is int
     if is_id and is_whole and 0 <= value < n_tokens: return
-    if not is_id and is_whole and value > 0: return
-    bounds = f'from 0 to {n_tokens - 1}' if is_id else 'above 0'
+    largest = 1000 if 'layer' in key else 10**9
+    if not is_id and is_whole and 0 < value <= largest: return
+    bounds = f'from 0 to {n_tokens - 1}' if is_id else f'from 1 to {largest}'
     raise InputError(f'{path}: {key} is {shorten(repr(value), 60)}; it must be a whole '
                      f'number {bounds}')
 
@@ -352,7 +354,7 @@ class SentencePieceTokenizer(Tokenizer):
     @classmethod
     def from_json(cls, text:str)->Self:
         try:
-            content = json.loads(text)
+            content = parse_json(text)
             pieces = [str(piece) for piece in content['pieces']]
             models = [base64.b64decode(content[name]) for name in ('source', 'target')]
             return cls(*models, pieces)

@@ -18,7 +18,8 @@ from typing import Self
 import tokenizers
 from tokenizers import (
     AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers)
-from .core import SPECIAL_TOKENS, UNK, InputError, write_atomically
+from .core import (
+    SPECIAL_TOKENS, UNK, InputError, parse_json, write_atomically)
 
 # %% ../nbs/08_text.ipynb #96c62ed0
 class Tokenizer:
@@ -380,7 +381,7 @@ def _find_normalization(settings:dict)->str: # 'none', 'nfc' or 'punctuation'
 # %% ../nbs/08_text.ipynb #bb28a34b
 def _bpe_from_json(text:str)->tokenizers.Tokenizer:
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         vocab = content['model']['vocab']
         merges = [(first, second) for first, second in content['model']['merges']]
         problem = _find_problem(vocab, merges)
@@ -406,7 +407,7 @@ def _are_distinct_words(words)->bool:
 
 def _words_from_json(text:str)->tuple[list[str],str]: # words, language
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         kind, lang, words = content['kind'], content['lang'], content['words']
     except (ValueError, KeyError, TypeError, RecursionError) as e:
         raise ValueError(f'not a tokenizer of words: {e!r}') from None
@@ -444,6 +445,7 @@ class ForeignTokenizer(Tokenizer):
 # %% ../nbs/08_text.ipynb #t08ford
 def _foreign_from_json(text:str)->tokenizers.Tokenizer:
     try:
+        parse_json(text) # the library takes the last of equal names
         tokenizer = tokenizers.Tokenizer.from_str(text)
         ids = tokenizer.get_vocab().values()
     except Exception as e: # the library raises nothing else

@@ -13,7 +13,7 @@ from zipfile import ZipFile, ZipInfo
 from ..checkpoint import write_folder
 from ..core import (
     Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
-    write_atomically)
+    parse_json, write_atomically)
 from .certificate import certificate
 from .checks import Kit, MASKS, _files, _printable
 from .naming import _differs
@@ -173,7 +173,7 @@ def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[s
 # %% ../../nbs/15c_build.ipynb #b15check2
 def _read_json(path:Path): # of a stranger; None: it has none
     if path.stat().st_size > 2**24: return None
-    try: return json.loads(path.read_text(encoding='utf8'))
+    try: return parse_json(path.read_text(encoding='utf8'))
     except (ValueError, RecursionError): return None
 
 def _kit_of(folder:Path, layout, masks, key, model)->Kit:

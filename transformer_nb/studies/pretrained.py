@@ -14,7 +14,7 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 from torch import Tensor
-from ..core import InputError, default_device, find_in, read_json
+from ..core import InputError, default_device, find_in, read_json, shorten
 from ..decoding import draw_tokens
 from ..marian import (
     WeightFile, alternate, read_activation, read_config)
@@ -191,6 +191,16 @@ def empty_model(folder:Path, build:Callable, # the model, of its configuration
         raise InputError(f'{folder/"config.json"}: {e}') from None
 
 # %% ../../nbs/21a_pretrained.ipynb #p21fro2
+def _check_ids(folder:Path, tokenizer:'PretrainedTokenizer', n:int): # tokens of the model
+    ids = tokenizer.tokenizer.get_vocab().values()
+    if len(set(ids)) < len(ids):
+        raise InputError(f'{folder}: two tokens of the tokenizer have one id')
+    if (largest := max(ids, default=0)) >= n:
+        raise InputError(f'{folder}: the tokenizer has {largest + 1} tokens, and the '
+                         f'model {n}')
+    for i in tokenizer.ends: # a text would never end
+        if i >= n: raise InputError(f'{folder}: eos_token_id is {i}; there are {n} tokens')
+
 FORMATS = dict(gpt2=_gpt2, qwen3=_qwen3) # by `model_type`
 
 def from_pretrained(folder:str|Path, # as it lies on the hub
@@ -206,9 +216,7 @@ def from_pretrained(folder:str|Path, # as it lies on the hub
                          f'known are {", ".join(FORMATS)}')
     model = FORMATS[kind](folder, dtype, ignore_keys)
     tokenizer = load_tokenizer(folder)
-    if tokenizer.vocab_size > model.config.vocab_size:
-        raise InputError(f'{folder}: the tokenizer has {tokenizer.vocab_size} tokens, and '
-                         f'the model {model.config.vocab_size}')
+    _check_ids(folder, tokenizer, model.config.vocab_size)
     return model.to(device or default_device()), tokenizer
 
 # %% ../../nbs/21a_pretrained.ipynb #p21tok
@@ -245,6 +253,7 @@ def load_tokenizer(folder:str|Path)->PretrainedTokenizer:
     path = folder/'tokenizer.json'
     if not path.is_file(): tokenizer = _gpt2_tokenizer(folder)
     else:
+        read_json(path) # the library takes the last of equal names
         try: tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as e: # the library raises nothing narrower
             raise InputError(f'{path} is damaged: {str(e)[:200]}') from None
@@ -255,8 +264,10 @@ def _ends(folder:Path)->list[int]: # ids that end a text
     ends = read_json(folder/'config.json').get('eos_token_id')
     search = folder/'generation_config.json'
     if search.is_file(): ends = read_json(search).get('eos_token_id', ends)
-    if ends is None: return []
-    return ends if isinstance(ends, list) else [ends]
+    found = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    if all(type(i) is int and i >= 0 for i in found): return found
+    raise InputError(f'{folder}: eos_token_id is {shorten(repr(ends), 60)}; it must be '
+                     'the id of a token, or a list of them')
 
 # %% ../../nbs/21a_pretrained.ipynb #p21tok3
 def _gpt2_tokenizer(folder:Path)->tokenizers.Tokenizer:
@@ -265,6 +276,9 @@ def _gpt2_tokenizer(folder:Path)->tokenizers.Tokenizer:
     files = folder/'vocab.json', folder/'merges.txt'
     for path in files:
         if not path.is_file(): raise InputError(f'{path} is missing')
+    ids = read_json(files[0]).values()
+    if not {int}.issuperset(map(type, ids)): # the library would leave their tokens out
+        raise InputError(f'{files[0]} is damaged: not every token has an id')
     try: model = models.BPE.from_file(*map(str, files))
     except Exception as e: # the library raises nothing narrower
         raise InputError(f'{folder}: vocab.json or merges.txt is damaged: {e}') from None
