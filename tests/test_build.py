@@ -622,6 +622,16 @@ def is_wrong(probe, code): # without asking why, which takes longer
     with right_before(probe.part, code, KIT):
         return _differs(probe, run_probe(probe, code, KIT), KIT)
 
+def test_another_folder_is_no_empty_submission(tmp_path, capsys):
+    "One above the kit, where a student stood: no chapter helps there"
+    printed, status = check(capsys, tmp_path, stage=1)
+    assert "has none of the kit's files" in printed.err and status == 2
+    tnb_start(str(tmp_path/'kit'))
+    printed, status = check(capsys, tmp_path, stage=1)
+    assert f'do you mean {tmp_path}/kit?' in printed.err and status == 2
+    printed, status = check(capsys, tmp_path/'kit', stage=1)
+    assert 'not written yet' in printed.out and status == 0
+
 def test_layers_may_stand_in_any_order():
     "Norms first, the decoder before the encoder, keys before queries, bias before gain"
     lines = source('model.py').splitlines()

@@ -136,7 +136,7 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
               version:Arg('print the version', action='version')=VERSION):
     "Grade a submission, and name the mistakes"
     check_positive(seconds=seconds)
-    if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
+    _check_folder(Path(folder), is_for_a_program=json is not None)
     _check_json(json)
     _check_certificate(certificate, is_whole=stage is week is None)
     kit = _kit_of(Path(folder), layout, masks, key, model)
@@ -171,6 +171,14 @@ def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[s
     yield ''
 
 # %% ../../nbs/15c_build.ipynb #b15check2
+def _check_folder(folder:Path, is_for_a_program:bool): # which needs its report
+    if not folder.is_dir(): raise InputError(f'{folder} is not a folder')
+    files = {stage.file for stage in STAGES}
+    if is_for_a_program or any((folder/file).exists() for file in files): return
+    beside = sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
+    hint = f'; do you mean {beside[0]}?' if beside else ''
+    raise InputError(f"{folder} has none of the kit's files, such as {STAGES[0].file}{hint}")
+
 def _read_json(path:Path): # of a stranger; None: it has none
     if path.stat().st_size > 2**24: return None
     try: return parse_json(path.read_text(encoding='utf8'))
