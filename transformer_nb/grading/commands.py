@@ -177,7 +177,8 @@ def _check_folder(folder:Path, is_for_a_program:bool): # which needs its report
     if is_for_a_program or any((folder/file).exists() for file in files): return
     beside = sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
     hint = f'; do you mean {beside[0]}?' if beside else ''
-    raise InputError(f"{folder} has none of the kit's files, such as {STAGES[0].file}{hint}")
+    first = STAGES[0].file
+    raise InputError(f"{folder} has none of the kit's files, such as {first}{hint}")
 
 def _read_json(path:Path): # of a stranger; None: it has none
     if path.stat().st_size > 2**24: return None
