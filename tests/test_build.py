@@ -341,7 +341,19 @@ WATCHED = [
          ('model.last', 'model.own_memory'), ("'last'", "'own_memory'")],
      '`encode` is not called'),
     (8, [('        outputs.append(output)', '        if output: outputs.append(output)')],
-     'outputs come for 12 sentences')]
+     'outputs come for 12 sentences'),
+    (2, [('        k = self.to_heads', "        if not hasattr(self, 'kept'):\n"
+          '            self.kept = self.to_heads(self.key(source), self.d_k)\n'
+          '        k = self.kept\n        0 and self.to_heads')],
+     'something is kept from one call to the next'),
+    (3, [('out = self.dropout(out)', "if not hasattr(self, 'kept'):\n"
+          '            self.kept = self.dropout(torch.ones_like(out))\n'
+          '        out = out * self.kept')],
+     'two calls in training mode give equal numbers'),
+    (4, [('        x = x + self.pe', '        if x.size(1) == 1:\n'
+          "            self.n = getattr(self, 'n', -1) + 1\n"
+          '            return self.dropout(x + self.pe[self.n])\n        x = x + self.pe')],
+     'something is kept from one call to the next')]
 
 # The searches take seconds
 @pytest.mark.parametrize('number, changes, words', sample(WATCHED, 16))

@@ -273,7 +273,9 @@ def _(code, kit, draw):
 def _(code, kit, draw):
     b, h, t, d_k, d_v = draw.sizes(5)
     q, k, v = draw(b, h, t, d_k), draw(b, h, t, d_k), draw(b, h, t, d_v)
-    return _attend(code, kit, q, k, v, torch.ones(t, t).tril() == 1)
+    found = _attend(code, kit, q, k, v, torch.ones(t, t).tril() == 1)
+    again = _attend(code, kit, k, q, v, only='output') # of the same sizes
+    return found | {'output of a second call, without a mask': again['output']}
 
 @_probe(_Attention, 1, 'hidden padding',
         section=('01_attention', 'A mask takes keys away'))

@@ -305,7 +305,10 @@ def _positions(code, *args):
 def _(code, kit, draw):
     half, b, t = draw.sizes(3)
     layer = _positions(code, 2*half, 0.5, 40).eval()
-    return layer(draw(b, t, 2*half))
+    x = draw(b, t, 2*half)
+    said, again = 'output of a second call, with one position', {}
+    for more in ('', ', once more'): again[said + more] = layer(x[:, :1])
+    return {'output': layer(x)} | again
 
 # %% ../../nbs/15c_build.ipynb #b15poss6b
 @_probe(_Positions, 1, 'the sum, in training mode',

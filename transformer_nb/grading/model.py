@@ -572,13 +572,17 @@ _WIDE = TransformerConfig(400, d_model=16, d_ff=8, n_heads=1, d_k=4, d_v=4, max_
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src = draw.ids(3, 6, full=-1)
-    return dict(memory=_real(model.encode(src), src))
+    memories = [_real(model.encode(src), src)]
+    with torch.no_grad(): model.by_kit['embedding.weight'].mul_(2.)
+    memories.append(_real(model.encode(src), src))
+    return dict(zip(('memory', 'memory of a second call, with other weights'), memories))
 
 @_probe(_Transformer, 2, 'the logits of one sentence', tolerance=1e-4)
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 1, *draw.sizes(2))
-    return dict(logits=model(src, tgt))
+    first, second = (model(x, tgt) for x in (src, src.flip(1)))
+    return {'logits': first, 'logits of a second call, with another source': second}
 
 # %% ../../nbs/15c_build.ipynb #b15modl5c
 @_probe(_Transformer, 2, 'the logits of a padded batch', tolerance=1e-4,

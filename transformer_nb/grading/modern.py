@@ -91,9 +91,11 @@ def _turns_in_words(rotate:Callable, d:int=8, t:int=3)->str:
 @_probe(_Rotary, 3, 'turned vectors', tolerance=1e-4)
 def _(code, kit, draw):
     b, t, half = draw.sizes(3)
-    output, said = code.rotate(draw(b, 2, t, 2*half)), ''
+    x, said = draw(b, 2, t, 2*half), ''
+    found = {'output': code.rotate(x),
+             'output of a second call, of smaller tensors': code.rotate(x[:, :, 1:, 2:])}
     with suppress(Exception): said = _turns_in_words(code.rotate)
-    return dict(output=output) | _saying(said)
+    return found | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15gqa01c
 def _groups_in_words(code, kit, h:int=6, n:int=2)->str: # n heads of keys

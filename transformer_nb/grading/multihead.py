@@ -255,7 +255,10 @@ def _(code, kit, draw):
         section=('02_multihead', 'Three uses, two masks'))
 def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
-    return layer(draw(2, 5, 12), draw(2, 5, 12))
+    x, *memories = (draw(2, 5, 12) for _ in range(3))
+    outputs = [layer(x, memory) for memory in memories]
+    names = 'output', 'output of a second call, with another memory'
+    return dict(zip(names, outputs))
 
 # %% ../../nbs/15c_build.ipynb #b15heads7
 @_probe(_MultiHead, 2, 'causal and padding masks',
@@ -269,6 +272,7 @@ def _(code, kit, draw):
     masks = {'a causal mask': causal, 'padding': padding, 'both': causal & padding}
     found = {f'output with {m}': layer(x, mask=kit.mask(masks[m])) for m in masks}
     memory = layer(x, draw(3, 5, 12), kit.mask(padding))
+    found['output of a second call, without a mask'] = layer(x)
     return found | {'output with padding in the memory': memory}
 
 # %% ../../nbs/15c_build.ipynb #b15heas7c

@@ -586,13 +586,15 @@ def _measured(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->str:
         if 'make_adam' in part.names: return _constants_of(values, right)
     return ''
 
-def _base_of(values:dict[str,Tensor])->str:
-    tables = [x for x in values.values() if x.dim() == 2 and len(x) > 1]
-    table = max(tables, key=lambda x: x.shape[-1])
+def _bases(table:Tensor)->Tensor: # of the angles of each pair but the first
     d = table.shape[-1]
     pairs = range(1, d // 2)
     angles = [float(torch.atan2(table[1, 2*i], table[1, 2*i + 1])) for i in pairs]
-    bases = torch.tensor([angle ** (-d / (2*i)) for i, angle in zip(pairs, angles)])
+    return torch.tensor([angle ** (-d / (2*i)) for i, angle in zip(pairs, angles)])
+
+def _base_of(values:dict[str,Tensor])->str:
+    tables = [x for x in values.values() if x.dim() == 2 and len(x) > 1]
+    bases = torch.cat([_bases(table) for table in tables]) # of every pair of every table
     if not _alike(bases, bases[:1].expand_as(bases), 1e-3): return ''
     return f'the base of your angles is {float(bases[0]):.5g}. The paper\'s is 10000.'
 

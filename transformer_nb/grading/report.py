@@ -122,7 +122,7 @@ _AXES_BY_NUMBER = '', 'entry', 'row column', 'sentence position feature', None
 def _axes_of(name:str, n:int, kit:Kit)->str: # words for the n axes of a result
     layouts = dict(bhtd='sentence head query feature', bthd='sentence query head feature')
     usual = [*_AXES_BY_NUMBER[:4], layouts[kit.layout]]
-    return _AXES.get(name.partition('(')[0]) or usual[min(n, 4)]
+    return _AXES.get(re.split(r'\(| of a second', name)[0]) or usual[min(n, 4)]
 
 def _at(name:str, place:tuple, kit:Kit)->str: # in words
     axes = _axes_of(name, len(place), kit)
@@ -198,17 +198,18 @@ def _seen(part:type, outcomes:dict[Probe,Outcome], wrong:list[Probe], kit:Kit)->
         told = _read_text(outcomes[sizes[0]].values[_TOLD_SIZES])
         return f'{_FIRST_SET_RIGHT} ({told}). {read}'
     if said := _same_everywhere(wrong, outcomes, kit): return f'{said} {read}'
+    if said := _second_calls(part, outcomes, kit): return f'{said} {read}'
     if said := _watched(wrong, outcomes, kit): return f'{said} {read}'
     if said := _change_that_explains(part, whole if errors else outcomes, kit):
         return f'{said} {read}'
     if said := _measured(part, outcomes, kit): return f'{said} {read}'
     if said := _noticed(wrong, outcomes, kit): return f'{said} {read}'
     if said := _partly(part, outcomes, kit): return f'{said} {read}'
+    if said := '; '.join(_sentences_of(wrong, outcomes, kit)): return f'{said}. {read}'
     if said := _of_parts_called(wrong, outcomes, kit): return f'{said} {read}'
     if any('.py, line ' in error for error in errors.values()): # a line of their own
         return f'{_of_errors(errors, outcomes)} {read}'
-    said = list(_sentences_of(wrong, outcomes, kit))
-    said += _relations(outcomes, kit, _axes_of)
+    said = _relations(outcomes, kit, _axes_of)
     if said: return f'{"; ".join(said[:3])}. {read}'
     if errors: return f'{_of_errors(errors, outcomes)} {read}'
     if said := _only_result(part, outcomes, kit): return f'{said} {read}'
@@ -351,6 +352,18 @@ def _same_everywhere(wrong:list[Probe], outcomes:dict[Probe,Outcome], kit:Kit)->
         texts += [_read_text(outcomes[probe].values.get(name, _NOTHING)) for name in names]
     is_empty = len(texts) > 1 and not any(text.strip('[]') for text in texts)
     return 'every list that comes back is empty.' if is_empty else ''
+
+# %% ../../nbs/15c_build.ipynb #b15seconds
+def _second_calls(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->str:
+    "Is only that wrong which a second call gave, with other inputs or weights?"
+    if any(outcome.error for outcome in outcomes.values()): return ''
+    found = _wrong_results(part, outcomes, kit) or {}
+    sure = [wrong for wrong in found.values() # the same call, but for what it is given
+            if wrong and all('a second call, with ' in name for name in wrong)]
+    names = sure[0] if sure else [name for wrong in found.values() for name in wrong]
+    if not names or not all('a second call' in name for name in names): return ''
+    return (f'{names[0]} is wrong, and what the first call gives is right: something is '
+            'kept from one call to the next, as in a cache.')
 
 # %% ../../nbs/15c_build.ipynb #b15remerr
 def _of_errors(errors:dict[Probe,str], outcomes:dict[Probe,Outcome])->str:
