@@ -21,8 +21,10 @@ EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommen wird.',
             'I know this man.': 'Ich kenne diesen Mann.',
             'I love you.': 'Ich liebe dich.'}
 TRY = ('**Try it.** A small Transformer, the kind of network that is inside ChatGPT, '
-       'translates your English into German, here in your browser. Type a sentence, and '
-       'click on a German word to see where the model looked while it wrote that.')
+       'translates what you type into German, here in your browser. It has read nothing but '
+       'everyday sentences, and it makes mistakes.')
+LOOK = ('Click on a German word to see where the model looked while it wrote that. Long words '
+        'are read and written in pieces; `</s>` is the end.')
 LEARN = ('**Try it.** Move the slider through the 600 steps of its training. When does it '
          'begin to look in the right place, and what has it written until then?')
 STUDENT = '''def scaled_dot_product_attention(query, key, value, mask=None):
@@ -111,6 +113,7 @@ def translation(translator): # -> its sentence, the box
     box = f'''<div class="live-field"><label for="live-first">English</label>\
 <input type="text" id="live-first" value="{escape(text)}" lang="en" maxlength="120" \
 autocomplete="off" spellcheck="false"></div>
+<p class="live-whole" lang="de">{escape(best.text)}</p>
 {still_asleep()}
 <div class="live-sides ready" style="--ems:{width:.2f}"><div>
 <svg viewBox="0 0 {10*width:.0f} {10*BETWEEN:.0f}" aria-hidden="true">{lines}</svg>
@@ -118,7 +121,7 @@ autocomplete="off" spellcheck="false"></div>
 <div role="group" aria-label="Translation" lang="de">{token_row(target, below, pick)}</div>
 </div></div>
 <p class="live-says">{escape(looked_at(best, pick))}</p>'''
-    return text, boxed('translation', TRY, box)
+    return text, boxed('translation', TRY, box, LOOK)
 
 def still_asleep():
     "The buttons of the figure, which it wakes: their place is taken from the beginning"
@@ -130,12 +133,12 @@ def still_asleep():
     return '\n'.join(f'<div class="live-presets">{"".join(map(button, row))}</div>'
                      for row in rows)
 
-def boxed(name, words, stage):
+def boxed(name, words, stage, after=''):
     "The box of a live figure that has something to show before the figure comes"
     needs = ' data-model="everyday"' if name == 'translation' else ''
     return (f'<div class="live" data-live="{name}"{needs} role="group" '
             f'aria-label="Live figure: {name}">\n\n{words}\n\n'
-            f'<div class="live-stage">\n{stage}\n</div></div>')
+            f'<div class="live-stage">\n{stage}\n</div>\n\n{after}\n\n</div>')
 
 # The model that learns
 

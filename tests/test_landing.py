@@ -49,7 +49,8 @@ def test_what_stands_ready_is_what_the_model_says(watched, folder):
     both = 'Tokens of the sentence', 'Translation'
     ready = [tokens(page, name) for name in both]
     chosen, said = page.inner_text('.chosen'), page.inner_text('.live-says')
-    lines = page.locator('.ready path').count()
+    lines, whole = page.locator('.ready path').count(), page.inner_text('.live-whole')
+    assert whole == landing.EXAMPLES[typed]
     assert landing.EXAMPLES[typed].split()[0] == ready[1][0] and lines > 1
     page = watched.page()
     page.goto((folder/'index.html').as_uri())
@@ -58,6 +59,7 @@ def test_what_stands_ready_is_what_the_model_says(watched, folder):
     assert [tokens(page, name) for name in both] == ready
     assert page.inner_text('.live-tokens [aria-pressed=true]') == chosen
     assert page.inner_text('.live-says').startswith(said)
+    assert page.inner_text('.live-whole') == whole
     assert page.locator('.live-lines path').count() == lines
 
 def test_a_line_goes_from_middle_to_middle(watched, folder):

@@ -462,13 +462,16 @@ def test_translation_by_keyboard_and_without_text(open_figure):
 
 def test_nonsense_and_a_second_sentence_are_said(open_figure):
     page = open_figure('translation')
-    assert 'This is' not in says(page)
+    assert 'The German is' not in says(page)
     type_text(page, 'The court dismissed the appeal as unfounded.')
-    assert says(page).startswith('This is probably nonsense: the model gave its own tokens')
+    assert says(page).startswith('The German is probably nonsense: the model gave its own')
     type_text(page, 'Two dogs are playing in the snow. A man is riding a bike.')
     assert says(page).startswith('Only the first sentence is translated here. To write')
     german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
     assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', '</s>']
+    assert page.inner_text('.live-whole') == 'Zwei Hunde spielen im Schnee.'
+    type_text(page, 'I love you ❤')
+    assert page.inner_text('.live-whole') == 'Ich liebe dich ❤'
     type_text(page, 'I love you. 12')
     assert says(page).startswith('Only the first sentence')
     type_text(page, 'Call 555-1234.')

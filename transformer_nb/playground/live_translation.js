@@ -50,7 +50,7 @@ function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading, exact})
           exact ? 'Read exactly as typed.' : read !== typed && `Read as “${read}”`,
           isCut && 'The translation was cut at its limit.',
           ...differ.map(says => `Beware: ${says}.`),
-          !isGerman && doubtInWords(log_prob, tgt.length)].filter(Boolean)
+          !isGerman && doubtInWords(log_prob, tgt.length, 'The German')].filter(Boolean)
 }
 
 function inAll({found, pin}, weights) {
@@ -60,8 +60,9 @@ function inAll({found, pin}, weights) {
   return [...warnings(found), inWords(found, pin, weights)].join(' ')
 }
 
-function drawAll({found, pin}, {src, tgt, lines, says}) {
+function drawAll({found, pin}, {whole, src, tgt, lines, says}) {
   if (!found) return
+  write(whole, found.tgt.length ? found.text : '') // as a sentence, not in pieces
   const weights = found.tgt.length ? lookedAt(found, pin) : []
   src.draw(found.src, undefined, weights)
   tgt.draw(found.tgt, pin)
@@ -111,6 +112,7 @@ function whatIsThere(stage) {
   const isTyping = stage.contains(document.activeElement)
   return {first: value, ready: stage.querySelector('.ready'),
           said: stage.querySelector('.live-says')?.textContent ?? '',
+          german: stage.querySelector('.live-whole')?.textContent ?? '',
           place: isTyping ? selectionEnd : undefined}
 }
 
@@ -130,7 +132,7 @@ function lead(text) {
 }
 
 async function translation(stage) {
-  const {first, ready, said, place} = whatIsThere(stage)
+  const {first, ready, said, german, place} = whatIsThere(stage)
   const says = caption(), state = {found: null, pin: 0, exact: false, back: false}
   const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
@@ -139,10 +141,11 @@ async function translation(stage) {
     state.pin = pin
     draw()
   })
+  const whole = el('p', {className: 'live-whole', lang: 'de', textContent: german})
   const wayBack = el('p', {className: 'live-back', role: 'status', hidden: true})
   const draw = () => {
     if (state.found && ready) ready.replaceWith(sides)
-    drawAll(state, {src, tgt, lines, says})
+    drawAll(state, {whole, src, tgt, lines, says})
   }
   const look = async typed => {
     lead(typed)
@@ -159,7 +162,8 @@ async function translation(stage) {
     name === 'back' ? drawBack(state, wayBack) : look(field.input.value))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
   says.tell([said, onItsWay(MODEL)].filter(Boolean).join(' '))
-  stage.replaceChildren(field.node, examples, switches, ready ?? sides, wayBack, says.node)
+  const parts = [whole, examples, switches, ready ?? sides, wayBack, says.node]
+  stage.replaceChildren(field.node, ...parts)
   goOnTyping(field.input, place)
   new ResizeObserver(draw).observe(sides)
   await look(first)
