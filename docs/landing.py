@@ -21,10 +21,10 @@ EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommen wird.',
             'I know this man.': 'Ich kenne diesen Mann.',
             'I love you.': 'Ich liebe dich.'}
 TRY = ('**Try it.** A small Transformer, the kind of network that is inside ChatGPT, '
-       'translates what you type into German, here in your browser. It has read nothing but '
-       'everyday sentences, and it makes mistakes.')
-LOOK = ('Click on a German word to see where the model looked while it wrote that. Long words '
-        'are read and written in pieces; `</s>` is the end.')
+       'translates what you type into German, here in your browser. It has read nothing '
+       'but everyday sentences, and it makes mistakes.')
+LOOK = ('Click on a German word to see where the model looked while it wrote that. Long '
+        'words are read and written in pieces; `</s>` is the end.')
 LEARN = ('**Try it.** Move the slider through the 600 steps of its training. When does it '
          'begin to look in the right place, and what has it written until then?')
 STUDENT = '''def scaled_dot_product_attention(query, key, value, mask=None):
