@@ -26,8 +26,10 @@ function nameOfPart(box, off) { // -> the name, and whether something is missing
 }
 
 // Where the name of a box stands, and whether it begins or ends there
-function nameAt({stack, from, to}, {edges, point, isTurned}) {
+function nameAt({stack, kind, from, to}, {edges, point, isTurned}) {
   const [first, last] = edges[stack], isOfEncoder = stack === 'encoder'
+  if (isTurned && kind === 'cross') // below the lines, which come from above
+    return [...point(to - 9, edges.encoder[0] + 16), 'start']
   const sides = isTurned ? [last + 6, first - 6] : [first - 16, last + 10]
   const [x, y] = point((from + to) / 2, sides[isOfEncoder ? 0 : 1])
   return [x, y, isOfEncoder ? 'start' : 'end']
