@@ -136,13 +136,15 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
               version:Arg('print the version', action='version')=VERSION):
     "Grade a submission, and name the mistakes"
     check_positive(seconds=seconds)
-    _check_folder(Path(folder), is_for_a_program=json is not None)
+    if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     _check_json(json)
     _check_certificate(certificate, is_whole=stage is week is None)
     kit = _kit_of(Path(folder), layout, masks, key, model)
+    stages = _chosen(stage, week)
+    if not json: _refuse_another_folder(Path(folder)) # a program needs its report
     torch.set_num_threads(1) # a process that forks has one thread
     results = []
-    for result in _graded(folder, _chosen(stage, week), kit, seconds):
+    for result in _graded(folder, stages, kit, seconds):
         results.append(result)
         print(report(result) + '\n')
         if json: _write_json(json, results, _UNFINISHED)
@@ -171,10 +173,9 @@ def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[s
     yield ''
 
 # %% ../../nbs/15c_build.ipynb #b15check2
-def _check_folder(folder:Path, is_for_a_program:bool): # which needs its report
-    if not folder.is_dir(): raise InputError(f'{folder} is not a folder')
+def _refuse_another_folder(folder:Path): # no chapter helps there
     files = {stage.file for stage in STAGES}
-    if is_for_a_program or any((folder/file).exists() for file in files): return
+    if any((folder/file).exists() for file in files): return
     beside = sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
     hint = f'; do you mean {beside[0]}?' if beside else ''
     first = STAGES[0].file
