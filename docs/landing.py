@@ -121,7 +121,7 @@ autocomplete="off" spellcheck="false"></div>
 <div role="group" aria-label="Translation" lang="de">{token_row(target, below, pick)}</div>
 </div></div>
 <p class="live-says">{escape(looked_at(best, pick))}</p>'''
-    return text, boxed('translation', TRY, box, LOOK)
+    return text, boxed('translation', TRY, box, LOOK, model='everyday')
 
 def still_asleep():
     "The buttons of the figure, which it wakes: their place is taken from the beginning"
@@ -133,9 +133,9 @@ def still_asleep():
     return '\n'.join(f'<div class="live-presets">{"".join(map(button, row))}</div>'
                      for row in rows)
 
-def boxed(name, words, stage, after=''):
+def boxed(name, words, stage, after='', model=None):
     "The box of a live figure that has something to show before the figure comes"
-    needs = ' data-model="everyday"' if name == 'translation' else ''
+    needs = f' data-model="{model}"' if model else ''
     return (f'<div class="live" data-live="{name}"{needs} role="group" '
             f'aria-label="Live figure: {name}">\n\n{words}\n\n'
             f'<div class="live-stage">\n{stage}\n</div>\n\n{after}\n\n</div>')

@@ -185,7 +185,7 @@ class CleanPairs:
             if i == len(self.verdicts): self.verdicts.append(self._judge(i, src, tgt))
             verdict = self.verdicts[i]
             if verdict < len(_KEPT):
-                self.leaks += verdict
+                self.leaks += _KEPT[verdict] == 'leak'
                 yield src, tgt
             else: self.dropped[_VERDICTS[verdict]] += 1
 
