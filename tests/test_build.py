@@ -891,6 +891,9 @@ def test_a_new_folder_has_no_solution(tmp_path, capsys):
             assert cell.metadata.nbgrader.points == stage.points
             assert f"points('.', {stage.number}, key='k 1', " in cell.source
         assert len(graded) == 2 - (week == 5)
+    for file in files: # where True is hidden, no comment says what a mask shows
+        text = (tmp_path/'all'/file).read_text(encoding='utf8')
+        assert not re.search(r'[mM]ask: .*(may see|are tokens|allowed)', text), file
     config = types.SimpleNamespace(
         Autograde=types.SimpleNamespace(), ExecutePreprocessor=types.SimpleNamespace())
     exec((tmp_path/'all/nbgrader_config.py').read_text(), dict(get_config=lambda: config))

@@ -5,7 +5,7 @@ neighbours into one symbol. The joins, in this order, are the merges.
 """
 
 def learn_bpe(
-    words: dict[str, int],        # how often each word occurs
+    words: dict[str, int],        # how often each word occurs, at least once
     n_merges: int,                # fewer where no pairs are left
 ) -> list[tuple[str, str]]:       # the pairs that are joined, in order
     """A pair counts as often as it occurs in all words together. Of several equally frequent

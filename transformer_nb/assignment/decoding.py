@@ -17,7 +17,7 @@ PAD, BOS, EOS = 0, 1, 2
 def greedy(
     model: nn.Module,
     src: Tensor,       # ids (b, s), padded at the end
-    max_steps: int,    # maximum number of tokens of an output, </s> included
+    max_steps: int,    # maximum number of tokens of an output, </s> included; at least 1
 ) -> list[list[int]]:  # ids of each output: without <s>, up to but not including the first
                        # </s>; all max_steps of them where none comes
     raise NotImplementedError

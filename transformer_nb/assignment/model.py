@@ -29,7 +29,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,     # (b, s, d_model)
-        mask: Tensor,  # which positions of the source are tokens (b, 1, 1, s)
+        mask: Tensor,  # padding_mask of the source (b, 1, 1, s)
     ) -> Tensor:       # (b, s, d_model)
         raise NotImplementedError
 
@@ -44,8 +44,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,            # (b, t, d_model)
         memory: Tensor,       # the encoder's output (b, s, d_model)
-        mask: Tensor,         # what the target may see of itself (t, t)
-        memory_mask: Tensor,  # what it may see of the source (b, 1, 1, s)
+        mask: Tensor,         # causal_mask, for the target itself (t, t)
+        memory_mask: Tensor,  # padding_mask of the source (b, 1, 1, s)
     ) -> Tensor:              # (b, t, d_model)
         raise NotImplementedError
 

@@ -5,7 +5,8 @@ Masks of this kit: boolean, True where attention is allowed.
 from torch import Tensor
 
 def rotate(
-    x: Tensor,   # queries or keys: batch, head, position, feature; an even number of features
+    x: Tensor,   # queries or keys: batch, head, position, feature, in this order whatever the
+                 # axes of the kit; an even number of features
 ) -> Tensor:     # the same shape
     """Su et al. (2021): turn the pair of features (2i, 2i + 1) of position pos, counted from
     0, by the angle pos / 10000^(2i/d): (a, b) becomes (a cos − b sin, a sin + b cos)"""
