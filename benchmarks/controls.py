@@ -6,9 +6,10 @@
     python benchmarks/controls.py --equal --out nbs/results/equal.jsonl
 
 Base at one and 1.4 times its learning rate, and at twice the rate one head and a model
-without label smoothing. With --equal, base and RMSNorm with ninety seeds each, and the
-verdict (*One row with enough seeds for equal*). A line also has the loss of each caption of
-test_2016_flickr, all 1,000 of them: nats and tokens.
+without label smoothing; and once more the five rows of chapter 20 that are better at their
+best rates (*The five on all captions*). With --equal, base and RMSNorm with ninety seeds
+each, and the verdict (*One row with enough seeds for equal*). A line also has the loss of
+each caption of test_2016_flickr, all 1,000 of them: nats and tokens.
 """
 import argparse
 import numpy as np
@@ -19,13 +20,15 @@ from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.judging import Difference, judge_rows, wider_interval
 from transformer_nb.studies import variations as v
-from transformer_nb.studies.since_2017 import build_modern
+from transformer_nb.studies.since_2017 import RATES_SINCE, build_modern
 from runs import run_missing
 
 CONTROLS = {'base@1': dict(rate=1), 'base@1.4': dict(rate=1.4),
             'A1@2': dict(n_heads=1, rate=2), 'D-ls0@2': dict(label_smoothing=0., rate=2)}
+FIVE = 'pre-norm@2', 'rotary@2', 'swiglu@2', 'qk-norm@2', 'together@4'
+CONTROLS |= {row: RATES_SINCE[row] for row in FIVE}
 SEEDS = {'base@1': range(3, 10), 'base@1.4': range(10),
-         'A1@2': range(3, 10), 'D-ls0@2': range(3, 10)}
+         'A1@2': range(3, 10), 'D-ls0@2': range(3, 10)} | dict.fromkeys(FIVE, range(3, 10))
 EQUAL = {'base': {}, 'rmsnorm': dict(parts=['rmsnorm'])}
 EQUAL_SEEDS = range(100, 190)
 
@@ -77,7 +80,7 @@ def main():
     corpus, captions = v.task_corpus(), load_corpus('multi30k', 'en', 'de')['test']
     settings = v.row_settings(rows, corpus | dict(test=captions), v.N_STEPS)
     wanted = [(row, seed) for row in a.rows or rows for seed in seeds[row]]
-    if a.equal: wanted.sort(key=lambda job: job[1]) # whole seeds, if it is cut off
+    wanted.sort(key=lambda job: job[1]) # whole seeds, if it is cut off
     jobs = {(row, seed): (rows[row], seed, corpus, captions, v.N_STEPS)
             for row, seed in wanted}
     def show(r): return f"{r['valid_loss']} nats, test {r['test_loss']}"
