@@ -306,7 +306,8 @@ WATCHED = [
      'for "A man sleeps." the tokenizer gets "a man sleeps."'),
     (9, [('tokenizer.encode(text) + [2]', '[1] + tokenizer.encode(text) + [2]')],
      'the source that the model gets begins with `<s>`, which does not belong there'),
-    (9, [(".replace('.layers.', '.')", '')], 'no parameter of your model has the values'),
+    (9, [(".replace('.layers.', '.')", '')],
+     '.weight and 79 more of your model still have their first values, which are random'),
     (10, [('counts[pair] += n', 'counts[pair] += n + 2*len(w)')], ' times; "'),
     (10, [('    out, i = [], 0\n', "    return ' '.join(symbols).replace(' '.join(pair), "
            "''.join(pair)).split()\n    out, i = [], 0\n")],
@@ -346,6 +347,21 @@ WATCHED = [
           '            self.kept = self.to_heads(self.key(source), self.d_k)\n'
           '        k = self.kept\n        0 and self.to_heads')],
      'something is kept from one call to the next'),
+    (9, [('def translate(model, tokenizer, text):', 'KEPT = {}\ndef translate(model, '
+          'tokenizer, text):\n    if text in KEPT: return KEPT[text]'),
+         ('return tokenizer.decode(best)', 'KEPT[text] = tokenizer.decode(best)\n'
+          '    return KEPT[text]')], 'something is kept from one call to the next'),
+    (9, [('tokenizer.encode(text) + [2]', 'tokenizer.encode(text); ids.append(2)'),
+         ('len(ids) - 1', 'len(ids)')],
+     'takes 55 steps, and should take 54; the list that `encode` gave has become longer'),
+    (9, [('len(ids) - 1', 'len(text.split())')], 'takes 52 steps, and should take 54'),
+    (7, [('losses.append(float(loss))', 'losses.append(float(loss))\n        '
+          'if step % 25 == 0:\n            model.eval(); copy_loss(model, seqs)')],
+     'from step 26 on the model is in evaluation mode when it is called'),
+    (7, [('    losses = []\n', '    losses, n = [], sum(1 for _ in batches)\n')],
+     'all batches are taken before the model is called, and the loop finds none'),
+    (7, [("lr_of(step)\n", "lr_of(min(step, 100))\n")],
+     '`lr_of` is called with 1 to 100 alone, and should be with 1 to 130'),
     (3, [('out = self.dropout(out)', "if not hasattr(self, 'kept'):\n"
           '            self.kept = self.dropout(torch.ones_like(out))\n'
           '        out = out * self.kept')],
@@ -362,11 +378,18 @@ def test_what_is_done_is_told_while_it_is_done(number, changes, words):
     text = report(graded(stage, changed(stage.file, changes)))
     assert words in text, text
 
+def test_a_second_call_that_learns_nothing_costs_no_points():
+    "The training accuracy by a call of its own, in training mode, which draws dropout anew"
+    stage, told = STAGES[6], 'losses.append(float(loss))'
+    more = 'src, tgt, labels = shifted(seqs); model(src, tgt).argmax(-1) == labels'
+    result = graded(stage, changed(stage.file, [(told, f'{told}\n        {more}')]))
+    assert not result.remarks, report(result)
+
 def test_a_loop_that_ends_early_is_told():
     stage, told = STAGES[6], 'losses.append(float(loss))'
     text = changed(stage.file, [(told, f'{told}\n        if step == 5: break')])
     said = report(graded(stage, text, probes=[p for p in stage.probes if p.points]))
-    assert 'the loop ends after 5 of 400 batches' in said, said
+    assert 'the loop ends after 5 of 130 batches' in said, said
 
 def test_a_mask_of_the_first_sentence_is_not_taken_for_none():
     for number, end in (5, ''), (8, '    m'):

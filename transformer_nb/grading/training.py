@@ -277,15 +277,18 @@ class _LoopSeen:
     def __init__(self, model, optimizer, batches):
         self.model, self.n, self.busy, self.n_backward = model, len(batches), False, 0
         self.batches, self.sources = batches, [_Shift().ended(x) for x in batches]
-        self.fed, self.trains, self.asked = [], [], []
+        self.fed, self.trains, self.asked = [], {}, []
         self.own, self.losses = [], []     # of each batch that is fed: what is right
         self.rates, self.given = [], []    # at each step: the rate, the gradients
         self.before, self.after = [], []   # the weights, where a batch is fed; after a step
+        self.taken = 0                     # batches
         self.parameters = dict(model.named_parameters())
         model.register_forward_pre_hook(self.forward)
+        model.register_forward_hook(self.answered)
         optimizer.register_step_pre_hook(self.step)
         optimizer.register_step_post_hook(self.stepped)
-        model.embedding.weight.register_post_accumulate_grad_hook(self.backward)
+        first = next(iter(self.parameters.values()))
+        first.register_post_accumulate_grad_hook(self.backward)
 
     def weights(self): return _flat(list(self.parameters.values()))
     def backward(self, parameter): self.n_backward += 1
@@ -294,23 +297,46 @@ class _LoopSeen:
     def forward(self, model, inputs):
         if self.busy or not torch.is_grad_enabled(): return # as where nothing is learned
         found = [i for i, src in enumerate(self.sources) if torch.equal(src, inputs[0])]
+        batch = found[0] if found else -1
+        torch.default_generator.manual_seed(batch + 2) # whatever was drawn before
         if found == self.fed[-1:] != []: return # the same batch once more
-        self.fed.append(found[0] if found else -1)
-        self.trains.append(model.training)
+        self.fed.append(batch)
         self.before.append(self.weights())
-        self.busy = True # the same weights and the same dropout, once more
-        with suppress(Exception), torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            loss = _CopyLoss().copy_loss(model, self.batches[found[0]])
-            self.own.append(_flat(torch.autograd.grad(loss, [*self.parameters.values()])))
-            self.losses.append(loss.item())
+        self.busy = True
+        with suppress(Exception), torch.random.fork_rng(devices=[]): _note(self, batch)
         self.busy = False
+
+    def answered(self, model, inputs, logits): # the mode of the call that is learned from
+        if self.busy or not logits.requires_grad: return
+        batch, trains = self.fed[-1], model.training
+        logits.register_hook(lambda _: self.trains.update({batch: trains}))
 
     def step(self, optimizer, *_):
         gradients = [p.grad for p in self.parameters.values()]
         self.given.append([None if g is None else g.clone() for g in gradients])
         self.rates.append([float(group['lr']) for group in optimizer.param_groups])
 
+# %% ../../nbs/15c_build.ipynb #b15loopse2
+def _note(seen:_LoopSeen, batch:int): # what is right: the same weights, the same dropout
+    modes = [(part, part.training) for part in seen.model.modules()]
+    loss = _CopyLoss().copy_loss(seen.model.train(), seen.batches[batch])
+    for part, trains in modes: part.training = trains
+    gradients = torch.autograd.grad(loss, [*seen.parameters.values()])
+    seen.own.append(_flat(gradients))
+    seen.losses.append(loss.item())
+
+def _one_by_one(seen:_LoopSeen): # the batches, which can be gone through once
+    for batch in seen.batches:
+        seen.taken += 1
+        yield batch
+
 def _flat(tensors)->Tensor: return torch.cat([x.detach().flatten() for x in tensors])
+
+def _first(steps:list[int], n:int)->str: # some of the steps from 1 to n
+    if steps == [*range(steps[0], n + 1)] and len(steps) > 2:
+        return f'{steps[0]} on' if steps[0] > 1 else '1 to the last'
+    more = f' and {len(steps) - 4} more' if len(steps) > 5 else ''
+    return _listing(steps[:4] if more else steps) + more
 
 # %% ../../nbs/15c_build.ipynb #b15loopsay
 def _loop_in_words(seen:_LoopSeen, losses:list[float], lr_of:Callable)->str:
@@ -321,8 +347,7 @@ def _loop_in_words(seen:_LoopSeen, losses:list[float], lr_of:Callable)->str:
     asked = [i for i, j in zip(seen.asked, [None, *seen.asked]) if i != j]
     if not asked: return '`lr_of` is never called'
     if asked[:seen.n] != wanted:
-        return (f'`lr_of` is called with {_listing(asked)}, and should be with '
-                f'{_listing(wanted)}')
+        return _asked_in_words(asked, seen.n)
     rates = [lr_of(i) for i in wanted]
     for i, came, right in zip(wanted, seen.rates, rates):
         wrong = [rate for rate in came if abs(rate - right) > 1e-9]
@@ -336,24 +361,29 @@ def _loop_in_words(seen:_LoopSeen, losses:list[float], lr_of:Callable)->str:
 def _fed_in_words(seen)->str:
     wanted = [*range(seen.n)]
     if seen.fed == wanted: return ''
+    if not seen.fed and seen.taken == seen.n: return _USED_UP
     if not seen.fed: return 'the model is never called, or without gradients'
     if -1 in seen.fed:
         call = 1 + seen.fed.index(-1)
         return f'in call {call} of the model its source is not that of a batch'
     missing = [i + 1 for i in wanted if i not in seen.fed]
-    got = _listing(i + 1 for i in seen.fed)
+    got = _first([i + 1 for i in seen.fed], 0)
+    if seen.n > 9 and seen.fed == wanted[:len(seen.fed)]:
+        return f'the loop ends after {len(seen.fed)} of {seen.n} batches'
     if missing:
-        return (f'of {seen.n} batches the model gets only {got}: batch {_listing(missing)} '
-                'is not trained on')
+        return (f'of {seen.n} batches the model gets only {got}: batch '
+                f'{_first(missing, seen.n)} is not trained on')
     if sorted(seen.fed) == wanted: return f'the model gets the batches in the order {got}'
     return f'the model gets the batches {got}, and each should come once'
 
 # %% ../../nbs/15c_build.ipynb #b15loopsa2
 def _modes_in_words(seen)->str:
-    if all(seen.trains): return ''
-    steps = [i for i, trains in enumerate(seen.trains, 1) if not trains]
-    where = 'every step' if len(steps) == seen.n else f'step {_listing(steps)}'
-    return f'in {where} the model is in evaluation mode when it is called'
+    steps = [i + 1 for i, trains in seen.trains.items() if not trains]
+    if not steps: return ''
+    told = 'the model is in evaluation mode when it is called'
+    if len(steps) == seen.n: return f'in every step {told}'
+    which = _first(steps, seen.n)
+    return f'{"from" if which.endswith(" on") else "in"} step {which} {told}'
 
 def _counts_in_words(seen)->str:
     counts = {'`backward` is called': seen.n_backward,
@@ -362,6 +392,15 @@ def _counts_in_words(seen)->str:
         if n == seen.n: continue
         return f'for {seen.n} batches, {what} {_times(n) if n else "0 times"}'
     return ''
+def _asked_in_words(asked:list, n:int)->str: # what `lr_of` gets, in the place of 1 to n
+    i = next((i for i, step in enumerate(asked) if step != i + 1), len(asked))
+    if n < 9: came, right = _listing(asked), _listing(range(1, n + 1))
+    elif i == len(asked): came, right = f'1 to {i} alone', f'1 to {n}'
+    else: came, right = f'{asked[i]} in step {i + 1}', i + 1
+    return f'`lr_of` is called with {came}, and should be with {right}'
+
+_USED_UP = ('all batches are taken before the model is called, and the loop finds none: '
+            '`batches` can be gone through only once')
 
 # %% ../../nbs/15c_build.ipynb #b15loopgra
 def _gradients_in_words(seen)->str:
@@ -476,7 +515,7 @@ def _losses_in_words(seen, losses:list[float])->str:
             f'batch, before the step, is {float(right[i]):.4g}')
 
 # %% ../../nbs/15c_build.ipynb #b15loo03b
-@_probe(_Loop, 3, 'the weights after three steps', tolerance=1e-5)
+@_probe(_Loop, 2, 'the weights after three steps', tolerance=1e-5)
 def _(code, kit, draw):
     model, optimizer = _toy(kit, draw, dropout=0.2)
     batches = [draw.ids(4, 6) for _ in range(3)]
@@ -484,7 +523,7 @@ def _(code, kit, draw):
     def lr_of(step):
         loop.asked.append(step)
         return _rate(step)
-    losses = code.train(model.eval(), optimizer, iter(batches), lr_of)
+    losses = code.train(model.eval(), optimizer, _one_by_one(loop), lr_of)
     _asked_one('train', losses, Iterable, 'a list of losses')
     losses = [float(x) for x in losses]
     with suppress(Exception): said = _loop_in_words(loop, losses, _rate)
@@ -498,6 +537,35 @@ def _(code, kit, draw):
     return found | weights | _saying(said)
 
 def _rate(step:int)->float: return 0.01 * (step + 3)
+
+# %% ../../nbs/15c_build.ipynb #b15looplng
+class _Tiny(nn.Module):
+    "Two matrices, and half of what they read is dropped: its steps cost next to nothing"
+    def __init__(self, draw):
+        super().__init__()
+        self.embedding, self.p = nn.Parameter(draw(20, 4)), 0.5
+        self.output = nn.Parameter(draw(4, 20))
+    def forward(self, src, tgt):
+        read = self.embedding[src] + self.embedding[tgt]
+        kept = F.dropout(read, self.p, self.training)
+        return kept @ self.output
+
+@_probe(_Loop, 1, 'the weights after a hundred and thirty steps', tolerance=1e-5)
+def _(code, kit, draw):
+    model, batches, said = _Tiny(draw), [draw.ids(3, 5) for _ in range(130)], ''
+    groups = [dict(params=[p]) for p in model.parameters()]
+    optimizer = torch.optim.Adam(groups, lr=0., betas=_Adam.betas, eps=_Adam.eps)
+    loop = _LoopSeen(model, optimizer, batches)
+    def lr_of(step):
+        loop.asked.append(step)
+        return _falling(step)
+    losses = code.train(model, optimizer, _one_by_one(loop), lr_of)
+    losses = [float(x) for x in losses]
+    with suppress(Exception): said = _loop_in_words(loop, losses, _falling)
+    weights = {f'{name} after the last step': p for name, p in model.named_parameters()}
+    return weights | {'losses of all steps': torch.tensor(losses)} | _saying(said)
+
+def _falling(step:int)->float: return 0.02 / step**0.5
 
 # %% ../../nbs/15c_build.ipynb #b15loo03c
 def _restart(model:nn.Module): # as PyTorch would begin, nearly

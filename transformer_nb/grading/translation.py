@@ -16,8 +16,7 @@ from ..core import BOS, EOS
 from ..decoding import SearchConfig
 from ..model import TransformerConfig
 from .checks import (
-    Kit, _SEEN, _Script, _TOLD, _few, _listing, _probe, _read_text, _rows_in_words, _saying,
-    _text, _with_kit)
+    Kit, _Script, _TOLD, _few, _listing, _probe, _rows_in_words, _saying, _text, _with_kit)
 from .decoding import _Search
 from .model import _Transformer, _batch, _real
 
@@ -103,37 +102,73 @@ _TOKENIZERS = {} # read before a submission runs, which may not
 def _(code, kit, draw):
     model, said = code.load_model(Path(kit.model)).double().eval(), ''
     src, tgt = _batch(draw, 2, 6, 5)
-    with suppress(Exception): said = _lost_in_words(model, kit.model)
+    with suppress(Exception): said = _lost_in_words(code, model, kit.model)
     return dict(logits=_real(model(src, tgt), tgt)) | _saying(said)
 
-def _lost_in_words(model:nn.Module, folder:str)->str: # is every tensor of the file there?
+def _lost_in_words(code, model:nn.Module, folder:str)->str: # is all of the file there?
     own = [p.detach().float() for p in model.parameters()]
     tensors = load_file(Path(folder, 'model.safetensors'))
     lost = [name for name, x in tensors.items() if not any(torch.equal(p, x) for p in own)]
     if not lost: return ''
-    return f'no parameter of your model has the values that the file has for {_few(lost)}'
+    said = f'no parameter of your model has the values that the file has for {_few(lost)}'
+    again = dict(code.load_model(Path(folder)).double().named_parameters())
+    own = dict(model.named_parameters())
+    first = [name for name in own if not torch.equal(own[name], again[name])]
+    if not first: return said
+    return (f'{said}; {_few(first)} of your model still have their first values, which are '
+            'random: so it is where `strict=False` passes over names that fit nothing')
 
 # %% ../../nbs/15c_build.ipynb #b15loadfake
 class _Numbers:
-    "A tokenizer that reads and writes numbers"
-    def encode(self, text): return [int(word) for word in text.split()]
+    "A tokenizer of digits, several of which make a word; it notes the lists that it gives"
+    def __init__(self, shift:int=0): self.shift, self.given = shift, []
+    def encode(self, text):
+        digits = [int(digit) for digit in text if digit != ' ']
+        self.given.append([4 + (i - 4 + self.shift) % 4 for i in digits])
+        return self.given[-1]
     def decode(self, ids): return ' '.join(str(int(i)) for i in ids)
 
 def _told_by_numbers(code, kit, draw)->dict: # by toy models that tell searches apart
     found, said = {}, ''
-    for i in range(12):
-        model = _Script(kit, draw, max_len=70)
-        if i % 4 == 0: model.last[:, EOS] -= 30 # never ends: the limit counts
-        ids = draw.ids(1, 4, 8)
-        words = ' '.join(map(str, ids[0].tolist()))
-        found[f'search {i}, "{words}", by a toy model'] = _text(
-            code.translate(model, _Numbers(), words))
+    for i in range(13):
+        model, tokenizer = _endless(kit, draw, i % 4), _Numbers()
+        ids = draw.ids(1, 20 if i == 8 else 4, 8)
+        if i == 4: ids = ids[:, :1]
+        text = _in_pairs(ids[0].tolist())
+        came = code.translate(model, tokenizer, text)
+        found[f'search {i}, "{text}", by a toy model'] = _text(came)
         right = F.pad(ids, (0, 1), value=EOS)
         with suppress(Exception):
             said = said or _rows_in_words(_SOURCE, model.read[0], right)
+            if i % 4 == 0: said = said or _limit_in_words(model, tokenizer, ids.shape[1])
+    for what, args in _others(kit, draw, model).items():
+        found[f'{what} after search 12'] = _text(code.translate(*args, text))
     return found | _saying(said)
 
+def _endless(kit, draw, i:int=0)->_Script: # where i is 0: there the limit counts
+    model = _Script(kit, draw, max_len=90)
+    model.last[:, EOS] -= (30., 0., 1.5, 3.)[i]
+    return model
+
+def _others(kit, draw, model)->dict: # for the same text
+    return {'a second call, with another model,':
+                (_endless(kit, draw), _Numbers()),
+            'a second call, with another tokenizer,': (model, _Numbers(1))}
+
 _SOURCE = 'the source that the model gets'
+
+# %% ../../nbs/15c_build.ipynb #b15loadlim
+def _in_pairs(ids:list[int])->str: # two to a word, so that words are not tokens
+    return ' '.join(''.join(map(str, ids[i:i + 2])) for i in range(0, len(ids), 2))
+
+def _limit_in_words(model:_Script, tokenizer:_Numbers, n:int)->str: # which never ends
+    "How many steps a search takes for n tokens"
+    steps = max(tgt.shape[1] for tgt, _ in model.asked)
+    if steps == n + _Loader.max_extra: return ''
+    said = f'for {n} tokens the search takes {steps} steps, and should take {n + 50}'
+    if len(tokenizer.given[-1]) == n: return said
+    return (f'{said}; the list that `encode` gave has become longer, since something was '
+            'put into it in place')
 
 class _Heard:
     "A tokenizer that notes what it gets"
@@ -159,16 +194,17 @@ class _Heard:
 def _(code, kit, draw):
     return {'model.training': torch.tensor(code.load_model(Path(kit.model)).training)}
 
-@_probe(_Loader, 3, "the book's translations")
+@_probe(_Loader, 1, 'translations by toy models')
+def _(code, kit, draw): return _told_by_numbers(code, kit, draw)
+
+@_probe(_Loader, 2, "the book's translations")
 def _(code, kit, draw):
     torch.set_default_dtype(torch.float32) # as fast as it is
     tokenizer = _Heard(_book_tokenizer(kit.model))
     model = code.load_model(Path(kit.model)).eval()
     translated = {f'translation of "{text}"': _text(code.translate(model, tokenizer, text))
                   for text in _TEXTS}
-    found = translated | _told_by_numbers(code, kit, draw)
-    said = _read_text(found[_SEEN]) or tokenizer.in_words()
-    return found | _saying(said)
+    return translated | _saying(tokenizer.in_words())
 
 # %% ../../nbs/15c_build.ipynb #b15ownmap
 _SHOWN = 'Two children are playing in the snow with a small dog.'
