@@ -347,6 +347,19 @@ WATCHED = [
           '            self.kept = self.to_heads(self.key(source), self.d_k)\n'
           '        k = self.kept\n        0 and self.to_heads')],
      'something is kept from one call to the next'),
+    (8, [('torch.log_softmax', 'torch.softmax'), ('[(0.0, [1])]', '[(1.0, [1])]'),
+         ('total + value', 'total * value'),
+         ('done.append((total /', 'done.append((math.log(total) /'),
+         ('done = [(total /', 'done = [(math.log(total or 1e-400) /'),
+         ('import torch\n', 'import math, torch\n')],
+     'Of many tokens, the product of the probabilities is 0 in a computer'),
+    (8, [('candidates[:beam_size]', 'candidates[:2*beam_size]'),
+         ('            else:\n', '            elif len(beam) < beam_size:\n')],
+     'is only number 2 of all continuations of its last step'),
+    (8, [('candidates.append((total + value, ', 'candidates.append(((total + value) / '
+          'length_penalty(len(ids), alpha), '),
+         ('(total / length_penalty(len(ids) - 1, alpha), ids)', '(total, ids)')],
+     'divided by penalties again and again (it is divided in every step)'),
     (9, [('def translate(model, tokenizer, text):', 'KEPT = {}\ndef translate(model, '
           'tokenizer, text):\n    if text in KEPT: return KEPT[text]'),
          ('return tokenizer.decode(best)', 'KEPT[text] = tokenizer.decode(best)\n'

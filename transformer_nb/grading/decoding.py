@@ -157,7 +157,8 @@ def _(code, kit, draw):
     for steps in (1, 2):
         [ids] = code.greedy(model, sources[:1], steps)
         found[f'output for max_steps = {steps}'] = _ids(ids)
-    return found | _saying(said)
+    [ids] = code.greedy(_even(kit, draw, 8, 110), sources[:1], 110)
+    return found | {'output of 110 steps': _ids(ids, 110)} | _saying(said)
 
 @_probe(_Greedy, 2, 'greedy search of a padded batch',
         section=('13_decoding', 'Many sentences at once'))
@@ -424,10 +425,10 @@ def _searched(code, kit, draw, k, alpha, steps, n=12): # n sentences of a toy mo
         ids, score = code.beam_search(model, src, k, alpha, steps)
         results[f'output of search {i}'] = _ids(ids)
         results[f'score of search {i}'] = torch.tensor(float(score))
-        with suppress(Exception): results |= _of_search(model, src, ids, alpha, steps, i)
+        with suppress(Exception): results |= _of_search(model, src, ids, k, alpha, steps, i)
     return results
 
-def _of_search(model:_Script, src:Tensor, ids:list[int], alpha:float, steps:int, i:int):
+def _of_search(model:_Script, src:Tensor, ids:list[int], k, alpha, steps, i:int)->dict:
     "What `decode` got, and how likely the ids are that came back: to be told, not compared"
     rows = [row for tgt, _ in model.asked for row in tgt.tolist()]
     longest = max(map(len, rows))
@@ -438,10 +439,23 @@ def _of_search(model:_Script, src:Tensor, ids:list[int], alpha:float, steps:int,
     logits = model.decode(given, memory, mask)[0]
     each = torch.stack([row[i] for i, row in zip(tgt, logits.log_softmax(-1))])
     sums = torch.stack([each.sum(), each[:len(ids)].sum(), each[-1]])
-    told = torch.tensor([*sums.tolist(), len(tgt), len(ids), alpha])
+    rank = _rank(model, memory, mask, len(tgt), float(sums[0]))
+    counts = torch.tensor([len(tgt), len(ids), alpha, k, rank])
+    told = torch.cat([sums, counts, each])
     return {f'{_ASKED}{i}': torch.tensor(padded), f'{_LIKELY}{i}': told}
 
 _ASKED, _LIKELY = _TOLD + 'asked ', _TOLD + 'likely '
+
+# %% ../../nbs/15c_build.ipynb #b15beamrnk
+def _rank(model:_Script, memory:Tensor, mask:Tensor, n:int, total:float)->int:
+    "How many continuations of the hypotheses of n tokens are at least as likely as this"
+    asked = [tgt for tgt, _ in model.asked if tgt.shape[1] == n]
+    rows = torch.cat(asked).unique(dim=0)
+    logits = model.decode(rows, memory.expand(len(rows), -1, -1), mask)
+    log_probs = logits.log_softmax(-1)
+    chosen = log_probs[:, :-1].gather(-1, rows[:, 1:, None])[..., 0]
+    totals = chosen.sum(1, keepdim=True) + log_probs[:, -1]
+    return int((totals > total - 1e-9).sum())
 
 # %% ../../nbs/15c_build.ipynb #b15beamsay
 @dataclass(frozen=True)
@@ -453,9 +467,19 @@ class _Returned:
     n: float     # tokens, with `</s>`
     m: float     # without it
     alpha: float
+    k: float     # hypotheses that the beam keeps
+    rank: float  # among all continuations of its last step
+    each: tuple  # of each token
     def penalty(self, n): return ((5 + n) / 6)**self.alpha
     @property
     def score(self): return self.all / self.penalty(self.n)
+    def again(self, more=0): # where the penalty is applied in every step
+        total = 0.
+        for i, new in enumerate(self.each, 1 + more):
+            total = (total + new) / self.penalty(i)
+        return total
+
+_AGAIN = 'one that has been divided by penalties again and again'
 
 _SCORES = {
     'their log-probability, without the penalty': lambda x: x.all,
@@ -469,13 +493,17 @@ _SCORES = {
     'twice what it should be': lambda x: 2*x.score,
     'their probability, not its logarithm': lambda x: exp(x.all),
     'multiplied by the penalty': lambda x: x.all * x.penalty(x.n),
-    'the log-probability of the last token alone': lambda x: x.last}
+    'the log-probability of the last token alone': lambda x: x.last,
+    f'{_AGAIN} (it is divided in every step)': lambda x: x.again(),
+    f'{_AGAIN} (in every step, and once more at the end)':
+        lambda x: x.again() / x.penalty(x.n),
+    f'{_AGAIN} (in every step, with `<s>` in the length)': lambda x: x.again(1)}
 
 # %% ../../nbs/15c_build.ipynb #b15beamsa3
 def _search_in_words(came:dict)->str: # the values of one check that fails
     "Are the scores those of the ids that come back?"
     numbers = [int(name.removeprefix(_ASKED)) for name in came if name.startswith(_ASKED)]
-    rows = [(i, _Returned(*came[f'{_LIKELY}{i}'].tolist()),
+    rows = [(i, _returned(came, i),
              float(came[f'score of search {i}'])) for i in numbers]
     def wrong(formula): return [row for row in rows if _unlike_score(formula, *row)]
     others = wrong(lambda x: x.score)
@@ -485,6 +513,10 @@ def _search_in_words(came:dict)->str: # the values of one check that fails
     i, found, score = others[0]
     return (f'in {len(others)} of {len(rows)} searches the score is not that of the ids: '
             f'in search {i} theirs is {found.score:.5g}, and you return {score:.5g}')
+
+def _returned(came:dict, i:int)->_Returned:
+    numbers = came[f'{_LIKELY}{i}'].tolist()
+    return _Returned(*numbers[:8], tuple(numbers[8:]))
 
 def _unlike_score(formula:Callable, i:int, found:_Returned, score:float)->bool:
     return not abs(formula(found) - score) <= 1e-6 * abs(score)
@@ -498,13 +530,22 @@ def _extended_in_words(came:dict, right:dict)->str: # as above
         if all(_same_number(came[x], right[x]) for x in results): continue
         mine, ours = _by_length(came[name]), _by_length(right[name])
         for n in sorted(ours):
-            if n not in mine:
-                return f'search {i} ends after {n - 1} steps, but a live hypothesis can win'
+            if n not in mine: return _ranked_in_words(came, i) or (
+                f'search {i} ends after {n - 1} steps, but a live hypothesis can win')
             if said := _step_in_words(mine[n], ours[n]): return f'in search {i}, {said}'
-        return (f'search {i} extends the right hypotheses, but of those that it could '
-                'return it returns another one than the best')
+        return _ranked_in_words(came, i) or (
+            f'search {i} extends the right hypotheses, but of those that it could return '
+            'it returns another one than the best')
     return ''
 
+def _ranked_in_words(came:dict, i:str)->str: # what is returned should be among the k best
+    found = _returned(came, int(i))
+    if found.rank <= found.k: return ''
+    return (f'search {i} returns what is only number {found.rank:.0f} of all continuations '
+            f'of its last step, by log-probability; a beam of {found.k:.0f} keeps '
+            f'{found.k:.0f}')
+
+# %% ../../nbs/15c_build.ipynb #b15beamsa4
 def _same_number(x:Tensor, y:Tensor)->bool:
     return x.shape == y.shape and torch.allclose(x.double(), y.double(), 1e-6)
 
@@ -544,8 +585,8 @@ def _two_ways(kit, draw): # ends at once, or goes on by 4, or by 5: 45 %, 30 %, 
 @_probe(_Search, 1, 'a beam of one, which is greedy search')
 def _(code, kit, draw): return _searched(code, kit, draw, 1, 0., 9)
 
-@_probe(_Search, 2, 'a beam of three, without a length penalty')
-def _(code, kit, draw): return _searched(code, kit, draw, 3, 0., 9, n=24)
+@_probe(_Search, 1, 'a beam of three, without a length penalty')
+def _(code, kit, draw): return _searched(code, kit, draw, 3, 0., 9, n=18)
 
 @_probe(_Search, 2, 'a beam of three with a length penalty', section=(
     '13_decoding', 'The best sentence is not the likeliest: the length penalty'))
@@ -559,4 +600,24 @@ def _(code, kit, draw):
 def _(code, kit, draw): return _searched(code, kit, draw, 2, 0.6, 2)
 
 @_probe(_Search, 1, 'the best of all sequences, where the beam is as wide as all')
-def _(code, kit, draw): return _searched(code, kit, draw, 200, 2., 4, n=3)
+def _(code, kit, draw): return _searched(code, kit, draw, 200, 2., 4, n=2)
+
+# %% ../../nbs/15c_build.ipynb #b15bealong
+def _even(kit, draw, v:int, n:int)->_Script: # n tokens, all of them about equally likely
+    model = _Script(kit, draw, v, n + 2)
+    tables = model.last, model.before, model.place, model.source.data
+    for table in tables: table.mul_(0.02)
+    model.last[:, :EOS + 1] -= 30 # no output ends
+    return model
+
+@_probe(_Search, 1, 'an output of a hundred and fifty tokens')
+def _(code, kit, draw):
+    model = _even(kit, draw, 200, 150)
+    ids, score = code.beam_search(model, torch.tensor([[4, 5, EOS]]), 1, 0.6, 150)
+    score, said = torch.tensor(float(score)), ''
+    if not score.isfinite():
+        said = f'the score of an output of 150 tokens is {score}{_TINY}'
+    return {'output': _ids(ids, 150), 'score': score} | _saying(said)
+
+_TINY = (': its log-probability is below -750, and its probability is 0 in a computer, so '
+         'that only a sum of logarithms can hold it')

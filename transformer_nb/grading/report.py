@@ -409,6 +409,8 @@ _MEANINGS = {
     'not (callable|subscriptable|iterable)|unsupported operand|only one element':
         'Something on that line is of another kind than you take it for: print its type.',
     'duplicate dims|desired ordering': 'The axes do not fit the number of axes there.',
+    'math domain error|expected a positive input': 'A logarithm is taken of 0 or less. Of '
+        'many tokens, the product of the probabilities is 0 in a computer.',
     'division by zero': 'What it divides by can be 0 here.',
     'not done after': 'A loop does not end, or does far more than it needs to.',
     'loading state_dict': '`Transformer` may be the right version here, whose parameters '
