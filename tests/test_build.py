@@ -903,6 +903,25 @@ def test_a_missing_file_is_sent_to_the_book_once(tmp_path):
     assert len(result.remarks) == 1 and 'Read chapter 01' in result.remarks[0]
     assert 'attention.py is missing' in report(result)
 
+def test_a_file_that_cannot_be_imported_is_sent_to_no_chapter(tmp_path):
+    (tmp_path/'decoding.py').write_text('def beam_search():\n  x = 1\n    y = 2\n')
+    result = grade(tmp_path, STAGES[7])
+    [told] = result.remarks
+    assert told.startswith('decoding.py cannot be imported: IndentationError')
+    assert '(decoding.py, line 3). Until that is mended' in told and 'Read' not in told
+
+def test_the_first_optimizer_of_a_machine_costs_nothing(tmp_path):
+    "It makes a folder for torch, which the guard took for the submission's own doing"
+    (tmp_path/'right').mkdir()
+    (tmp_path/'right'/'optimizer.py').write_text(source('optimizer.py'))
+    (tmp_path/'tmp').mkdir()
+    fresh = {k: v for k, v in os.environ.items() if k != 'TORCHINDUCTOR_CACHE_DIR'}
+    said = subprocess.run(
+        [sys.executable, '-c', 'from transformer_nb.grading.commands import tnb_check\n'
+         f"tnb_check({str(tmp_path/'right')!r}, stage=6)"],
+        env=fresh | dict(TMPDIR=str(tmp_path/'tmp')), capture_output=True, text=True)
+    assert 'total: 10 of 10 points' in said.stdout, said.stdout + said.stderr
+
 def test_a_new_folder_has_no_solution(tmp_path, capsys):
     tnb_start(str(tmp_path/'new'))
     names = sorted(path.name for path in (tmp_path/'new').iterdir())
