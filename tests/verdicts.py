@@ -18,6 +18,13 @@ PAPER = { # perplexities of its Table 3; its 8 heads are our 4, its d_k of 64 ou
 SINCE = ['pre-norm', 'rmsnorm', 'rotary', 'swiglu', 'gqa', 'mqa', 'no-bias', 'adamw',
          'qk-norm', 'together']
 
+class Said(str):
+    "A word, with the mean and the ends of the interval from which it comes"
+    def __new__(cls, says, mean, half):
+        said = super().__new__(cls, says)
+        said.numbers = mean, mean - half, mean + half
+        return said
+
 def lines(name):
     return [json.loads(line) for line in (RESULTS/f'{name}.jsonl').open(encoding='utf8')]
 
@@ -39,7 +46,9 @@ def flipped(differences):
     reach = np.sort(largest)[int(np.ceil(0.95 * len(largest))) - 1]
     return differences.mean(0), reach * errors
 
-def word(mean, half):
+def word(mean, half): return Said(plain_word(mean, half), mean, half)
+
+def plain_word(mean, half):
     if mean - half > 0: return 'worse'
     if mean + half < 0: return 'better'
     most = abs(mean) + half
@@ -116,7 +125,7 @@ def chapter_18():
         if ledger[row] == 'disagrees' and row in ('A1', 'D-ls0'):
             if at_twice(row, effect) != 'disagrees':
                 ledger[row] = 'depends on the learning rate'
-        says[row] = f'{ours}: {ledger[row]}'
+        says[row] = Said(f'{ours}: {ledger[row]}', mean, half)
     first, later = losses[:5].mean(0), losses[5:]
     at = dict(zip(['base', *rows], range(len(rows) + 1)))
     best = min(('A2', 'base', 'A8'), key=lambda row: first[at[row]])
@@ -152,7 +161,8 @@ def again_18(before):
     differences = losses[:, 1:] - losses[:, :1]
     half = dunnett(differences, np.sqrt((noise**2).sum() / free), free)
     now = dict(zip(rows, [word(mean, half) for mean in differences.mean(0)]))
-    return {f'{row} again': confirmed(before[row], now[row]) for row in rows}
+    return {f'{row} again': Said(confirmed(before[row], now[row]), mean, half)
+            for row, mean in zip(rows, differences.mean(0))}
 
 def confirmed(before, now):
     if now == before: return 'confirmed'
@@ -192,7 +202,7 @@ def chapter_21():
     pairs = ('decoder', .975, alone - both), ('prefix', .9875, prefix - both)
     for row, level, d in pairs:
         half = stats.t.ppf(level, 3) * stats.sem(d)
-        says[f'{row} again'] = confirmed('worse', word(d.mean(), half))
+        says[f'{row} again'] = Said(confirmed('worse', word(d.mean(), half)), d.mean(), half)
     return says | {'the right side': right_side(results)}
 
 def right_side(results):
@@ -215,11 +225,13 @@ def chapter_22():
     def of(share, name): return np.array([f1[share, seed, name] for seed in range(5)])
     low, high = stats.t.interval(0.95, 4, of('100%', 'test').mean(),
                                  stats.sem(of('100%', 'test')))
-    says = {'C66': 'agrees' if low > 90 else 'disagrees' if high < 90 else 'undecided'}
+    ours = 'agrees' if low > 90 else 'disagrees' if high < 90 else 'undecided'
+    says = {'C66': Said(ours, (low + high) / 2, (high - low) / 2)}
     def judge(differences, positive, negative):
         ps = holm([stats.ttest_1samp(d, 0).pvalue for d in differences.values()])
         for (name, d), p in zip(differences.items(), ps):
-            says[name] = 'undecided' if p > .05 else positive if d.mean() > 0 else negative
+            ours = 'undecided' if p > .05 else positive if d.mean() > 0 else negative
+            says[name] = Said(ours, d.mean(), stats.t.ppf(.975, 4) * stats.sem(d))
     judge({'100% minus 10%': of('100%', 'test') - of('10%', 'test'),
            '10% minus 1%': of('10%', 'test') - of('1%', 'test')}, 'agrees', 'disagrees')
     judge({name: of('100%', name) - of('100%', 'test')
@@ -230,4 +242,6 @@ CHAPTERS = {'18': chapter_18, '20': chapter_20, '21': chapter_21, '22': chapter_
 
 if __name__ == '__main__':
     for number, verdicts in CHAPTERS.items():
-        for name, says in verdicts().items(): print(f'{number}  {name:26} {says}')
+        for name, says in verdicts().items():
+            mean, low, high = getattr(says, 'numbers', [np.nan]*3)
+            print(f'{number}  {name:26} {says}  {mean:+.4f} [{low:+.4f}, {high:+.4f}]')
