@@ -157,7 +157,8 @@ def _remarks(part:type, outcomes:dict[Probe,Outcome], kit:Kit)->Iterator[str]:
         return
     if all(outcomes[p].error == NOT_WRITTEN for p in wrong): return
     if wrong and ' cannot be imported: ' in outcomes[wrong[0]].error: # no chapter helps
-        yield f'{outcomes[wrong[0]].error}. Until that is mended, nothing in the file can be checked.'
+        error = outcomes[wrong[0]].error
+        yield f'{error}. Until that is mended, nothing in the file can be checked.'
         return
     names = ', '.join(part.names)
     changing = [p for p in wrong if _is_in_place(p, outcomes[p], kit)]
