@@ -14,11 +14,12 @@ line of FILE says what became of it: `full` points; `named` (a mistake of the ca
 error with its line), or `unnamed`. A mutant with full points is another way to write the
 same, or a check that is missing, and a person decides which; a person also reads the names.
 """
-import argparse, ast, copy, json, os, pickle, random, re, signal, subprocess, sys
+import argparse, ast, copy, json, os, pickle, random, re, shutil, signal, subprocess, sys
 from collections import Counter
 from difflib import ndiff
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 import torch
 
 ROOT = Path(__file__).parent.parent
@@ -26,9 +27,10 @@ sys.path[:0] = [str(ROOT/folder) for folder in ('', 'tests', 'tools')]
 os.environ['IN_TEST'] = '1'
 
 from test_build import KIT, changed, loaded
+from transformer_nb.grading.checks import Kit
 from transformer_nb.grading.naming import Outcome, observed
 from transformer_nb.grading.process import right_before
-from transformer_nb.grading.report import judged
+from transformer_nb.grading.report import grade, judged
 from transformer_nb.grading.stages import STAGES, mistake_name, mistakes
 from versions import VERSIONS, looked_at
 
@@ -167,7 +169,7 @@ def main():
     parser.add_argument('--versions', action='store_true',
                         help='grade the versions of tests/versions.py that were held out')
     parser.add_argument('--strangers', type=Path,
-                        help='a folder with wrong versions in wrong/, of what is in right/')
+                        help='a folder: right/, and wrong/NN/ with a file that differs')
     parser.add_argument('--stage', type=int)
     parser.add_argument('--each', type=int, help='take so many mutants of each file')
     parser.add_argument('--seed', type=int, default=1, help='which ones')
@@ -211,14 +213,17 @@ def written(options, total): # by a person, before the grader had seen them
         if options.out: write(options.out, record)
 
 def by_strangers(options, total): # each differs from the right ones in a file
+    "As `tnb_check` grades it, in a process of its own, by the conventions of their kit"
     folder, done = options.strangers, answered(options.out, options.strangers.name)
+    kit = Kit(**json.loads((folder/'right/kit.json').read_text()), model=KIT.model)
     for path, stage in product(sorted((folder/'wrong').glob('[0-9]*')), STAGES):
-        texts = [(place/stage.file).read_text(encoding='utf8')
-                 for place in (folder/'right', path)]
         number_ok = options.stage in (None, stage.number)
-        if texts[0] == texts[1] or not number_ok: continue
+        if not (path/stage.file).exists() or not number_ok: continue
         if (stage.file, path.name) in done: continue
-        result = graded_cheaply(stage, texts[1])
+        with TemporaryDirectory() as place:
+            shutil.copytree(folder/'right', place, dirs_exist_ok=True)
+            shutil.copy(path/stage.file, place)
+            result = grade(place, stage, kit)
         record = dict(commit=commit(), folder=folder.name, file=stage.file, line=0,
                       was=[path.name], became=[], fate=fate(result), said=result.remarks)
         total[record['fate']] += 1
