@@ -266,6 +266,7 @@ MODEL = {
         '        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))'),
     'cross reads itself': to('(y, memory, memory_mask)', '(y)'),
     'memory mask lost': to('(y, memory, memory_mask)', '(y, memory)'),
+    'cross mask of target': to('(y, memory, memory_mask)', '(y, memory, mask)'),
     'target mask lost': to(
         'self.self_attention(y, mask=mask))\n        x = self.residuals[1](x, lambda',
         'self.self_attention(y))\n        x = self.residuals[1](x, lambda'),
@@ -321,6 +322,8 @@ MODEL = {
         'causal_mask(tgt.size(1))',
         'causal_mask(tgt.size(1)) | (not self.training)'),
     'encoder sees padding': to('mask = padding_mask(src)', 'mask = None'),
+    'target for source': to('self.decode(tgt, memory, padding_mask(src))',
+                            'self.decode(tgt, memory, padding_mask(tgt))'),
     'decoder sees padding': to('layer(x, memory, mask, memory_mask)',
                                'layer(x, memory, mask, None)'),
     'untied output': [

@@ -174,7 +174,8 @@ def test_what_has_no_name_is_told_as_it_is_seen(number, changes, words):
 
 def test_a_crash_is_explained_and_only_its_checks_are_named():
     text = report(graded(STAGES[4], changed('model.py', [
-        ('cross_attention(y, memory, memory_mask)', 'cross_attention(memory, y, mask)')])))
+        ('cross_attention(y, memory, memory_mask)',
+         'cross_attention(y, memory, mask[:2])')])))
     assert '(model.py, line 33)": a decoder layer' in text, text
 
 @pytest.mark.parametrize('x, y', [([3e-9, 6e-9, 9e-9], [1e-9, 2e-9, 4e-9]),
@@ -259,7 +260,8 @@ WATCHED = [
      'in step 2, 3 the model is in evaluation mode'),
     (7, [('loss.backward()', 'loss.backward(retain_graph=True); loss.backward()')],
      '`backward` is called 6 times for 3 batches'),
-    (7, [(STEP, f'if step == 2: {STEP}')], 'takes a step once for 3 batches'),
+    (7, [(STEP, f'if step == 2: {STEP}')],
+     'for 3 batches, the optimizer takes a step once'),
     (7, [('lr_of(step)', 'lr_of(1)')], '`lr_of` is called with 1, and should be with 1, 2'),
     (7, [('lr_of(step)', 'lr_of(step) * 2')],
      'in step 1 the learning rate of the optimizer is 0.08, and lr_of(1) is 0.04'),
@@ -307,7 +309,7 @@ WATCHED = [
     (9, [('tokenizer.encode(text) + [2]', '[1] + tokenizer.encode(text) + [2]')],
      'the source that the model gets begins with `<s>`, which does not belong there'),
     (9, [(".replace('.layers.', '.')", '')],
-     '.weight and 79 more of your model still have their first values, which are random'),
+     '.weight and 79 more of your model still have their first values, which are'),
     (10, [('counts[pair] += n', 'counts[pair] += n + 2*len(w)')], ' times; "'),
     (10, [('    out, i = [], 0\n', "    return ' '.join(symbols).replace(' '.join(pair), "
            "''.join(pair)).split()\n    out, i = [], 0\n")],
@@ -347,6 +349,23 @@ WATCHED = [
           '            self.kept = self.to_heads(self.key(source), self.d_k)\n'
           '        k = self.kept\n        0 and self.to_heads')],
      'something is kept from one call to the next'),
+    (1, [('    not_pad = ids != 0\n', '    n = (ids == 0).int().argmax(1)[:, None]\n'
+          '    not_pad = torch.arange(ids.size(1)) < n\n')],
+     'of rows without padding it hides something'),
+    (3, [('LayerNorm(d_model)', 'LayerNorm(d_model, dropout)')],
+     'the eps of its norm is 0 where dropout is 0, and 0.5 where dropout is 0.5'),
+    (3, [('sublayer(x, *args, **kwargs)', 'sublayer(x, **kwargs)')],
+     'an argument by position does not reach the sub-layer'),
+    (4, [('torch.exp(torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model))',
+          '10000.0 ** -torch.linspace(0, 1, d_model // 2)')],
+     'from 0 to 1 inclusive, and should grow by 0.25'),
+    (6, [('    decay = 1', '    if step_num > warmup_steps:\n        return ((step_num - '
+          'warmup_steps) * d_model)**-0.5\n    decay = 1')],
+     'the rate of step_num is that of step_num -4000'),
+    (11, [('    scores = q @', '    n = h // groups\n    q = q.reshape(b, groups, n*t, d)\n'
+           '    mask = mask.repeat_interleave(n, 0)\n    scores = q @'),
+          ('key.unsqueeze(2)', 'key'), ('value.unsqueeze(2)', 'value')],
+     'query 1 of head 0 reads the keys 0, and should read 0, 1'),
     (8, [('torch.log_softmax', 'torch.softmax'), ('[(0.0, [1])]', '[(1.0, [1])]'),
          ('total + value', 'total * value'),
          ('done.append((total /', 'done.append((math.log(total) /'),
@@ -354,6 +373,7 @@ WATCHED = [
          ('import torch\n', 'import math, torch\n')],
      'Of many tokens, the product of the probabilities is 0 in a computer'),
     (8, [('candidates[:beam_size]', 'candidates[:2*beam_size]'),
+         ('min(beam_size,', 'min(2*beam_size,'),
          ('            else:\n', '            elif len(beam) < beam_size:\n')],
      'is only number 2 of all continuations of its last step'),
     (8, [('candidates.append((total + value, ', 'candidates.append(((total + value) / '
@@ -375,7 +395,7 @@ WATCHED = [
      'all batches are taken before the model is called, and the loop finds none'),
     (7, [("lr_of(step)\n", "lr_of(min(step, 100))\n")],
      '`lr_of` is called with 1 to 100 alone, and should be with 1 to 130'),
-    (3, [('out = self.dropout(out)', "if not hasattr(self, 'kept'):\n"
+    (3, [('out = self.dropout(out)', "if getattr(self, 'kept', x[:0]).shape != x.shape:\n"
           '            self.kept = self.dropout(torch.ones_like(out))\n'
           '        out = out * self.kept')],
      'two calls in training mode give equal numbers'),

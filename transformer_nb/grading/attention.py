@@ -6,10 +6,11 @@
 __all__ = []
 
 import torch
+from contextlib import suppress
 from math import sqrt
 from torch import Tensor
 from ..core import EOS, PAD
-from .checks import Kit, _Unset, _look, _probe
+from .checks import Kit, _Unset, _listing, _look, _probe, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15attn1
 class _Attention:
@@ -378,12 +379,27 @@ class _CausalMaskOfWrongType(_CausalMask):
     def typed(self, mask): return _of_another_type(mask)
 
 # %% ../../nbs/15c_build.ipynb #b15mask3
+def _hidden_in_words(ids:Tensor, mask:Tensor, kit:Kit)->str: # the first row that is wrong
+    right = kit.mask((ids != PAD)[:, None, None])
+    if (mask.shape, mask.dtype) != (right.shape, right.dtype): return ''
+    wrong = (mask != right).flatten(1).any(1)
+    if not wrong.any() or wrong.all(): return ''
+    i = int(wrong.nonzero()[0])
+    full = (ids != PAD).all(1)
+    which = 'of rows without padding it hides something: ' if (wrong == full).all() else ''
+    hidden = [~kit.allowed(m)[i, 0, 0] for m in (mask, right)]
+    came, asked = (_listing(x.nonzero()[:, 0].tolist()) or 'nothing' for x in hidden)
+    return (f'{which}in the row {_listing(ids[i].tolist())} the keys at {came} are hidden, '
+            f'and should be {asked}')
+
 @_probe(_PaddingMask, 2, 'which keys padding_mask hides')
 def _(code, kit, draw):
     b, s = draw.sizes(2)
     ids = draw.ids(b, s + 2, full=-1)
     ids[-1, -1] = EOS
-    return dict(padding_mask=code.padding_mask(ids))
+    mask, said = code.padding_mask(ids), ''
+    with suppress(Exception): said = _hidden_in_words(ids, mask, kit)
+    return dict(padding_mask=mask) | _saying(said)
 
 @_probe(_CausalMask, 1, 'which keys causal_mask hides')
 def _(code, kit, draw):

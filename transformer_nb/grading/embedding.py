@@ -214,7 +214,7 @@ class _PairsFromOne(_Sinusoids):
 @_probe(_Sinusoids, 3, 'the table of sinusoids', tolerance=1e-4)
 def _(code, kit, draw):
     n, half, more = draw.sizes(3)
-    sizes = (n, 2*half), (more + 9, 10)
+    sizes = (n, 2*half), (more + 9, 12 if half == 5 else 10) # two widths
     return {f'positional_encoding{size}': code.positional_encoding(*size) for size in sizes}
 
 @_probe(_Sinusoids, 1, 'one position', tolerance=1e-4)

@@ -6,9 +6,10 @@
 __all__ = []
 
 import torch
+from contextlib import suppress
 from torch import Tensor, nn
 from torch.nn import functional as F
-from .checks import Kit, _make, _parameters, _probe, _random
+from .checks import Kit, _make, _parameters, _probe, _random, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15ffn1
 class _FeedForward(nn.Module):
@@ -352,16 +353,24 @@ def _bent(x, scale=2): return (scale * x).tanh() + x.square()
 @_probe(_ResidualNorm, 2, 'ResidualNorm in evaluation mode')
 def _(code, kit, draw):
     d, b, t = draw.sizes(3)
-    layer = _make(code, 'ResidualNorm', d, 0.5)
-    return layer(draw(b, t, d), torch.tanh)
+    layer, said = _make(code, 'ResidualNorm', d, 0.5), ''
+    with suppress(Exception): said = _own_eps_in_words(code)
+    return dict(output=layer(draw(b, t, d), torch.tanh)) | _saying(said)
 
 @_probe(_ResidualNorm, 1, "the sub-layer's own arguments")
 def _(code, kit, draw):
     d, b, t = draw.sizes(3)
-    layer = _make(code, 'ResidualNorm', d, 0.)
+    layer, given = _make(code, 'ResidualNorm', d, 0.), []
+    def bent(x, *args, **options):
+        given.append((len(args), len(options)))
+        return _bent(x, *args, **options)
     x = draw(b, t, d)
-    return {'output with an argument by position': layer(x, _bent, 3),
-            'output with an argument by name': layer(x, _bent, scale=x)}
+    outputs = {'output with an argument by position': layer(x, bent, 3),
+               'output with an argument by name': layer(x, bent, scale=x)}
+    asked = dict(zip(('position', 'name'), [(1, 0), (0, 1)]))
+    lost = [name for name, n in asked.items() if n not in given]
+    said = f'an argument by {lost[0]} does not reach the sub-layer' if lost else ''
+    return outputs | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15resd4b
 @_probe(_ResidualNorm, 1, 'gradients through ResidualNorm')
@@ -383,6 +392,25 @@ def _values_per_row(x:Tensor)->Tensor: # how many different ones a row has, in t
     ordered = x.flatten(0, 1).sort(-1).values
     steps = (ordered.diff() > 1e-6).sum(-1)
     return (1. + steps).median()
+
+# %% ../../nbs/15c_build.ipynb #b15reseps
+def _own_eps_in_words(code)->str: # of the norm inside, which is read from what it gives
+    found = {}
+    for p in (0., 0.5):
+        layer = code.ResidualNorm(6, p).double().eval()
+        _plain_norm(layer)
+        small = torch.tensor([[[1., -2., 3., -1., 2., -3.]]]) / 100 # of mean 0
+        eps = [_eps_from(x, layer(x, torch.zeros_like)) for x in (small, 10*small)]
+        if not abs(eps[0] - eps[1]) < 1e-6: return ''
+        found[p] = eps[0]
+    if all(abs(x - 1e-5) < 1e-6 for x in found.values()): return ''
+    told = ', and '.join(f'{x:.3g} where dropout is {p:g}' for p, x in found.items())
+    return f'the eps of its norm is {told}; it should be 1e-05 in both'
+
+def _eps_from(x:Tensor, y:Tensor)->float: # y: x / sqrt(variance + eps); else not a number
+    if not torch.allclose(y / x, (y / x).mean(), 1e-9): return torch.nan
+    a, b = (float(z.square().mean()) for z in (x, y))
+    return a / b - a
 
 # %% ../../nbs/15c_build.ipynb #b15resd5a
 def _kept_times(layer:nn.Module)->Tensor: # 1 / (1 - p), which no norm after it hides

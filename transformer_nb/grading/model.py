@@ -195,6 +195,14 @@ class _MemoryMaskLost(_DecoderLayer):
     section = '05_model', 'Aside: padding moves no logit'
     def cross_mask(self, mask): return None
 
+# %% ../../nbs/15c_build.ipynb #b15decmask
+class _CrossMaskOfTarget(_DecoderLayer):
+    """Cross-attention gets the mask of the target, which fits only where both are equally
+    long. Its keys are in the memory: pass `memory_mask`."""
+    section, crashes = ('02_multihead', 'Three uses, two masks'), True
+    def forward(self, x, memory, mask, memory_mask):
+        return super().forward(x, memory, mask, mask)
+
 # %% ../../nbs/15c_build.ipynb #b15dec03
 class _NoCrossAttention(_DecoderLayer):
     """The decoder does not attend to the memory. The third sub-layer, between the other
@@ -253,7 +261,7 @@ def _(code, kit, draw):
         section=('05_model', 'Aside: padding moves no logit'))
 def _(code, kit, draw):
     real = draw.ids(4, 6, full=-1) != PAD
-    return _decoder_layer(code, kit, draw, 5, 6, real)
+    return _decoder_layer(code, kit, draw, 6, 6, real)
 
 # %% ../../nbs/15c_build.ipynb #b15model1
 class _Transformer(nn.Module):
@@ -441,6 +449,14 @@ class _DecoderSeesPadding(_Transformer):
     section = '05_model', 'Aside: padding moves no logit'
     def memory_mask(self, mask): return None
 
+# %% ../../nbs/15c_build.ipynb #b15modmask
+class _TargetForSource(_Transformer):
+    """`decode` gets the padding mask of the target, which fits only where both are equally
+    long. Its keys are in the memory: pass the padding mask of the source."""
+    section, crashes = ('02_multihead', 'Three uses, two masks'), True
+    def forward(self, src, tgt):
+        return self.decode(self.shifted(tgt), self.encode(src), self.padding(tgt))
+
 # %% ../../nbs/15c_build.ipynb #b15modl3f
 class _ForwardShifts(_Transformer):
     """`forward` cuts the last token off the target. What it gets is shifted already and
@@ -595,7 +611,8 @@ def _(code, kit, draw):
 @_probe(_Transformer, 1, 'the same logits in training mode, without dropout', 1e-4)
 def _(code, kit, draw):
     model, _ = _model(code, draw)
-    return dict(logits=model.train()(*_batch(draw, 1, 5, 4)))
+    src, tgt = _batch(draw, 3, 5, 5) # of one length, so that a mask fits another's place
+    return dict(logits=_real(model.train()(src, tgt), tgt))
 
 # %% ../../nbs/15c_build.ipynb #b15modl5d
 @_probe(_Transformer, 1, 'gradients of all parameters', tolerance=1e-3)

@@ -121,5 +121,20 @@ def _(code, kit, draw):
     q, k, v = draw(b, 2*n, t, d), draw(b, n, t, d), draw(b, n, t, d + 1)
     causal, said = torch.ones(t, t).tril() == 1, ''
     output = code.grouped_attention(*map(kit.heads, (q, k, v)), kit.mask(causal))
-    with suppress(Exception): said = _groups_in_words(code, kit)
+    for look in (_groups_in_words, _seen_keys):
+        with suppress(Exception): said = said or look(code, kit)
     return dict(output=output) | _saying(said)
+
+# %% ../../nbs/15c_build.ipynb #b15gqamask
+def _seen_keys(code, kit, h:int=6, n:int=2, t:int=4)->str:
+    "Which keys does each query read under a causal mask? All scores are 0, values tell"
+    causal = torch.ones(t, t).tril() == 1
+    value = torch.eye(t).expand(1, n, t, t)
+    given = map(kit.heads, (torch.zeros(1, h, t, 3), torch.zeros(1, n, t, 3), value))
+    read = kit.heads(code.grouped_attention(*given, kit.mask(causal)))[0] > 1e-6
+    for head, query in (read != causal).any(-1).nonzero().tolist():
+        came, right = (_listing(x.nonzero()[:, 0].tolist()) or 'nothing'
+                       for x in (read[head, query], causal[query]))
+        return (f'under a causal mask, query {query} of head {head} reads the keys {came}, '
+                f'and should read {right}')
+    return ''

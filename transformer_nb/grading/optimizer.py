@@ -127,7 +127,7 @@ class _NesterovAdam(_Adam):
 def _(code, kit, draw):
     widths = 512, 8*draw.sizes(1)[0]
     asked = [(step, d) for d in widths for step in (1, 10, 4000, 100_000)]
-    asked += [(7, 64, 5), (2, 64, 5)]
+    asked += [(4001, 512), (16_000, 512), (7, 64, 5), (2, 64, 5), (20, 64, 5)]
     return {f'paper_lr{a}': torch.tensor(float(code.paper_lr(*a))) for a in asked}
 
 @_probe(_Adam, 2, "the optimizer's constants and parameters", tolerance=1e-10)

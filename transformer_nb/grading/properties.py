@@ -595,7 +595,7 @@ def _bases(table:Tensor)->Tensor: # of the angles of each pair but the first
 def _base_of(values:dict[str,Tensor])->str:
     tables = [x for x in values.values() if x.dim() == 2 and len(x) > 1]
     bases = torch.cat([_bases(table) for table in tables]) # of every pair of every table
-    if not _alike(bases, bases[:1].expand_as(bases), 1e-3): return ''
+    if not _alike(bases, bases[:1].expand_as(bases), 1e-3): return _exponents_of(tables)
     return f'the base of your angles is {float(bases[0]):.5g}. The paper\'s is 10000.'
 
 def _powers_of(values:dict[str,Tensor])->str:
@@ -606,9 +606,40 @@ def _powers_of(values:dict[str,Tensor])->str:
     found = {'step_num from step 1 to 10': (power(10, rate(10, 512), rate(1, 512)), 1.),
              'step_num after it': (power(25, rate(100_000, 512), rate(4000, 512)), -0.5),
              'd_model': (power(512 / other, rate(1, 512), rate(1, other)), -0.5)}
+    asked = 1, 10, 4000, 16_000, 100_000
+    if said := _later_in_words({n: rate(n, 512) for n in asked}): return said
     wrong = [f'of {name} is {came:.3g}, and should be {right:g}'
              for name, (came, right) in found.items() if abs(came - right) > 1e-3]
     return f'the power {"; ".join(wrong)}.' if wrong else ''
+
+# %% ../../nbs/15c_build.ipynb #b15measexp
+def _exponents_of(tables:list[Tensor])->str: # of 10000, where they grow evenly
+    said = []
+    for table in tables:
+        d = table.shape[-1]
+        own = (_bases(table).log() / log(10000)) * 2 / d
+        if not _alike(own, own[:1].expand_as(own), 1e-3): return ''
+        step = float(own[0])
+        if abs(step * d / 2 - 1) < 1e-3: return ''
+        end = ', from 0 to 1 inclusive' if abs(step * (d/2 - 1) - 1) < 1e-3 else ''
+        said.append(f'for d_model = {d} the exponents of 10000 grow by {step:.4g} from one '
+                    f'pair to the next{end}, and should grow by {2/d:.4g}')
+    return f'{"; ".join(said)}.'
+
+# %% ../../nbs/15c_build.ipynb #b15measlat
+def _later_in_words(rates:dict[int,float], d:int=512)->str:
+    "After the warm-up: is it the rate of another step, or not a power of step_num?"
+    rising = [rates[step] * sqrt(d) * 4000**1.5 / step for step in (1, 10)]
+    if max(abs(x - 1) for x in rising) > 1e-6: return ''
+    shifts = [1 / (d * rates[step]**2) - step for step in (16_000, 100_000)]
+    if abs(shifts[0]) > 0.5 and abs(shifts[1] - shifts[0]) < 1e-3:
+        return ('after the warm-up of 4,000 steps, the rate of step_num is that of '
+                f'step_num {shifts[0]:+.0f}.')
+    first = log(rates[16_000] / rates[4000]) / log(4)
+    then = log(rates[100_000] / rates[16_000]) / log(6.25)
+    if abs(first - then) < 1e-3: return ''
+    return (f'from step 4,000 to 16,000 the rate goes with the power {first:.3g} of '
+            f'step_num, and from there with {then:.3g}; both should be -0.5.')
 
 # %% ../../nbs/15c_build.ipynb #b15meafor
 def _formula_of(values:dict[str,Tensor])->str: # (n + a)^α / c^α, from what came
