@@ -209,6 +209,9 @@ VIOLATIONS = [
     ('scripts_exist', replace('settings.ini', 'commands:tnb_train', 'commands:tnb_trian')),
     ('every_chapter_is_on_the_map', lambda root: (root/'nbs/01_attention.ipynb').unlink()),
     ('every_chapter_is_on_the_map', swap_rows_of_the_map),
+    ('next_follows_the_line', # as chapter 08 did
+     replace('nbs/08_text.ipynb', '[chapter 10](10_data.ipynb)', '[9](09_grammar.ipynb)')),
+    ('next_follows_the_line', replace('nbs/10_data.ipynb', 'A workshop chapter', 'See')),
     ('headings_are_judged', # a verdict that nobody reached
      replace('nbs/18_variations.ipynb', '### Learned positions: open',
              '### Learned positions are no worse')),

@@ -635,6 +635,21 @@ def every_chapter_is_on_the_map(root):
     there.sort(key=is_workshop) # each stays in reading order
     return [] if listed == there else [f'index.ipynb lists {listed}, there are {there}']
 
+@rule
+def next_follows_the_line(root):
+    "*Next* leads from each chapter of the line to the next one; it names others workshop"
+    line = [p for p in chapters(root) if p.stem != 'index' and not is_workshop(p.stem)]
+    found = []
+    for path, following in zip(line, line[1:]):
+        prose = '\n'.join(cell.source for cell in cells(path, 'markdown'))
+        for text in re.findall(r'^\*\*Next:\*\* .*', prose, re.M) or ['']:
+            first, *others = re.findall(r'\]\((\w+)\.ipynb', text) or ['nowhere']
+            if first != following.stem:
+                found.append(f'{path.name}: Next leads to {first}, not {following.stem}')
+            if any(map(is_workshop, others)) and 'workshop' not in text:
+                found.append(f'{path.name}: Next does not call {others} workshop chapters')
+    return found
+
 def violations(root): return [f'{r.__name__}: {line}' for r in RULES for line in r(root)]
 
 if __name__ == '__main__':
