@@ -167,7 +167,7 @@ def test_the_second_printing_writes_what_was_judged(direction):
     assert all(bits == 8 for _, shape, bits in tensors if len(shape) == 2)
 
 def test_the_second_printing_is_told_with_its_chance():
-    "Sign tests, agreement of the judges and Wilson's intervals of chapter 15 are the files'"
+    "Sign tests, the judges' agreement and Wilson's intervals of chapter 15 are the files'"
     nb = json.loads((ROOT/'nbs/15_translation.ipynb').read_text(encoding='utf8'))
     [cell] = [cell for cell in nb['cells'] if cell['id'] == '15snd04']
     told, first = ''.join(cell['source']), ('first', 'seed-0')
@@ -189,13 +189,16 @@ def test_the_second_printing_is_told_with_its_chance():
             assert f'{len(was)} to {len(now)}' in told or (
                 f'{len(now)} right of 149, where it was {len(was)}' in told
                 or f'{len(now)}, where it was {len(was)}' in told)
-            found = re.search(rf'\({gained}( gained,)? and|\({gained} gained, {lost} lost', told)
-            assert found and f'$p = {p:.{digits}f}$' in told, (direction, gained, lost, p)
-        judges = [row['judges'] for row in newer if {'first', 'second'} & set(row['models'])]
+            counts = rf'\({gained}(?: gained, {lost} lost| and {lost}), '
+            found = re.search(counts + r'(\S+ = \S+\$)', told)
+            assert found[1] == f'$p = {p:.{digits}f}$', (direction, gained, lost, p)
+        two = {'first', 'second'}
+        judges = [row['judges'] for row in newer if two & set(row['models'])]
         agreed = sum(one == other for one, other, *_ in judges)
         assert f'{agreed} of {len(judges)}' in told
         n_right = len(right(newer, ['second']))
-        n_wrong = sum(row['verdict'] == 'wrong' and 'second' in row['models'] for row in newer)
+        n_wrong = sum(row['verdict'] == 'wrong' for row in newer
+                      if 'second' in row['models'])
         for n in (n_right, 200 - n_wrong):
             interval = binomtest(n, 200).proportion_ci(method='wilson')
             low, high = (round(100*x) for x in interval)

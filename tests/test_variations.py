@@ -638,7 +638,7 @@ def test_reading_a_trend_that_turns_at_the_best_rates(read_chapter):
     text = read_chapter(a_file(PAPER | {'C-ff128@2': -.5}))
     words, rest = claims(text)
     assert words['C57'] == 'agrees'
-    assert " for N and d_model and N from 2; for d_ff only at the table's rate" in rest
+    assert ' for N and d_model and N from 2; for d_ff not at the best rates' in rest
 
 def test_reading_a_gap_that_is_not_wider(read_chapter):
     lines = a_file(PAPER)

@@ -136,6 +136,9 @@ def chapter_18():
                    'agrees' if set(heads.values()) == {'worse'} else 'undecided')
     of_keys, *of_size = slopes(losses, ['base', *rows])
     says |= {'C56': along([of_keys]), 'C57': along(of_size)}
+    says |= {f'{row} beside two': x for row, x in heads.items()}
+    says |= at_other_rates(results)
+    for row in ('A1', 'D-ls0'): says |= twice_again(row)
     gaps = losses - table(results, ['base', *rows], range(10), 'train_loss')
     gap = words(gaps[:, 1:] - gaps[:, :1], rows)['D-drop0']
     says['C58'] = ledger['D-drop0'] if gap == 'worse' else 'undecided'
@@ -144,12 +147,36 @@ def chapter_18():
 
 def at_twice(row, effect):
     "Beside the paper, with row and base at twice the rate and seven further seeds"
-    runs = lines('controls') + lines('since_2017_rates')
-    names = f'{row}@2', 'base@2'
-    row, base = table(runs, names, range(3, 10)).T
-    d = row - base
-    mean, half = d.mean(), stats.t.ppf(1 - 0.0125, 6) * stats.sem(d)
+    mean, half = twice(row, 'valid_loss')
     return beside(word(mean, half), mean - half, mean + half, effect)
+
+def twice(row, measure):
+    runs = lines('controls') + lines('since_2017_rates')
+    row, base = table(runs, (f'{row}@2', 'base@2'), range(3, 10), measure).T
+    d = row - base
+    return d.mean(), stats.t.ppf(1 - 0.0125, 6) * stats.sem(d)
+
+def twice_again(row):
+    "The same on the captions of its verdict, and on those that chose nothing"
+    again = word(*twice(row, 'test_loss'))
+    again = Said(confirmed('worse', again), *twice(row, 'test_loss'))
+    first = word(*twice(row, 'valid_loss'))
+    return {f'{row} at twice': first, f'{row} twice again': again}
+
+def at_other_rates(results):
+    "Slopes of three seeds at half and at twice the rate, by their own spread; no word"
+    ladders = {'d_k': (['B4', 'B8', 'base'], [4, 8, 16]),
+               'N from 2': (['C-N2', 'base', 'C-N4'], [2, 3, 4]),
+               'd_ff': (['C-ff128', 'base', 'C-ff512'], [128, 256, 512])}
+    says = {}
+    for (name, (rows, sizes)), rate in product(ladders.items(), (0.5, 2)):
+        x = np.log2(sizes) - np.log2(sizes).mean()
+        losses = table(results, [f'{row}@{rate}' for row in rows], range(3))
+        slope = losses @ x / (x @ x)
+        half = stats.t.ppf(.975, 2) * stats.sem(slope)
+        told = 'half' if rate == 0.5 else 'twice'
+        says[f'{name} at {told} rate'] = Said('rate', slope.mean(), half)
+    return says
 
 def again_18(before):
     "The eight rows asked again, with one spread, as three seeds need it"
@@ -177,6 +204,9 @@ def chapter_20():
     base, ten, adamw, muon = losses[:, :1], losses[:, 1:-1], losses[:, 8:9], losses[:, -1:]
     at_best = words(ten - base, SINCE) | words(muon - adamw, ['muon'])
     says |= {f'{row} at its best': x for row, x in at_best.items()}
+    other = table(rates, chosen.values(), range(3, 10), 'valid_loss')
+    of_other = words(other[:, 1:-1] - other[:, :1], SINCE)
+    says |= {f'{row} on validation': x for row, x in of_other.items()}
     for rate in ('1', '1.4', '2'):
         base = table(rates, [f'base@{rate}'], range(3, 10), 'test_loss')
         better = [row for row, x in words(ten - base, SINCE).items() if x == 'better']
@@ -202,7 +232,8 @@ def chapter_21():
     pairs = ('decoder', .975, alone - both), ('prefix', .9875, prefix - both)
     for row, level, d in pairs:
         half = stats.t.ppf(level, 3) * stats.sem(d)
-        says[f'{row} again'] = Said(confirmed('worse', word(d.mean(), half)), d.mean(), half)
+        now = confirmed('worse', word(d.mean(), half))
+        says[f'{row} again'] = Said(now, d.mean(), half)
     return says | {'the right side': right_side(results)}
 
 def right_side(results):
@@ -237,6 +268,24 @@ def chapter_22():
     judge({name: of('100%', name) - of('100%', 'test')
            for name in ('longer', 'deeper', 'both')}, 'better', 'worse')
     return says
+
+def moves():
+    "Root mean square of what differences to base move between the two sets of captions"
+    rates = lines('since_2017_rates') + lines('controls')
+    rows = [best_rate(row, rates) for row in SINCE]
+    asked = [r for r in lines('variations_test') if r['row'] != 'base']
+    of_18 = lines('variations_test'), ['base', *dict.fromkeys(r['row'] for r in asked)]
+    of_21 = lines('families_test'), ['encoder-decoder', 'decoder', 'prefix']
+    tables = {'18': (*of_18, range(13, 16), 'row'), '21': (*of_21, range(6, 10), 'model')}
+    for base in ('base@1.4', 'base@2'):
+        tables[base] = rates, [base, *rows], range(3, 10), 'row'
+    found = {}
+    for name, (results, names, seeds, key) in tables.items():
+        test, valid = (table(results, names, seeds, f'{split}_loss', key)
+                       for split in ('test', 'valid'))
+        moved = (test - valid).mean(0)
+        found[name] = np.sqrt(np.mean((moved[1:] - moved[0])**2))
+    return found
 
 CHAPTERS = {'18': chapter_18, '20': chapter_20, '21': chapter_21, '22': chapter_22}
 
