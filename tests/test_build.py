@@ -1,5 +1,5 @@
 "Build it yourself: the grader gives the points, and the names that a mistake has"
-import errno, json, math, os, re, resource, shutil, signal, subprocess, sys, types
+import errno, json, math, os, re, resource, shutil, signal, subprocess, sys, time, types
 from datetime import date
 from functools import cache
 from inspect import Parameter, signature
@@ -853,6 +853,45 @@ def test_a_class_is_graded_into_a_table(tmp_path, capsys):
         with pytest.raises(SystemExit): tnb_class(**asked)
         assert capsys.readouterr().err.count('\n') == 1
 
+def test_one_odd_folder_stops_no_class(tmp_path, capsys):
+    "A damaged kit.json, files one folder below, a name that no terminal should see"
+    folder, out = tmp_path/'class', tmp_path/'class.csv'
+    for name in ('ada', 'ben', 'joe/week1', os.fsdecode(b'\x1b[2J\xff')):
+        (folder/name).mkdir(parents=True)
+        write(folder/name, attention=source('attention.py'))
+    (folder/'ada/kit.json').write_text('[1, 2')
+    tnb_class(str(folder), str(out), stage=1)
+    printed = capsys.readouterr().out
+    _, odd, ada, ben, joe = out.read_text(encoding='utf8').splitlines()
+    assert odd == r'\x1b[2J\udcff,12,12,' and ben == 'ben,12,12,' and '\x1b' not in printed
+    assert ada.startswith('ada,,,not graded: ') and 'kit.json is not' in ada
+    assert joe.startswith('joe,,,') and f'do you mean {folder}/joe/week1?' in joe
+    assert 'ada: not graded: ' in printed and 'No mistake that has a name.' in printed
+    tnb_class(str(folder), str(tmp_path/'all.csv'), stage=1, layout='bhtd', masks='allowed')
+    assert 'ada,12,12,' in (tmp_path/'all.csv').read_text(encoding='utf8').splitlines()
+    for wrong in (dict(masks='soft'), dict(stage=9, model='nowhere')):
+        with pytest.raises(SystemExit): tnb_class(str(folder), str(tmp_path/'new'), **wrong)
+        assert capsys.readouterr().err.count('\n') == 1
+
+def test_a_class_without_the_model_leaves_its_stage_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(commands, '_model_folder', lambda model: '')
+    monkeypatch.setattr(commands, 'grade', lambda folder, stage, *rest: judged(
+        stage, {p: Outcome({}, 'lost') for p in stage.probes}))
+    for name in ('ada', 'ben'): write_one(tmp_path/'class'/name)
+    tnb_class(str(tmp_path/'class'), str(tmp_path/'all.csv'))
+    printed = capsys.readouterr().out
+    assert printed.count('Stage 9 is not graded') == 1 and '0 of 94 points' in printed
+    with pytest.raises(SystemExit): tnb_class(str(tmp_path/'class'), 'new.csv', week=5)
+    assert '--model is missing' in capsys.readouterr().err and not Path('new.csv').exists()
+
+def write_one(folder):
+    folder.mkdir(parents=True)
+    write(folder, attention=source('attention.py'))
+
+def test_no_cell_of_a_table_is_a_formula():
+    row = dict(student='=a', total=3, mistakes="=HYPERLINK('x')")
+    assert commands._as_csv([row]).splitlines()[1] == "'=a,3,'=HYPERLINK('x')"
+
 @pytest.mark.parametrize('name', [
     'notes.csv', 'attention.py', 'more.json', 'link', 'folder', 'pipe'])
 def test_results_replace_nothing_of_the_students(name, capsys, tmp_path, monkeypatch):
@@ -875,6 +914,17 @@ def test_a_kit_that_nobody_wrote(text, capsys, tmp_path):
     printed, status = check(capsys, tmp_path, stage=1)
     assert status == 2 and 'kit.json is not the file that tnb_start wrote' in printed.err
     assert 'Traceback' not in printed.err and printed.out == ''
+
+def test_where_a_teacher_gives_the_conventions_no_kit_counts(capsys, tmp_path):
+    "Once a broken kit.json left Gradescope without a result"
+    write(tmp_path, attention=source('attention.py'))
+    (tmp_path/'kit.json').write_text('[1, 2')
+    printed, _ = check(capsys, tmp_path, stage=1, layout='bhtd', masks='allowed')
+    assert '12 of 12' in printed.out
+    (tmp_path/'kit.json').write_text('{"layout": "bthd", "masks": "hidden"}')
+    assert ': 12 of 12' not in check(capsys, tmp_path, stage=1)[0].out
+    for one in (dict(layout='bhtd'), dict(masks='allowed')): # the other is the student's
+        assert ': 12 of 12' not in check(capsys, tmp_path, stage=1, **one)[0].out
 
 def test_a_kit_of_twenty_gigabytes_is_not_read(capsys, tmp_path):
     with (tmp_path/'kit.json').open('wb') as file: file.truncate(20 * 2**30)
@@ -1077,9 +1127,9 @@ def test_a_hostile_submission_costs_its_points_alone(name, tmp_path):
     assert not Path('/tmp/tnb_hostile').exists()
     assert [p.name for p in tmp_path.iterdir()] == ['attention.py'] # nothing beside it
 
-def first_stage(folder, harm): # right, but for a line in `causal_mask`
+def first_stage(folder, harm, seconds=1): # right, but for a line in `causal_mask`
     text = source('attention.py').replace('row = torch', f'{harm}\n    row = torch')
-    found = collect(write(folder, attention=text), STAGES[0], Kit(), 1)
+    found = collect(write(folder, attention=text), STAGES[0], Kit(), seconds)
     return judged(STAGES[0], found)
 
 def test_a_mistake_in_one_function_leaves_the_points_of_the_others(tmp_path):
@@ -1165,32 +1215,115 @@ def test_nbgrader_gets_a_number(right, capsys, monkeypatch):
     with pytest.raises(InputError, match='not a model folder'):
         points(right, 9, model='nowhere')
 
-GUARDED = ['import transformer_nb', 'import transformer_nb.attention',
-           'import gc; gc.get_objects()',
-           'import subprocess; subprocess.run(["true"])', 'import os; os.link("a", "b")',
-           'import socket; socket.socket()', 'import os; os.symlink("a", "b")',
-           'open("/tmp/tnb_hostile", "r+")', 'open("{package}/naming.py")']
+GUARDED = ['import transformer_nb', 'import transformer_nb.attention', 'os.fork()',
+           'os.execv("/bin/true", ["true"])', 'os.posix_spawn("/bin/true", ["true"], {})',
+           'os.system("true")', 'os.kill(os.getpid(), 0)', 'os.remove("a")',
+           'os.rmdir("a")', 'os.rename("a", "b")', 'os.mkdir("a")', 'os.link("a", "b")',
+           'os.symlink("a", "b")',
+           'os.truncate("a", 0)', 'os.chmod("a", 0)', 'os.chown("a", 0, 0)',
+           'import shutil; shutil.copyfile("a", "b")', 'import pty; pty.spawn("true")',
+           'import subprocess; subprocess.run(["true"])', 'import socket; socket.socket()',
+           'import ctypes; ctypes.CDLL(None) # ctypes.dlopen', 'import signal, threading; '
+           'signal.pthread_kill(threading.get_ident(), 0)', 'import resource; '
+           'resource.setrlimit(resource.RLIMIT_CPU, (9, 9))', 'import gc; gc.get_objects()',
+           'import gc; gc.get_referrers(os)', 'import gc; gc.get_referents(os)',
+           'import sys; sys._current_frames()', 'open("/tmp/tnb_hostile", "r+")',
+           'open("/tmp/tnb_hostile", "w")', 'os.open("/tmp/tnb_hostile", os.O_CREAT)',
+           'open(os.getcwd() + "-", "w")', 'open(b"/tmp/tnb_hostile", "a")',
+           'open("{package}/naming.py")', 'open(os.path.relpath("{package}/naming.py"))']
 
 def test_the_guard_refuses_one_harmful_line_in_a_right_file(tmp_path):
-    for harm in GUARDED:
-        harm = harm.replace('{package}', str(Path(process.__file__).parent))
-        result = first_stage(tmp_path, harm)
-        assert result.points == 11 and 'a submission may not' in report(result), harm
+    "Each line alone, in one function that goes on, and then the file is right"
+    lines = [line.replace('{package}', str(Path(process.__file__).parent))
+             for line in GUARDED]
+    harm = (f'import os\n    for line in {lines!r}:\n        try: exec(line)\n'
+            "        except PermissionError as e: assert 'submission may not' in str(e)\n"
+            '        else: raise ValueError(line)')
+    result = first_stage(tmp_path, harm, 20)
+    assert result.points == 12, report(result)
+    tried = ' '.join(GUARDED)
+    assert not [event for event in process._FORBIDDEN if event not in tried]
+    result = first_stage(tmp_path, 'import transformer_nb', 20)
+    assert result.points == 11 and 'a submission may not' in report(result)
+
+LIMITS = """import os, resource
+    for kind, most in ('CPU', 81), ('FSIZE', 2**26), ('CORE', 0):
+        assert resource.getrlimit(getattr(resource, f'RLIMIT_{kind}')) == (most, most), kind
+    assert os.read(0, 1) == b'', 'something to read'
+    print('loud')
+    os.write(1, b'loud'), os.write(2, b'loud')
+    x = bytearray(2**30)"""
+
+def test_a_submission_is_limited_and_silent(tmp_path, capfd):
+    result = first_stage(tmp_path, LIMITS, 20)
+    assert result.points == 12 and capfd.readouterr() == ('', ''), report(result)
+
+@pytest.mark.parametrize('harm, seconds, said', [
+    ('bytearray(3 * 2**30)', 20, 'MemoryError'),
+    ("open('big', 'wb').write(bytes(2**27))", 20, 'File too large'),
+    ('import time; time.sleep(9)', 1, 'not done after 1 seconds')])
+def test_what_goes_beyond_a_limit_says_so(harm, seconds, said, tmp_path):
+    result = first_stage(tmp_path, harm, seconds)
+    assert result.points == 11 and said in report(result), report(result)
+
+def test_only_files_of_the_folder_are_taken(tmp_path):
+    "No link, nothing huge, and the kit's config.py"
+    for name in ('kit', 'work', 'place'): (tmp_path/name).mkdir()
+    write(tmp_path/'kit', attention=source('attention.py'))
+    (tmp_path/'work/attention.py').symlink_to('../kit/attention.py')
+    write(tmp_path/'work', config='raise ValueError', mine='x = 1')
+    with (tmp_path/'work/huge.py').open('wb') as file: file.truncate(2**26)
+    process._copy(tmp_path/'work', tmp_path/'place')
+    assert sorted(p.name for p in (tmp_path/'place').iterdir()) == ['config.py', 'mine.py']
+    assert 'ValueError' not in (tmp_path/'place/config.py').read_text(encoding='utf8')
+
+SLEEPER = """import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from transformer_nb.grading import process
+from transformer_nb.grading.checks import Kit
+from transformer_nb.grading.stages import STAGES
+try: process.collect(process.Path(sys.argv[1]), STAGES[0], Kit(), 100)
+except KeyboardInterrupt: time.sleep(1000) # as the kernel of a notebook lives on"""
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='/proc is needed')
+@pytest.mark.parametrize('sign', [signal.SIGKILL, signal.SIGINT])
+def test_a_sleeping_submission_ends_with_its_grader(sign, tmp_path):
+    text = 'import time\nopen("asleep", "w")\ntime.sleep(1000)'
+    write(tmp_path, attention=text)
+    command = [sys.executable, '-c', SLEEPER, tmp_path]
+    ended = time.monotonic() + 100
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as grader:
+        children = Path(f'/proc/{grader.pid}/task/{grader.pid}/children')
+        try:
+            while not (pids := children.read_text().split()): waited(ended)
+            [child] = pids
+            while not Path(f'/proc/{child}/cwd/asleep').exists(): waited(ended)
+            grader.send_signal(sign)
+            if sign == signal.SIGINT: # before the grader itself is gone
+                while Path(f'/proc/{child}').exists(): waited(ended)
+        finally: grader.kill()
+    while Path(f'/proc/{child}').exists(): waited(ended)
+
+def waited(ended):
+    assert time.monotonic() < ended
+    time.sleep(0.01)
 
 def test_the_hosts_limits_are_kept(tmp_path):
     "Hard limits below the grader's own cost no points"
     script = 'ulimit -t 100; ulimit -f 60000; exec "$@"'
     write(tmp_path, attention=source('attention.py'))
-    command = [sys.executable, '-c', COMMAND, tmp_path, '--seconds', '30']
+    command = [sys.executable, '-c', COMMAND, tmp_path, '--seconds', '30', '1']
     done = subprocess.run(['bash', '-c', script, 'bash', *map(str, command)], text=True,
                           capture_output=True)
     assert '12 of 12' in done.stdout, done.stdout + done.stderr
 
-def test_what_fails_before_the_submission_costs_no_points(tmp_path, monkeypatch):
+def test_what_fails_before_the_submission_costs_no_points(tmp_path, monkeypatch, capsys):
     def fail(*args): raise OSError('no such limit')
     monkeypatch.setattr(process, '_limit', fail)
     with pytest.raises(InputError, match='the grader cannot start a submission here'):
         collect(write(tmp_path, attention=source('attention.py')), STAGES[0], Kit(), 3)
+    printed, status = check(capsys, tmp_path, stage=1)
+    assert status == 2 and printed.out == '' and printed.err.count('\n') == 1
 
 def test_an_error_of_the_students_writes_no_terminal_code(tmp_path):
     text = 'def padding_mask(ids): raise ValueError("\x1b[2J\u202eabc")'
@@ -1264,7 +1397,8 @@ def test_the_books_own_code_gets_a_hundred_points(tmp_path):
 COMMAND = """import sys
 from transformer_nb.grading.commands import tnb_check
 sys.argv[0] = 'tnb_check'
-tnb_check(*sys.argv[1:2], seconds=int(sys.argv[3]))"""
+stage = int(sys.argv[4]) if sys.argv[4:] else None
+tnb_check(*sys.argv[1:2], stage, seconds=int(sys.argv[3]))"""
 
 @pytest.mark.parametrize('k, alpha', [(1, 0.), (3, 0.6), (4, 2.)])
 def test_the_right_search_is_the_books(k, alpha):

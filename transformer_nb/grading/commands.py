@@ -160,7 +160,9 @@ def _graded(folder, stages:list[Stage], kit:Kit, seconds:float)->Iterator[StageR
     for stage in stages:
         if stage.number < 9 or stage.optional or kit.model:
             yield grade(folder, stage, kit, seconds)
-        else: print("Stage 9 is not graded: it needs the book's model, --model FOLDER\n")
+        else: print(f'{_NO_MODEL}\n')
+
+_NO_MODEL = "Stage 9 is not graded: it needs the book's model, --model FOLDER"
 
 def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[str]:
     "What the submission's files do without any of the right ones"
@@ -174,12 +176,15 @@ def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[s
 
 # %% ../../nbs/15c_build.ipynb #b15check2
 def _refuse_another_folder(folder:Path): # no chapter helps there
-    files = {stage.file for stage in STAGES}
-    if any((folder/file).exists() for file in files): return
-    beside = sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
+    if any((folder/stage.file).exists() for stage in STAGES): return
+    beside = _one_below(folder)
     hint = f'; do you mean {beside[0]}?' if beside else ''
     first = STAGES[0].file
     raise InputError(f"{folder} has none of the kit's files, such as {first}{hint}")
+
+def _one_below(folder:Path)->list[Path]: # folders with files of the kit
+    files = {stage.file for stage in STAGES}
+    return sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
 
 def _read_json(path:Path): # of a stranger; None: it has none
     if path.stat().st_size > 2**24: return None
@@ -187,8 +192,8 @@ def _read_json(path:Path): # of a stranger; None: it has none
     except (ValueError, RecursionError): return None
 
 def _kit_of(folder:Path, layout, masks, key, model)->Kit:
-    path = folder/'kit.json'
-    stored = _read_json(path) if path.is_file() else {}
+    path, stored = folder/'kit.json', {}
+    if path.is_file() and not (layout and masks): stored = _read_json(path)
     if not (isinstance(stored, dict) and {str}.issuperset(map(type, stored.values()))):
         raise InputError(f'{path} is not the file that tnb_start wrote')
     layout = layout or stored.get('layout', 'bhtd')
@@ -302,17 +307,18 @@ def tnb_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
     stages = _chosen(stage, week)
     for new in (out, reports):
         if new: check_new_file(new)
+    asked = Kit(layout or 'bhtd', masks or 'allowed', key, _model_folder(model))
+    stages = _with_model(stages, asked)
     torch.set_num_threads(1)
     rows, counts = [], Counter()
     for student in _students(folder):
-        try: kit = _kit_of(student, layout, masks, key, model)
-        except InputError as e: raise InputError(f'{student.name}: {e}') from None
-        results = list(_graded(student, stages, kit, seconds))
-        rows.append(_row(student.name, results))
+        results, problem = _results_of(student, stages, layout, masks, asked, seconds)
+        told = problem or _total(results)
+        rows.append(_row(student.name, results, problem))
         counts.update({name for result in results for name in _named_in(result)})
-        text = '\n\n'.join([*map(report, results), _total(results)])
+        text = '\n\n'.join([*map(report, results), told])
         if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
-        print(f'{_printable(student.name)}: {_total(results)}')
+        print(f'{_printable(student.name)}: {told}', flush=True)
     write_atomically(out, _as_csv(rows).encode())
     print(f'\n{_commonest(counts, len(rows))}')
 
@@ -323,6 +329,21 @@ def _students(folder:str)->list[Path]: # each student's folder, in the order of 
              if path.is_dir() and not path.name.startswith(('.', '__'))]
     if not found: raise InputError(f'{folder} has no folder for any student')
     return found
+
+def _with_model(stages:list[Stage], kit:Kit)->list[Stage]: # those that can be graded
+    found = [stage for stage in stages if stage.number != 9 or kit.model]
+    if not found: raise FieldError('model', "is missing: stage 9 needs the book's model")
+    if len(found) < len(stages): print(f'{_NO_MODEL}\n')
+    return found
+
+def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
+                seconds:float)->tuple[list[StageResult],str]:
+    "Of one student, or why there are none: this stops no class"
+    try:
+        if _one_below(student): _refuse_another_folder(student)
+        kit = _kit_of(student, layout, masks, asked.key, asked.model)
+    except InputError as e: return [], f'not graded: {e}'
+    return list(_graded(student, stages, kit, seconds)), ''
 
 def _named_in(result:StageResult)->list[str]: # mistakes that have a name
     known = {mistake_name(m) for part in result.stage.parts for m in mistakes(part)}
@@ -339,22 +360,24 @@ def _told_of(result:StageResult, most:int=150)->list[str]: # names, or else what
     seen = [text if len(text) < most else f'{text[:most]}…' for text in seen]
     return _named_in(result) or _never_ran(result) or seen
 
-def _row(student:str, results:list[StageResult])->dict:
+def _row(student:str, results:list[StageResult], problem:str='')->dict:
     points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
     total = sum(r.points for r in results if not r.stage.optional)
-    named = '; '.join(x for r in results for x in _told_of(r))
+    named = problem or '; '.join(x for r in results for x in _told_of(r))
+    total = '' if problem else total
     return dict(student=student) | points | dict(total=total, mistakes=named)
 
 # %% ../../nbs/15c_build.ipynb #b15class03
 def _as_csv(rows:list[dict])->str:
     text = io.StringIO(newline='')
-    table = csv.DictWriter(text, rows[0], lineterminator='\n')
+    table = csv.DictWriter(text, max(rows, key=len), lineterminator='\n')
     table.writeheader()
-    for row in rows: table.writerow({**row, 'student': _harmless(row['student'])})
+    for row in rows: table.writerow({name: _harmless(x) for name, x in row.items()})
     return text.getvalue()
 
-def _harmless(name:str)->str: # for spreadsheets, which take what begins so for a formula
-    return f"'{_printable(name)}" if name[:1] in '=+-@' else _printable(name)
+def _harmless(x:str|int)->str: # for spreadsheets, which take what begins so for a formula
+    text = _printable(str(x))
+    return f"'{text}" if text.startswith(('=', '+', '-', '@')) else text
 
 def _commonest(counts:Counter, n:int, most:int=10)->str: # of n students
     if not counts: return 'No mistake that has a name.'

@@ -31,7 +31,7 @@ _FORBIDDEN = ('os.fork', 'os.exec', 'os.posix_spawn', 'os.system', 'os.kill', 'o
 # %% ../../nbs/15c_build.ipynb #b15guad1b
 def _guard(place:str): # the only folder to be written to
     "From now on, this process cannot do what a solution has no need of"
-    package = str(_files().parent)
+    package, own = os.path.join(_files().parent, ''), (os.path.join(place, ''), os.devnull)
     def refuse(what): raise PermissionError(f'a submission may not {what}')
     def watch(event, args):
         if event.startswith(_FORBIDDEN): refuse(f'call {event}')
@@ -40,7 +40,7 @@ def _guard(place:str): # the only folder to be written to
         if event != 'open' or not isinstance(args[0], (str, bytes)): return
         path = os.path.abspath(os.fsdecode(args[0]))
         writes = args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if writes and not path.startswith((place, os.devnull)): refuse(f'write {path}')
+        if writes and not path.startswith(own): refuse(f'write {path}')
         if path.startswith(package): refuse(f'read {path}')
     sys.addaudithook(watch)
 
@@ -70,6 +70,8 @@ def _silence():
     faulthandler.disable()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3): os.dup2(nowhere, descriptor)
+    sys.stdin, sys.stdout, sys.stderr = ( # a notebook's are no descriptors
+        open(i, mode, encoding='utf8') for i, mode in enumerate('rww'))
 
 def _set_alarm(seconds:float): # of the processor; 0: no alarm
     if not hasattr(signal, 'setitimer'): return # on Windows; the parent has a clock, too
@@ -200,8 +202,9 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
             if not ended: time.sleep(0.005)
     finally: # also where the grader is interrupted
         with suppress(OSError): os.killpg(pid, signal.SIGKILL)
+        if not ended:
+            with suppress(ChildProcessError): os.waitpid(pid, 0)
     if ended: return f'the process ended ({_ending(status)})'
-    with suppress(ChildProcessError): os.waitpid(pid, 0)
     return f'not done after {seconds:g} seconds'
 
 # %% ../../nbs/15c_build.ipynb #b15parntb
