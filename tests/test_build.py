@@ -15,7 +15,8 @@ from running import sample
 from transformer_nb.copy_task import copy_model
 from transformer_nb.core import InputError
 from transformer_nb.decoding import beam_search
-from transformer_nb.grading import attention, commands, decoding, process, translation
+from transformer_nb.grading import (
+    attention, checks, commands, decoding, process, translation)
 from transformer_nb.grading.checks import Kit, MASKS, PROBES
 from transformer_nb.grading.commands import (
     kit_file, points, tnb_check, tnb_class, tnb_start)
@@ -1600,3 +1601,74 @@ def test_fifty_files_and_the_settings_are_read(tmp_path):
     for name in names: (folder/name).write_text('x = 1\n', encoding='utf8')
     process._copy(folder, place)
     assert sorted(path.name for path in place.iterdir()) == [*names[:50], 'config.py']
+
+# What is right, and was refused once
+
+CLOSURE = [('        optimizer.zero_grad()\n        loss = copy_loss(model, seqs)\n'
+            '        loss.backward()\n        optimizer.step()\n',
+            '        def closure():\n            optimizer.zero_grad()\n'
+            '            loss = copy_loss(model, seqs)\n            loss.backward()\n'
+            '            return loss\n        loss = optimizer.step(closure)\n')]
+HOOK = [('        for group in optimizer.param_groups:\n            group[\'lr\'] = '
+         'lr_of(step)\n', ''),
+        ('    losses = []\n', '    losses, rates = [], map(lr_of, range(1, 1000))\n'
+         '    def set_rate(optimizer, args, options):\n        rate = next(rates)\n'
+         '        for group in optimizer.param_groups: group[\'lr\'] = rate\n'
+         '    optimizer.register_step_pre_hook(set_rate)\n')]
+MIXED = [('        self.feed_forward = FeedForward(config.d_model, config.d_ff)\n'
+          '        self.residuals = nn.ModuleList(\n'
+          '            [ResidualNorm(config.d_model, config.dropout) for _ in range(2)])\n',
+          '        self.a_norm = ResidualNorm(config.d_model, config.dropout)\n'
+          '        self.feed_forward = FeedForward(config.d_model, config.d_ff)\n'
+          '        self.b_norm = ResidualNorm(config.d_model, config.dropout)\n'),
+         ('x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))\n'
+          '        x = self.residuals[1](x, self.feed_forward)\n        return x\n\nclass',
+          'x = self.a_norm(x, lambda y: self.self_attention(y, mask=mask))\n'
+          '        x = self.b_norm(x, self.feed_forward)\n        return x\n\nclass')]
+BEGUN = [('x = self.positions(self.embedding(tgt))', 'assert (tgt[:, 0] == 1).all()\n'
+          '        x = self.positions(self.embedding(tgt))')]
+EVALUATES = [('memory = model.encode(src)',
+              'assert not model.training\n    memory = model.encode(src)')]
+IS_ONE = [('ids = tokenizer', 'assert isinstance(model, Transformer) and not model.training'
+           '\n    ids = tokenizer')]
+HIDDEN = Kit(masks='hidden', model=MODEL)
+RIGHT = {'a closure': (7, CLOSURE, KIT, 'the weights after'),
+         'a hook before the step': (7, HOOK, KIT, 'the weights after'),
+         'some names of its own': (5, MIXED, HIDDEN, 'an encoder layer'),
+         'all targets begin': (5, BEGUN, KIT, 'gradients'),
+         'models evaluate': (8, EVALUATES, KIT, ''),
+         'models have their class': (9, IS_ONE, KIT, 'translations by toy')}
+
+@pytest.mark.parametrize('name', RIGHT)
+def test_what_is_right_in_another_way_costs_nothing(name):
+    number, changes, kit, begins = RIGHT[name]
+    stage = STAGES[number - 1]
+    probes = [p for p in stage.probes if p.points and not p.must
+              and p.title.startswith(begins)]
+    result = graded(stage, changed(stage.file, changes), kit, probes)
+    assert result.points == sum(p.points for p in probes) > 0, report(result)
+
+def test_wrong_layers_with_some_names_of_their_own_are_matched_by_order():
+    shapes = dict(a=(2, 2), first=(2,), b=(3, 2), second=(2,))
+    wanted = dict(a=(2, 2), b=(3, 2), c=(2,), d=(2,))
+    assert checks._aligned(shapes, wanted) == ['a', 'c', 'b', 'd']
+
+def test_packages_and_the_kits_settings_are_there(tmp_path):
+    "A helper in a folder of its own, and a config of the class that the kit gives"
+    old = 'sizes = (config.d_model, config.n_heads, config.d_k, config.d_v)'
+    new = f'assert isinstance(config, Given)\n        {old}'
+    text = 'from config import TransformerConfig as Given\nfrom mylib.sub.math import ONE\n'
+    write(tmp_path, model=text + changed('model.py', [(old, new)]))
+    for name in ('mylib', 'mylib/sub', '.hidden', 'no-name', '__pycache__'):
+        (tmp_path/name).mkdir()
+        write(tmp_path/name, math='ONE = 1\n')
+    (tmp_path/'linked').symlink_to(HERE)
+    found = [str(p.relative_to(tmp_path)) for p in process._modules_in(tmp_path)]
+    assert found == ['model.py', 'mylib/math.py', 'mylib/sub/math.py']
+    outcomes = collect(tmp_path, STAGES[4], KIT, 20)
+    assert not [x.error for x in outcomes.values() if x.error]
+
+def test_numbers_that_are_nearly_right_are_not_cut_from_the_graph():
+    y = torch.randn(4, dtype=torch.float64)
+    said = _relation('bias', y + 1e-9, y)
+    assert said == 'bias differs by less than a ten millionth of its largest number'

@@ -8,9 +8,9 @@ def learn_bpe(
     words: dict[str, int],        # how often each word occurs, at least once
     n_merges: int,                # fewer where no pairs are left
 ) -> list[tuple[str, str]]:       # the pairs that are joined, in order
-    """A pair counts as often as it occurs in all words together. Of several equally frequent
-    pairs, join the first in the order of Python's `<`. Join every occurrence in a word, from
-    left to right."""
+    """A pair counts as often as it occurs in all words together: in "aaa", (a, a) occurs twice,
+    though only one of them can be joined. Of several equally frequent pairs, join the first in
+    the order of Python's `<`. Join every occurrence in a word, from left to right."""
     raise NotImplementedError
 
 def apply_bpe(

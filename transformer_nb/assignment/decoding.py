@@ -37,7 +37,8 @@ def beam_search(
 ) -> tuple[list[int], float]:   # ids of the best output, without <s> and </s>; its score
     """Begin with one hypothesis, <s>. In each step keep, of all continuations of all live
     hypotheses, the k with the largest log-probability. Those among them that end with </s>
-    are finished: set them aside, with the score log-probability / lp. The others live on.
+    are finished: set them aside, with the score log-probability / lp. The others live on;
+    the next step keeps k again, however many have finished.
     The best finished hypothesis wins; where none has finished after `max_steps`, the best
     live one, and its score is log-probability / lp, too. Log-probabilities are natural
     logarithms, summed over the tokens that were chosen. (You may stop as soon as no live

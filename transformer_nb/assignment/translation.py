@@ -12,7 +12,9 @@ of this kit:
 `Transformer` may come from the right version, whatever your `model.py` calls its parameters:
 go by the names that its `state_dict()` has. The file holds parameters alone, so a table of
 positions that a model keeps as a buffer is not in it. (If you load with `strict=False` for
-that, a name that fits nothing is passed over without a word, too.)
+that, a name that fits nothing is passed over without a word, too.) The file's numbers are in
+half precision, and the model's should not be: copy them into its parameters, as
+`load_state_dict` does.
 """
 from pathlib import Path
 import torch

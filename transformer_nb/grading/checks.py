@@ -267,13 +267,20 @@ def _held(value)->set[int]: # the parameters in a plain list, by their ids
 def _aligned(actual:dict, wanted:dict)->list[str]: # shapes by name
     "The truth's names for a submission's parameters; extra ones keep theirs"
     if all(actual.get(name) == shape for name, shape in wanted.items()): return list(actual)
+    if names := _in_order(actual, wanted): return names
+    shared = {name for name, shape in actual.items() if wanted.get(name) == shape}
+    if not shared: raise _Unset(_unlike(actual, wanted))
+    mine, ours = ({name: shape for name, shape in shapes.items() if name not in shared}
+                  for shapes in (actual, wanted))
+    found = dict(zip(mine, _in_order(mine, ours) or mine)) # the names of its own
+    return [found.get(name, name) for name in actual]
+
+def _in_order(actual:dict, wanted:dict)->list[str]: # empty: they do not fit
     left, names = list(wanted), []
     for name, shape in actual.items():
         is_next = bool(left) and shape == wanted[left[0]]
         names.append(left.pop(0) if is_next else f'extra {name}')
-    if not left: return names
-    if any(wanted.get(name) == shape for name, shape in actual.items()): return list(actual)
-    raise _Unset(_unlike(actual, wanted))
+    return [] if left else names
 
 # %% ../../nbs/15c_build.ipynb #b15fill1c
 def _value_of(name:str, parameter:Tensor, wanted:dict)->Tensor:
@@ -310,15 +317,18 @@ def _parts()->Iterator[type]: # in the order of the checks
 def _truth_of(name:str)->type: # the right steps of a class of the kit
     return next(part for part in _parts() if name in part.names)
 
+_KIT_NOW = [Kit()] # of the check that runs
+
 @cache
-def _truth(name:str, args:tuple, options:tuple)->nn.Module: # one for all that is compared
-    with torch.random.fork_rng(devices=[]): return _truth_of(name)(*args, **dict(options))
+def _truth(name:str, args:tuple, options:tuple, kit:Kit)->nn.Module: # one for all
+    steps = _with_kit(_truth_of(name), kit) # its example has masks, which are the kit's
+    with torch.random.fork_rng(devices=[]): return steps(*args, **dict(options))
 
 def _make(code, name:str, *args, **options)->nn.Module:
     "An instance of a submission's class, in evaluation mode, with known parameters"
     module = getattr(code, name)(*args, **options)
     if not isinstance(module, nn.Module): raise TypeError(f'{name} is not an nn.Module')
-    truth = _truth(name, args, tuple(options.items()))
+    truth = _truth(name, args, tuple(options.items()), *_KIT_NOW)
     module.by_kit = _fill(module, truth)
     _CALLS.clear() # those that matched its parameters
     module.register_forward_hook(_one_tensor, with_kwargs=True)
@@ -474,13 +484,14 @@ _ROW_CHANGES = {
 class _Script(nn.Module):
     "A model whose next token depends on the last two, their number and the source"
     def __init__(self, kit:Kit, draw:Draw, v:int=8, max_len:int=12):
-        super().__init__()
+        nn.Module.__init__(self) # whatever classes stand beside this one
         self.kit, self.max_len, self.asked, self.read = kit, max_len, [], []
         self.last, self.before = 1.5*draw(v, v), draw(v, v)
         self.last[:, EOS] += 1.  # outputs of several lengths
         self.last[:, :EOS] -= 30 # `<pad>` and `<s>` are never predicted
         self.place, source = draw(max_len + 1, v), draw(v, v)
         self.source = nn.Parameter(source, requires_grad=False) # a model has parameters
+        self.eval() # as the kit promises
 
     def encode(self, src): # which depends on the order of its tokens (b, s, v)
         self.read.append(src)
@@ -500,6 +511,7 @@ class _Script(nn.Module):
         return self.decode(tgt, self.encode(src), self.kit.mask(real))
 
 # %% ../../nbs/15c_build.ipynb #b15enc02
+@cache # so that a class of a kit is one, for `isinstance`
 def _with_kit(part:type, kit:Kit)->type:
     "The same steps under the conventions of a kit"
     return part if part.kit == kit else type(part.__name__, (part,), dict(kit=kit))

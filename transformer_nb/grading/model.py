@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = []
 
-import torch
-from dataclasses import replace
+import sys, torch
+from dataclasses import fields, replace
 from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -93,7 +93,11 @@ def _config(draw, **more):
     h, d_k, d_v = draw.sizes(3)
     sizes = dict(d_model=2*h + 4, n_heads=h, d_k=d_k, d_v=d_v, d_ff=7, dropout=0.)
     layers = dict(n_encoder_layers=2, n_decoder_layers=3, max_len=30)
-    return TransformerConfig(20, **sizes | layers | more)
+    return _given(TransformerConfig(20, **sizes | layers | more))
+
+def _given(config): # of the class in the kit's `config.py`, which a submission imports
+    kind = getattr(sys.modules.get('config'), 'TransformerConfig', TransformerConfig)
+    return kind(**{field.name: getattr(config, field.name) for field in fields(kind)})
 
 # %% ../../nbs/15c_build.ipynb #b15enc04r
 def _real(x, ids:Tensor): # of each token a vector; those of padding become zero
@@ -576,7 +580,7 @@ def _batch(draw, b, s, t): # source and target, with padding at their ends
 @_probe(_Transformer, 1, "the shapes of a new model's parameters, the embedding's spread")
 def _(code, kit, draw):
     shapes = _parameters(code, 'Transformer', _config(draw))
-    new = code.Transformer(_WIDE).parameters() # an embedding that is not square
+    new = code.Transformer(_given(_WIDE)).parameters() # an embedding that is not square
     wide = [p for p in new if _shape(p) == (_WIDE.vocab_size, _WIDE.d_model)]
     return shapes | _spread(max(wide, key=torch.std))
 
@@ -624,7 +628,10 @@ def _(code, kit, draw):
     if logits.shape != weights.shape:
         raise _Unset(_shapes_differ('logits', logits, weights))
     (logits * weights)[tgt != PAD].sum().backward()
-    return _gradients(model) | _of_inputs(model, src % 5 + 4, tgt % 5 + 9)
+    return _gradients(model) | _of_inputs(model, src % 5 + 4, _begun(tgt % 5 + 9))
+
+def _begun(tgt:Tensor)->Tensor: # what a target is by the kit
+    return torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, 1:]], 1)
 
 def _of_inputs(model, src:Tensor, tgt:Tensor)->dict[str,Tensor]: # ids from 4 to 8, 9 to 13
     "What reaches the embedding from below: no token that is read gets a score"

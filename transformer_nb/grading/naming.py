@@ -15,7 +15,8 @@ from pathlib import Path
 from torch import Tensor, nn
 from traceback import extract_tb
 from zlib import crc32
-from .checks import Draw, Kit, Probe, _ALONE, _TOLD, _Unset, _calls_seen, _text, _with_kit
+from .checks import (
+    Draw, Kit, Probe, _ALONE, _KIT_NOW, _TOLD, _Unset, _calls_seen, _text, _with_kit)
 from .stages import mistakes
 
 # %% ../../nbs/15c_build.ipynb #b15stes1b
@@ -72,7 +73,7 @@ def run_probe(probe:Probe,
         with _double():
             first = crc32(f'{seed}{kit.key}+{probe.title}'.encode())
             torch.default_generator.manual_seed(first) # of the CPU, in less time than all
-            draw = Draw(kit, probe.title)
+            draw, _KIT_NOW[:] = Draw(kit, probe.title), [kit]
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore') # it is the report that speaks
                 values = _named(probe.run(code, kit, draw))

@@ -6,7 +6,7 @@
 __all__ = ['collect', 'right_before']
 
 import faulthandler, os, shutil, signal, sys, tempfile, time, types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from functools import partial
@@ -260,7 +260,16 @@ def collect(folder:Path, # of a submission
 # %% ../../nbs/15c_build.ipynb #b15colecb
 def _copy(folder:Path, place:Path): # only what can be a module, and no links out of it
     ours = {stage.file for stage in STAGES} # first, whatever else lies there
-    paths = sorted(folder.glob('*.py'), key=lambda path: (path.name not in ours, path.name))
-    for path in paths[:50]:
-        if _is_small(path): shutil.copyfile(path, place/path.name)
+    def first(path): return len(path.parts), path.name not in ours, path
+    for path in sorted(_modules_in(folder), key=first)[:50]:
+        target = place/path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     shutil.copyfile(_files()/'config.py', place/'config.py') # given, whatever became of it
+
+def _modules_in(folder:Path, depth:int=3)->Iterator[Path]: # and in packages of its own
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink(): continue
+        if path.suffix == '.py' and _is_small(path): yield path
+        is_package = path.name.isidentifier() and path.name[0] != '_' and path.is_dir()
+        if is_package and depth: yield from _modules_in(path, depth - 1)

@@ -360,6 +360,8 @@ def _relation(name:str, x:Tensor, y:Tensor, axes:str='')->str: # x came, y is ri
     if x.shape != y.shape: return _of_shapes(name, x, y)
     if x.dtype == torch.bool or y.dtype == torch.bool: return _of_truths(name, x, y, axes)
     x, y = x.double(), y.double()
+    if _alike(x, y):
+        return f'{name} differs by less than a ten millionth of its largest number'
     for said, turn in _TURNS.items():
         with suppress(Exception):
             if _alike(x, turn(y)): return f'{name} is {said}'

@@ -406,7 +406,8 @@ _MEANINGS = {
     'does not require grad': 'No gradient flows: something was cut from the graph.',
     'inplace operation|leaf Variable': 'A tensor that gradients need was changed in place.',
     'scalar type|same type|same dtype|found dtype':
-        'Numbers of two types meet: do not fix a `dtype`.',
+        'Numbers of two types meet, as whole numbers and others, or of two precisions: '
+        'print the `dtype` of each, and fix none of your own.',
     'KeyError': 'There is no such key.',
     'must be .*, not |invalid combination of arguments': 'An argument is not of the kind '
         'that this function takes, or two stand in each other\'s place.',

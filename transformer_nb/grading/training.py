@@ -8,6 +8,7 @@ __all__ = []
 import torch
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,7 +18,7 @@ from .attention import _PaddingMask
 from .checks import (
     Kit, _Script, _TOLD, _Unset, _asked_one, _few, _fill, _listing, _probe, _rows_in_words,
     _saying, _text, _times, _with_kit)
-from .model import _Transformer
+from .model import _Transformer, _given
 from .optimizer import _Adam, _PaddingInLoss, _Smoothing, _loss_in_words
 
 # %% ../../nbs/15c_build.ipynb #b15shift1
@@ -285,7 +286,7 @@ class _LoopSeen:
         self.parameters = dict(model.named_parameters())
         model.register_forward_pre_hook(self.forward)
         model.register_forward_hook(self.answered)
-        optimizer.register_step_pre_hook(self.step)
+        optimizer.register_step_pre_hook(partial(_before_use, self.step))
         optimizer.register_step_post_hook(self.stepped)
         first = next(iter(self.parameters.values()))
         first.register_post_accumulate_grad_hook(self.backward)
@@ -311,12 +312,21 @@ class _LoopSeen:
         batch, trains = self.fed[-1], model.training
         logits.register_hook(lambda _: self.trains.update({batch: trains}))
 
-    def step(self, optimizer, *_):
+    def step(self, optimizer): # what the optimizer is about to use
         gradients = [p.grad for p in self.parameters.values()]
         self.given.append([None if g is None else g.clone() for g in gradients])
         self.rates.append([float(group['lr']) for group in optimizer.param_groups])
 
 # %% ../../nbs/15c_build.ipynb #b15loopse2
+def _before_use(note:Callable, optimizer, args:tuple, options:dict):
+    "A hook before a step: it adds a closure, which runs when all such hooks have run"
+    closure = options.get('closure') or [*args, None][1]
+    def noting():
+        loss = None if closure is None else closure()
+        note(optimizer)
+        return loss
+    return (optimizer, noting), {}
+
 def _note(seen:_LoopSeen, batch:int): # what is right: the same weights, the same dropout
     modes = [(part, part.training) for part in seen.model.modules()]
     loss = _CopyLoss().copy_loss(seen.model.train(), seen.batches[batch])
@@ -625,7 +635,7 @@ _OWN = TransformerConfig(20, d_model=32, d_ff=64, n_heads=4, d_k=8, d_v=8, dropo
 def _(code, kit, draw): # by the names of the kit, whatever the submission calls its parts
     torch.set_default_dtype(torch.float32)
     torch.manual_seed(0)
-    model = import_module('model').Transformer(_OWN).float()
+    model = import_module('model').Transformer(_given(_OWN)).float()
     own = import_module('optimizer')
     def lr_of(step): return 0.6 * own.paper_lr(step, _OWN.d_model, 100)
     batches = (_sequences(32) for _ in range(400))

@@ -146,7 +146,8 @@ def _told_by_numbers(code, kit, draw)->dict: # by toy models that tell searches 
     return found | _saying(said)
 
 def _endless(kit, draw, i:int=0)->_Script: # where i is 0: there the limit counts
-    model = _Script(kit, draw, max_len=90)
+    toy = type('Transformer', (_Script, _with_kit(_Transformer, kit)), {}) # as promised
+    model = toy(kit, draw, max_len=90)
     model.last[:, EOS] -= (30., 0., 1.5, 3.)[i]
     return model
 
