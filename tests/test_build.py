@@ -1631,10 +1631,24 @@ EVALUATES = [('memory = model.encode(src)',
               'assert not model.training\n    memory = model.encode(src)')]
 IS_ONE = [('ids = tokenizer', 'assert isinstance(model, Transformer) and not model.training'
            '\n    ids = tokenizer')]
+PARTS = [('class EncoderLayer', """class FeedForward(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.biases = nn.ParameterDict(dict(out=nn.Parameter(nn.init.zeros_(
+            nn.Linear(d, d).bias)), inner=nn.Linear(d, h).bias))
+        self.matrices = nn.ParameterDict(dict(out=nn.Linear(h, d).weight,
+                                              inner=nn.Linear(d, h).weight))
+
+    def forward(self, x):
+        y = nn.functional.linear(x, self.matrices['inner'], self.biases['inner']).relu()
+        return nn.functional.linear(y, self.matrices['out'], self.biases['out'])
+
+class EncoderLayer"""), *MIXED]
 HIDDEN = Kit(masks='hidden', model=MODEL)
 RIGHT = {'a closure': (7, CLOSURE, KIT, 'the weights after'),
          'a hook before the step': (7, HOOK, KIT, 'the weights after'),
          'some names of its own': (5, MIXED, HIDDEN, 'an encoder layer'),
+         'parts with an order of their own': (5, PARTS, KIT, 'an encoder layer'),
          'all targets begin': (5, BEGUN, KIT, 'gradients'),
          'models evaluate': (8, EVALUATES, KIT, ''),
          'models have their class': (9, IS_ONE, KIT, 'translations by toy')}

@@ -164,6 +164,7 @@ def _matchings(module:nn.Module, truth:nn.Module)->Iterator: # lists of names, o
     mine, ours = _as_used(module, truth), _as_used(truth, truth)
     used = _tried(_by_use, list(_shapes(module)), mine, ours)
     yield used
+    yield _tried(_by_parts, module, truth)
     for names in (defined, used):
         if isinstance(names, list): yield from _exchanged(module, names)
     yield from _by_shape(_shapes(module), _shapes(truth))
@@ -216,6 +217,40 @@ def _by_shape(actual:dict, wanted:dict, most:int=24)->Iterator[list[str]]:
     for chosen in product(*map(permutations, groups)):
         left = {wanted[names[0]]: list(names) for names in chosen}
         yield [left[shape].pop(0) for shape in actual.values()]
+
+# %% ../../nbs/15c_build.ipynb #b15matchprt
+def _by_parts(module:nn.Module, truth:nn.Module)->list[str]:
+    "By the parts in the order of their use, and in each of them by its own matching"
+    mine, ours = _parts_used(module, truth), _parts_used(truth, truth)
+    places, found = {id(part): name for name, part in truth.named_modules()}, {}
+    if [*map(_kind_of, mine)] == [*map(_kind_of, ours)]:
+        for own, right in zip(mine, ours):
+            for p, name in zip(own.parameters(), _matched(own, right)):
+                found[id(p)] = f'{places[id(right)]}.{name}'
+    names = [found.get(id(p), name) for name, p in module.named_parameters()]
+    if not {*_shapes(truth)}.issubset(names):
+        raise _Unset(_unlike(_shapes(module), _shapes(truth)))
+    return names
+
+def _parts_used(module:nn.Module, truth:nn.Module)->list[nn.Module]:
+    "The parts of the kit that are no parts of others, in the order of their first use"
+    order, inside = [], {id(module)}
+    def remember(part, _):
+        if id(part) in inside: return
+        order.append(part)
+        inside.update(map(id, part.modules()))
+    hooks = [part.register_forward_pre_hook(remember) for part in module.modules()
+             if _kind_of(part) and [*part.parameters()]]
+    _answer(module, truth)
+    for hook in hooks: hook.remove()
+    return order
+
+def _kind_of(part:nn.Module)->str: # its name in the kit; empty: it is no part of the kit
+    for steps in _parts():
+        if not issubclass(steps, nn.Module): continue
+        [name] = steps.names
+        if isinstance(part, steps) or type(part).__name__ == name: return name
+    return ''
 
 # %% ../../nbs/15c_build.ipynb #b15match3
 def _answer(module:nn.Module, truth:nn.Module): # to the truth's example; None: an error
