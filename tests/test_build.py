@@ -973,6 +973,9 @@ def test_a_missing_file_is_sent_to_the_book_once(tmp_path):
     result = grade(tmp_path, STAGES[0])
     assert len(result.remarks) == 1 and 'Read chapter 01' in result.remarks[0]
     assert 'attention.py is missing' in report(result)
+    result = grade(write(tmp_path, attention='import nowhere'), STAGES[0])
+    told = 'attention.py cannot be imported: ModuleNotFoundError: No module named'
+    assert len(result.remarks) == 1 and told in result.remarks[0]
 
 def test_a_file_that_cannot_be_imported_is_sent_to_no_chapter(tmp_path):
     (tmp_path/'decoding.py').write_text('def beam_search():\n  x = 1\n    y = 2\n')
@@ -1253,6 +1256,7 @@ LIMITS = """import os, resource
     assert os.read(0, 1) == b'', 'something to read'
     print('loud')
     os.write(1, b'loud'), os.write(2, b'loud')
+    open(os.devnull, 'w').write('loud')
     x = bytearray(2**30)"""
 
 def test_a_submission_is_limited_and_silent(tmp_path, capfd):
@@ -1325,6 +1329,19 @@ def test_what_fails_before_the_submission_costs_no_points(tmp_path, monkeypatch,
         collect(write(tmp_path, attention=source('attention.py')), STAGES[0], Kit(), 3)
     printed, status = check(capsys, tmp_path, stage=1)
     assert status == 2 and printed.out == '' and printed.err.count('\n') == 1
+
+def test_what_fails_before_the_next_process_costs_no_points_either(tmp_path, monkeypatch):
+    "Once the second process failed, and right checks behind a crash lost their points"
+    def fail_later(*args): # the first process has written what it began
+        if list(Path(place[0]).glob('result-*')): raise OSError('no such limit')
+    place, copy = [], process._copy
+    def copied(folder, to): return copy(folder, place.append(to) or to)
+    monkeypatch.setattr(process, '_copy', copied)
+    monkeypatch.setattr(process, '_limit', fail_later)
+    with pytest.raises(InputError, match='the grader cannot start a submission here'):
+        harm = 'import os; os._exit(3)\n    not_pad ='
+        text = source('attention.py').replace('not_pad =', harm)
+        collect(write(tmp_path, attention=text), STAGES[0], Kit(), 20)
 
 def test_an_error_of_the_students_writes_no_terminal_code(tmp_path):
     text = 'def padding_mask(ids): raise ValueError("\x1b[2J\u202eabc")'

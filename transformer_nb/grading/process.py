@@ -148,9 +148,8 @@ def _child(number:int, kit:Kit, folder:str, checks:list[int], seconds:float, own
 # %% ../../nbs/15c_build.ipynb #b15chid2b
 def _make_room_for_torch(folder:str):
     "The first optimizer makes a folder for compiled code, which no guard should refuse"
-    room = Path(folder, '.torch')
-    room.mkdir()
-    os.environ['TORCHINDUCTOR_CACHE_DIR'] = str(room)
+    room = tempfile.mkdtemp(dir=folder) # another one in each process
+    os.environ['TORCHINDUCTOR_CACHE_DIR'] = room
 
 def _timed(probe, code, kit, seconds, own)->Outcome:
     try:
@@ -243,6 +242,7 @@ def collect(folder:Path, # of a submission
         place = os.path.realpath(place)
         _copy(folder, Path(place))
         for _ in range(3): # a process that ends too early gets two more chances
+            Path(place, _BEGUN).unlink(missing_ok=True) # of the process before
             run = partial(_child, stage.number, kit, place, [*todo], seconds, own)
             how = _in_child(run, 2*_PATIENCE*seconds + 10)
             if not Path(place, _BEGUN).exists():
@@ -251,9 +251,8 @@ def collect(folder:Path, # of a submission
                 result = _read(Path(place, f'result-{i}'))
                 if result is None: break
                 outcomes[todo.pop(i)] = result
+            for i in [*todo][:1]: outcomes[todo.pop(i)] = Outcome({}, how)
             if not todo: break
-            i, probe = next(iter(todo.items()))
-            outcomes[todo.pop(i)] = Outcome({}, how)
     lost = Outcome({}, _LOST)
     return {probe: outcomes.get(probe, lost) for probe in probes.values()}
 
