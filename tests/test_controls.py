@@ -63,6 +63,36 @@ def test_stored_controls_are_whole(multi30k_dir):
         nats, tokens = np.array(r['captions'])[is_short].sum(0)
         assert nats / tokens == pytest.approx(r['test_loss'], abs=2e-4)
 
+def test_the_five_on_all_captions(multi30k_dir):
+    "Whole, and the words of chapter 20 by arithmetic of its own: two intervals below 0"
+    results = read_results(STORED.with_name('five.jsonl'))
+    assert {(r['row'], r['seed']) for r in results} == {
+        (row, seed) for row in controls.FIVE for seed in controls.FIVE_SEEDS}
+    assert len(results) == len(controls.FIVE) * len(controls.FIVE_SEEDS) == 42
+    def table(row):
+        runs = sorted((r['seed'], r['captions']) for r in results if r['row'] == row)
+        return np.array([captions for _, captions in runs])
+    others = [row for row in controls.FIVE if row != 'base@1.4']
+    tokens = table('base@1.4')[0, :, 1]
+    nats = {row: table(row)[..., 0] - table('base@1.4')[..., 0] for row in others}
+    by_seed = np.array([nats[row].sum(1) / tokens.sum() for row in others])
+    means, errors = by_seed.mean(1), by_seed.std(1, ddof=1) / 7**0.5
+    luck, largest = by_seed - means[:, None], []
+    for signs in np.ndindex(*(2,)*7): # all 128 ways
+        flipped = luck * (1 - 2*np.array(signs))
+        error = flipped.std(1, ddof=1) / 7**0.5
+        largest.append(abs(flipped.mean(1) / error).max())
+    most = np.quantile(largest, 0.95, method='inverted_cdf')
+    rng, better = np.random.default_rng(7), []
+    for row, mean, error in zip(others, means, errors):
+        drawn = []
+        for _ in range(3000):
+            seeds, captions = rng.integers(7, size=7), rng.integers(1000, size=1000)
+            mean_nats = nats[row][seeds].mean(0)
+            drawn.append(mean_nats[captions].sum() / tokens[captions].sum())
+        if mean + most*error < 0 and np.quantile(drawn, 0.995) < 0: better.append(row)
+    assert better == ['rotary@2', 'together@4']
+
 def test_a_difference_by_captions():
     "Over seeds and captions: the mean of both, and an interval that holds it"
     mean, low, high = controls.over_captions(

@@ -56,7 +56,7 @@ def test_model_says_how_it_was_trained(model):
     assert about['data'] == data and about['result'] == lines[-1]
     assert all(line['lr'] <= run.training.lr for line in lines if line['step'])
 
-@pytest.mark.parametrize('name', ['ablations', 'controls', 'equal', 'everyday',
+@pytest.mark.parametrize('name', ['ablations', 'controls', 'equal', 'everyday', 'five',
                                   'everyday_models',
                                   'everyday_sweep', 'everyday_typed', 'families',
                                   'families_test',

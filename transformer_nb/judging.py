@@ -215,7 +215,8 @@ def pooled_rows(results:list[dict],       # with row and seed
 def wider_interval(nats:np.ndarray,  # differences of two rows (seeds, sentences)
                    tokens:np.ndarray, # of each sentence (sentences,)
                    draws:int=10_000,
-                  )->tuple[float,float,float]: # mean per token, ends of a 95 % interval
+                   share:float=0.95, # of the draws, within the interval
+                  )->tuple[float,float,float]: # mean per token, ends of the interval
     "Over seeds and sentences, both drawn with replacement"
     rng, (n, m) = np.random.default_rng(0), nats.shape
     means = np.empty(draws)
@@ -223,7 +224,7 @@ def wider_interval(nats:np.ndarray,  # differences of two rows (seeds, sentences
         drawn = rng.integers(m, size=m)
         of_seeds = rng.multinomial(n, np.full(n, 1/n)) / n
         means[i] = (of_seeds @ nats)[drawn].sum() / tokens[drawn].sum()
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(means, [(1 - share)/2, (1 + share)/2])
     return float(nats.sum() / n / tokens.sum()), float(low), float(high)
 
 # %% ../nbs/14b_judging.ipynb #14brank1
