@@ -481,6 +481,8 @@ DECODING = {
     'greedy one fewer': to('for _ in range(max_steps):\n        logits',
                            'for _ in range(max_steps - 1):\n        logits'),
     'greedy keeps start': to('in row[1:]:', 'in row:'),
+    'greedy drops padding': to('            output.append(token)',
+                               '            if token > 2: output.append(token)'),
     'greedy stops together': to(
         '    outputs = []', '    ends = (tgt == 2).long().argmax(1)\n'
         '    if ends.any(): tgt = tgt[:, :ends[ends > 0].min() + 1]\n    outputs = []'),

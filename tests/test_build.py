@@ -403,7 +403,12 @@ WATCHED = [
     (4, [('        x = x + self.pe', '        if x.size(1) == 1:\n'
           "            self.n = getattr(self, 'n', -1) + 1\n"
           '            return self.dropout(x + self.pe[self.n])\n        x = x + self.pe')],
-     'something is kept from one call to the next')]
+     'something is kept from one call to the next'),
+    (10, [('if not counts:', 'if not counts or max(counts.values()) < 2:')],
+     'the list ends after 1 of 8 merges, though "x" and "y" still stand side by side'),
+    (10, [('merge(s, pair) for w',
+           "' '.join(s).replace(' '.join(pair), ''.join(pair)).split() for w")],
+     'the list ends after 2 of 8 merges, though "ca" and "b" still stand side by side')]
 
 # The searches take seconds
 @pytest.mark.parametrize('number, changes, words', sample(WATCHED, 16))

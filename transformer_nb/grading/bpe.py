@@ -69,8 +69,9 @@ class _JoinsOnce(_BPE):
         return symbols
 
 # %% ../../nbs/15c_build.ipynb #b15bpesay
-def _merges_in_words(words:dict[str,int], merges:list)->str:
-    "The first merge that is not the most frequent pair there, or not the first of several"
+def _merges_in_words(words:dict[str,int], merges:list, n_merges:int)->str:
+    """The first merge that is not the most frequent pair there, not the first of several,
+    or missing"""
     right, split = _BPE(), {word: list(word) for word in words}
     for i, pair in enumerate(map(tuple, merges), 1):
         counts = right.counts(words, split)
@@ -83,7 +84,10 @@ def _merges_in_words(words:dict[str,int], merges:list)->str:
         if pair != best:
             return f'{said}; {_pair(best)} are as frequent, and come first by `<`'
         split = {word: right.joined(symbols, pair) for word, symbols in split.items()}
-    return ''
+    counts = right.counts(words, split)
+    if not merges or not counts or len(merges) >= n_merges: return ''
+    return (f'the list ends after {len(merges)} of {n_merges} merges, though '
+            f'{_pair(right.choose(counts))} still stand side by side')
 
 def _pair(pair:tuple)->str: return ' and '.join(f'"{symbol}"' for symbol in pair)
 
@@ -101,15 +105,17 @@ def _cut_in_words(code, word:str, merges:list)->str:
 @_probe(_BPE, 3, 'the merges of a small text')
 def _(code, kit, draw):
     words = {word: 1 + n for n, word in enumerate(_WORDS)} | dict(aaaa=7, abab=2)
-    texts = {'ab, until nothing is left': dict(ab=3),
-             'cab, dab, xb and cb': dict(cab=5, dab=4, xb=3, cb=9, ca=9)}
+    texts = {'ab and xy, until nothing is left': dict(ab=3, xy=1),
+             'cab, dab, xb and cb': dict(cab=5, dab=4, xb=3, cb=9, ca=9),
+             'ca, ab and cab': dict(ca=10, ab=5, cab=2),
+             'bc, ab and abc': dict(bc=10, ab=5, abc=2)}
     asked = [(f'the first {n} merges', words, n) for n in (3, 12)]
     asked += [(f'the merges of {name}', few, 8) for name, few in texts.items()]
     found, said = {}, ''
     for name, words, n in asked:
         merges = list(code.learn_bpe(words, n)) # a pair may end as another symbol begins
         found[name] = _text(' '.join(map('+'.join, merges)))
-        with suppress(Exception): said = said or _merges_in_words(words, merges)
+        with suppress(Exception): said = said or _merges_in_words(words, merges, n)
     return found | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15bpe02c

@@ -112,6 +112,12 @@ class _GreedyKeepsStart(_Greedy):
     "The outputs begin with `<s>`. Leave it out: it was not predicted."
     def result(self, ids): return [BOS, *super().result(ids)]
 
+# %% ../../nbs/15c_build.ipynb #b15grey2e
+class _GreedyDropsPadding(_Greedy):
+    """A `<pad>` that the model chose is removed from the output, as by
+    `skip_special_tokens`. Cut at the first `</s>`, and keep all that stands before it."""
+    def result(self, ids): return [i for i in super().result(ids) if i != PAD]
+
 # %% ../../nbs/15c_build.ipynb #b15greedy3
 def _sources(draw, b, **full): # ids of the toy vocabulary, some padded
     ids = draw.ids(b, 5, 8, **full)
@@ -143,6 +149,12 @@ def _greedy_in_words(model:_Script)->str: # after one search
     return (f'in sentence {i}, {_id(ids[-1])} is chosen as token {len(ids) - 1}, though '
             f'there is {more}')
 
+# %% ../../nbs/15c_build.ipynb #b15greedpad
+def _pads(kit, draw)->_Script: # 4, `<pad>`, 5, 6, `<pad>` and `</s>`, whatever the source
+    model, chosen = _Script(kit, draw), [4, PAD, 5, 6, PAD, EOS]
+    model.place[torch.arange(len(chosen)), chosen] += 100.
+    return model
+
 # %% ../../nbs/15c_build.ipynb #b15grey3b
 @_probe(_Greedy, 2, 'greedy search of one sentence at a time')
 def _(code, kit, draw):
@@ -158,7 +170,9 @@ def _(code, kit, draw):
         [ids] = code.greedy(model, sources[:1], steps)
         found[f'output for max_steps = {steps}'] = _ids(ids)
     [ids] = code.greedy(_even(kit, draw, 8, 110), sources[:1], 110)
-    return found | {'output of 110 steps': _ids(ids, 110)} | _saying(said)
+    found['output of 110 steps'] = _ids(ids, 110)
+    [ids] = code.greedy(_pads(kit, draw), sources[:1], 9)
+    return found | {'output that contains `<pad>`': _ids(ids)} | _saying(said)
 
 @_probe(_Greedy, 2, 'greedy search of a padded batch',
         section=('13_decoding', 'Many sentences at once'))
