@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PENALTIES', 'SEARCH_TOKENS', 'Hypothesis', 'length_penalty', 'power_penalty', 'SearchConfig', 'output_limits',
            'to_hypotheses', 'Cache', 'next_logits', 'LiveBeams', 'best_continuations', 'BestBeams', 'Beams',
-           'check_n_best', 'beam_search', 'greedy', 'search_cost', 'check_fits', 'autocast_search', 'search',
+           'check_n_best', 'beam_search', 'greedy', 'autocast_search', 'search', 'search_cost', 'check_fits',
            'draw_tokens', 'sample', 'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
@@ -372,6 +372,35 @@ def greedy(model:Transformer,
           )->list[list[int]]:  # ids of each sentence, without `</s>`
     return [best.ids for [best] in beam_search(model, src, beam_size=1)]
 
+# %% ../nbs/13_decoding.ipynb #4690e72a
+SEARCH_TOKENS = 4096 # default budget of a batch
+
+def autocast_search(model:Transformer, precision:str, cache_enabled:bool=True):
+    dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
+    if precision not in dtypes:
+        raise FieldError('precision', f'is {precision!r}; it must be fp32, bf16 or fp16')
+    device, dtype = next(model.parameters()).device, dtypes[precision]
+    return torch.autocast(device.type, dtype, dtype is not None, cache_enabled)
+
+def search(model:Transformer,         # in evaluation mode
+           sentences:list[list[int]], # ids without `</s>`, each shorter than `max_len`
+           search_tokens:int=SEARCH_TOKENS, # budget of a batch, padding included: maximum
+                                      # source tokens, and a 16th of the target positions
+           precision:str='fp32',      # or 'bf16', for matrix products on a GPU
+           beam_size:int=SearchConfig.beam_size, # hypotheses kept; 1 is greedy search
+           max_extra:int=SearchConfig.max_extra, # as for `output_limits`
+           **options                  # of `beam_search`
+          )->list[list[Hypothesis]]:  # of each sentence, in the same order
+    "Beam search of any number of sentences, in batches of similar length"
+    SearchConfig(beam_size, max_extra=max_extra) # are they in bounds?
+    results = [[]] * len(sentences)
+    with autocast_search(model, precision):
+        batches = _batches(model, sentences, search_tokens, beam_size, max_extra)
+        for rows, src in batches:
+            batch = beam_search(model, src, beam_size, max_extra=max_extra, **options)
+            for i, hypotheses in zip(rows, batch): results[i] = hypotheses
+    return results
+
 # %% ../nbs/13_decoding.ipynb #625ce860
 def search_cost(n_tokens:int,  # of a source sentence, `</s>` included
                 beam_size:int, # k
@@ -402,35 +431,6 @@ def _batches(model:Transformer, sentences:list[list[int]], # as for `search`
         rows = [order[i] for i in piece]
         src = pad([sentences[i] + [EOS] for i in rows])
         yield rows, src.to(device)
-
-# %% ../nbs/13_decoding.ipynb #4690e72a
-SEARCH_TOKENS = 4096 # default budget of a batch
-
-def autocast_search(model:Transformer, precision:str, cache_enabled:bool=True):
-    dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
-    if precision not in dtypes:
-        raise FieldError('precision', f'is {precision!r}; it must be fp32, bf16 or fp16')
-    device, dtype = next(model.parameters()).device, dtypes[precision]
-    return torch.autocast(device.type, dtype, dtype is not None, cache_enabled)
-
-def search(model:Transformer,         # in evaluation mode
-           sentences:list[list[int]], # ids without `</s>`, each shorter than `max_len`
-           search_tokens:int=SEARCH_TOKENS, # budget of a batch, padding included: maximum
-                                      # source tokens, and a 16th of the target positions
-           precision:str='fp32',      # or 'bf16', for matrix products on a GPU
-           beam_size:int=SearchConfig.beam_size, # hypotheses kept; 1 is greedy search
-           max_extra:int=SearchConfig.max_extra, # as for `output_limits`
-           **options                  # of `beam_search`
-          )->list[list[Hypothesis]]:  # of each sentence, in the same order
-    "Beam search of any number of sentences, in batches of similar length"
-    SearchConfig(beam_size, max_extra=max_extra) # are they in bounds?
-    results = [[]] * len(sentences)
-    with autocast_search(model, precision):
-        batches = _batches(model, sentences, search_tokens, beam_size, max_extra)
-        for rows, src in batches:
-            batch = beam_search(model, src, beam_size, max_extra=max_extra, **options)
-            for i, hypotheses in zip(rows, batch): results[i] = hypotheses
-    return results
 
 # %% ../nbs/13_decoding.ipynb #ffd0b12e
 def draw_tokens(logits:Tensor,         # (b, v)
