@@ -662,6 +662,14 @@ def test_another_way_to_write_it_costs_nothing(number, changes):
 # What once got full points, though it is wrong
 
 HOLES = [
+    (2, [('x if memory is None else memory', 'x if memory is None else memory.detach()')]),
+    (2, [('x if memory is None else memory', """x if memory is None else memory
+        if memory is not None and not self.query(x).requires_grad:
+            kept = self.__dict__.setdefault('kept', {})
+            source = kept.setdefault(memory.shape, memory)""")]),
+    (5, [('mask = causal_mask(tgt.size(1))', """n = tgt.size(1)
+        self.n = max(vars(self).get('n', 0), n)
+        mask = causal_mask(self.n)[-n:, :n]""")]),
     (1, [("scores = scores.masked_fill(mask == False, float('-inf'))",
           'scores = scores * mask'),
          ('weights = torch.nan_to_num(weights, nan=0.0)',

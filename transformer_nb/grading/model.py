@@ -602,7 +602,8 @@ def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 1, *draw.sizes(2))
     first, second = (model(x, tgt) for x in (src, src.flip(1)))
-    return {'logits': first, 'logits of a second call, with another source': second}
+    return {'logits': first, 'logits of a second call, with another source': second,
+            'logits of a third call, with a shorter target': model(src, tgt[:, :2])}
 
 # %% ../../nbs/15c_build.ipynb #b15modl5c
 @_probe(_Transformer, 2, 'the logits of a padded batch', tolerance=1e-4,

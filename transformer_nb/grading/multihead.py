@@ -257,7 +257,9 @@ def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
     x, *memories = (draw(2, 5, 12) for _ in range(3))
     outputs = [layer(x, memory) for memory in memories]
-    names = 'output', 'output of a second call, with another memory'
+    with torch.no_grad(): outputs += [layer(x, memory) for memory in memories]
+    names = ['output', 'output of a second call, with another memory']
+    names += [f'{name}, without gradients' for name in names]
     return dict(zip(names, outputs))
 
 # %% ../../nbs/15c_build.ipynb #b15heads7
@@ -290,6 +292,6 @@ def _(code, kit, draw):
 @_probe(_MultiHead, 1, 'gradients of the parameters')
 def _(code, kit, draw):
     layer = _make(code, 'MultiHeadAttention', 12, 3, 4, 4)
-    out = layer(draw(2, 5, 12), draw(2, 4, 12))
-    (out * draw(2, 5, 12)).sum().backward()
-    return _gradients(layer)
+    x, memory = draw(2, 5, 12), draw(2, 4, 12).requires_grad_()
+    (layer(x, memory) * draw(2, 5, 12)).sum().backward()
+    return _gradients(layer) | {'gradient of the memory': memory.grad}
