@@ -662,6 +662,14 @@ def test_another_way_to_write_it_costs_nothing(number, changes):
 # What once got full points, though it is wrong
 
 HOLES = [
+    (1, [("mask == False, float('-inf'))", "mask == False, float('-inf'))\n"
+          "        mask |= (~mask).all(-1, keepdim=True)")]),
+    (2, [('source = x if', 'mask = mask[:, None] if mask is not None and mask.dim() == 3 '
+          'else mask\n        source = x if')]),
+    (4, [('math.sqrt(d_model))',
+          'math.sqrt(d_model)); nn.init.uniform_(self.weight, -(3/d_model)**.5, '
+          '(3/d_model)**.5)')]),
+    (11, [('mask.reshape(scores.shape)', 'mask[:, None, :h // groups]')]),
     (2, [('x if memory is None else memory', 'x if memory is None else memory.detach()')]),
     (2, [('x if memory is None else memory', """x if memory is None else memory
         if memory is not None and not self.query(x).requires_grad:

@@ -17,6 +17,7 @@ def grouped_attention(query, key, value, mask=None):
     q = query.reshape(b, groups, h // groups, t, d)
     scores = q @ key.unsqueeze(2).transpose(-1, -2) / math.sqrt(d)
     if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
+        mask = mask.expand(b, h, t, key.size(2))
+        scores = scores.masked_fill(~mask.reshape(scores.shape), -math.inf)
     out = torch.softmax(scores, dim=-1) @ value.unsqueeze(2)
     return out.reshape(b, h, t, value.size(-1))

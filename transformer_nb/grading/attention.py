@@ -228,14 +228,19 @@ class _AxesExchanged(_Attention):
 # %% ../../nbs/15c_build.ipynb #b15attn6
 def _attend(code, kit, q, k, v, allowed=None, only=None): # in canonical axes
     query, key, value = map(kit.heads, (q, k, v))
-    results = code.scaled_dot_product_attention(query, key, value, kit.mask(allowed))
+    mask = kit.mask(allowed)
+    before = None if mask is None else mask.clone()
+    results = code.scaled_dot_product_attention(query, key, value, mask)
+    if before is not None and not torch.equal(mask, before): raise _Unset(_MASK_CHANGED)
     if isinstance(results, Tensor): raise _Unset(_ONE_RESULT)
     output, weights = results
     def call(*inputs): return code.scaled_dot_product_attention(*inputs)[0]
-    _look(call, (query, key, value, kit.mask(allowed)), output)
+    _look(call, (query, key, value, mask), output)
     both = dict(output=output, weights=weights)
     return {only: both[only]} if only else both
 
+_MASK_CHANGED = ('the mask that it gets is changed in place, and whoever called it still '
+                 'needs the old one')
 _ONE_RESULT = ('scaled_dot_product_attention returned one tensor; two are asked for, the '
                'output and the weights')
 

@@ -114,7 +114,10 @@ _SPREAD = "standard deviation of the embedding's first weights, times √d_model
 @_probe(_Embedding, 1, 'one weight matrix, with the right spread')
 def _(code, kit, draw):
     [first, *_] = code.Embedding(400, 16).parameters() # far from square
-    return _parameters(code, 'Embedding', 50, 64) | _spread(first)
+    far = (first.abs() > 2*first.std()).double().mean() # normally: 1 in 22
+    is_normal = {'that the first weights are normal (1 in 22 beyond two deviations)':
+                 (far > 0.02) & (far < 0.08)}
+    return _parameters(code, 'Embedding', 50, 64) | _spread(first) | is_normal
 
 @_probe(_Embedding, 1, 'vectors of token ids')
 def _(code, kit, draw):

@@ -121,9 +121,12 @@ def _(code, kit, draw):
     q, k, v = draw(b, 2*n, t, d), draw(b, n, t, d), draw(b, n, t, d + 1)
     causal, said = torch.ones(t, t).tril() == 1, ''
     output = code.grouped_attention(*map(kit.heads, (q, k, v)), kit.mask(causal))
+    by_head = (draw(b, 2*n, t, t) > 0) | (torch.eye(t) == 1)
+    masked = code.grouped_attention(*map(kit.heads, (q, k, v)), kit.mask(by_head))
     for look in (_groups_in_words, _seen_keys):
         with suppress(Exception): said = said or look(code, kit)
-    return dict(output=output) | _saying(said)
+    differ = {'output with masks that differ by head': masked}
+    return dict(output=output) | differ | _saying(said)
 
 # %% ../../nbs/15c_build.ipynb #b15gqamask
 def _seen_keys(code, kit, h:int=6, n:int=2, t:int=4)->str:

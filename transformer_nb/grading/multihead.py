@@ -286,7 +286,10 @@ def _(code, kit, draw):
     for shape in ((2, 3, 5, 5), (1, 3, 5, 5)):
         allowed = draw(*shape) > 0
         masks[f'output with a mask {shape}'] = allowed | (torch.eye(5) == 1)
-    return {name: layer(x, mask=kit.mask(masks[name])) for name in masks}
+    found = {name: layer(x, mask=kit.mask(masks[name])) for name in masks}
+    three = (draw(3, 5, 5) > 0) | (torch.eye(5) == 1) # heads first: the batch is missing
+    found['output with a mask (3, 5, 5)'] = layer(draw(1, 5, 12), mask=kit.mask(three))
+    return found
 
 # %% ../../nbs/15c_build.ipynb #b15heas7b
 @_probe(_MultiHead, 1, 'gradients of the parameters')

@@ -71,7 +71,7 @@ def _silence():
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3): os.dup2(nowhere, descriptor)
     sys.stdin, sys.stdout, sys.stderr = ( # a notebook's are no descriptors
-        open(i, mode, encoding='utf8') for i, mode in enumerate('rww'))
+        os.fdopen(i, mode, encoding='utf8') for i, mode in enumerate('rww'))
 
 def _set_alarm(seconds:float): # of the processor; 0: no alarm
     if not hasattr(signal, 'setitimer'): return # on Windows; the parent has a clock, too
