@@ -514,7 +514,9 @@ MODERN = {
                        ('out[..., 1::2]', 'out[..., d // 2:]')],
     'groups dealt': to('query.reshape(b, groups, h // groups, t, d)',
                        'query.reshape(b, h // groups, groups, t, d).transpose(1, 2)') + to(
-        'return out.reshape(', 'return out.transpose(1, 2).reshape('),
+        'return out.reshape(', 'return out.transpose(1, 2).reshape(') + to(
+        'mask.reshape(scores.shape)',
+        'mask.reshape(b, h // groups, groups, t, -1).transpose(1, 2)'),
     'rotates from one': to('torch.arange(t).double()', '(torch.arange(t).double() + 1)'),
 }
 MISTAKES = dict(zip(range(1, 12), [

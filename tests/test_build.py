@@ -364,7 +364,10 @@ WATCHED = [
           'warmup_steps) * d_model)**-0.5\n    decay = 1')],
      'the rate of step_num is that of step_num -4000'),
     (11, [('    scores = q @', '    n = h // groups\n    q = q.reshape(b, groups, n*t, d)\n'
-           '    mask = mask.repeat_interleave(n, 0)\n    scores = q @'),
+           '    scores = q @'),
+          ('mask = mask.expand(b, h, t, key.size(2))', 'mask = mask.repeat_interleave(n, '
+           '0) if mask.dim() == 2 else mask.reshape(b, groups, n*t, -1)'),
+          ('mask.reshape(scores.shape)', 'mask'),
           ('key.unsqueeze(2)', 'key'), ('value.unsqueeze(2)', 'value')],
      'query 1 of head 0 reads the keys 0, and should read 0, 1'),
     (8, [('torch.log_softmax', 'torch.softmax'), ('[(0.0, [1])]', '[(1.0, [1])]'),
