@@ -3,13 +3,12 @@ import json, re
 from pathlib import Path
 import pytest
 import verdicts
+from transformer_nb.judging import judge_rows
+from transformer_nb.notebook import read_jsonl
+from transformer_nb.studies import variations as v
 
 NBS = Path(__file__).parent.parent/'nbs'
 CELLS = { # of each chapter, the cells that print verdicts, by what follows a row's name
-    '18': {'': ['v18tab', '952a3c6d', '6e50f566', 'e9c36fc0', 'b7c87d74', '4d4a5a3e',
-                'ffc56411'], 'again': ['v18new1'], 'beside two': ['952a3c6d'],
-           'at twice': ['v18ctl1'], 'twice again': ['v18ctl1'],
-           'at half rate': ['v18best'], 'at twice rate': ['v18best']},
     '20': {'': ['s20res03', 's20ratm9', 's20num06'], 'at its best': ['s20ratm7'],
            'on validation': ['s20val01']},
     '21': {'': ['f21verdicts', 'f21sidestest'], 'again': ['f21asked1']},
@@ -35,7 +34,7 @@ def test_a_number_is_missed():
     assert shows(line, .0193) and shows(line, .0001) and not shows(line, .0009)
     assert not shows('rotary -0.101 [-0.141, -0.061]', -.1024)
 
-@pytest.mark.parametrize('number', verdicts.CHAPTERS)
+@pytest.mark.parametrize('number', CELLS)
 def test_words_are_found_again(number):
     lines = printed(number)
     for name, says in verdicts.CHAPTERS[number]().items():
@@ -49,6 +48,43 @@ def test_words_are_found_again(number):
         assert any(all(shows(line, x) for x in numbers) for line in told), (
             name, says, numbers, found)
         if suffix: assert len(found) <= 2, name # a row of two tables in one cell
+
+def test_chapter_18_judges_as_code_that_shares_nothing_with_it():
+    everything = read_jsonl(NBS/'results/variations_ten.jsonl')
+    results = [r for r in everything if r['row'] in v.TABLE and r['seed'] < 10]
+    differences, best = judge_rows(results)[0], v.best_rates(everything)
+    twice = [r for name in ('controls', 'since_2017_rates')
+             for r in read_jsonl(NBS/f'results/{name}.jsonl')]
+    ours = {}
+    for row, d in differences.items():
+        word = v.after_rates(d.verdict(), row, best)
+        beside = v.beside_paper(d, word, v.EFFECTS[row])
+        if word == 'no difference found': word += f', at most {d.at_most():.3f}'
+        ours[row] = d, f'{word}: {beside}'
+    ours |= {f'{row} beside two': (d, d.verdict())
+             for row, d in v.judge_heads(results)[1].items()}
+    for row in ('A1', 'D-ls0'):
+        ours[f'{row} at twice'] = v.at_twice(twice, row), 'worse'
+        again = v.at_twice(twice, row, 'test_loss')
+        ours[f'{row} twice again'] = again, v.confirmation('worse', again)
+    from_2 = {row: n for row, n in v.LADDERS['N'].items() if n > 1}
+    for name, ladder in (v.LADDERS | {'N from 2': from_2}).items():
+        for told, rate in (('half', 0.5), ('twice', 2)):
+            ours[f'{name} at {told} rate'] = v.slope(everything, ladder, rate), 'rate'
+    theirs = verdicts.chapter_18()
+    for name, (d, word) in ours.items():
+        if name not in theirs: continue # no slope of the width was asked at other rates
+        assert theirs[name].numbers == pytest.approx(d[:3], abs=1e-9), name
+        assert theirs[name].startswith(word), name
+    slopes = v.trends(results)
+    assert theirs['C56'] == v.direction([slopes['d_k']])
+    assert theirs['C57'] == v.direction([slopes[x] for x in ('N', 'd_model', 'd_ff')])
+    printed_18 = printed('18')
+    assert [line.split()[-1] for line in printed_18['v18main'] if line.endswith('%')] == [
+        theirs[f'{row} again'] for row in v.TABLE if f'{row} again' in theirs]
+    for claim in ('C50', 'C37', 'C58', 'C56'):
+        [line] = [line for line in printed_18['v18claim'] if line.startswith(claim)]
+        assert line.endswith(theirs[claim]), line
 
 def test_the_article_says_how_far_captions_move():
     found = verdicts.moves()

@@ -5,15 +5,14 @@ import pytest
 from transformer_nb.judging import t_quantile
 
 def detectable(s, n, rows): # of n seeds
-    free = (rows - 1)*(n - 1)
-    critical = t_quantile(1 - 0.05/2/(rows - 1), free)
-    return (critical + t_quantile(0.8, free)) * s * sqrt(2 / n)
+    critical = t_quantile(1 - 0.05/2/(rows - 1), n - 1)
+    return (critical + t_quantile(0.8, n - 1)) * s / sqrt(n)
 
 def seeds_needed(s, d, rows=20):
     """Exercise 1. Add seeds until the smallest effect that is found is small enough.
 
-    An effect of 5 % takes six seeds, one of 3 % takes fourteen: half the effect, four times
-    the seeds.
+    An effect of 5 % takes ten seeds, one of 3 % takes nineteen; with few seeds the critical
+    value falls as well, so half the effect takes less than four times the seeds.
     """
     n = 2
     while detectable(s, n, rows) > d: n += 1
@@ -32,7 +31,7 @@ def sign_flip_p(differences):
     return n_as_large / len(sums)
 
 def test_seeds_needed():
-    assert [seeds_needed(0.02, d) for d in (0.08, 0.05, 0.03)] == [3, 6, 14]
+    assert [seeds_needed(0.03, d) for d in (0.08, 0.05, 0.03)] == [6, 10, 19]
 
 def test_seeds_needed_is_the_least():
     for s, d in ((0.02, 0.05), (0.01, 0.03), (0.05, 0.09)):
