@@ -12,21 +12,21 @@ from tempfile import TemporaryDirectory
 from textwrap import wrap
 from urllib.parse import quote
 import live
+from look import parts
 from transformer_nb.export import _read
 
-MODEL = 'everyday-en-de'
+MODEL, END = 'everyday-en-de', '</s>'
 # The first of these that the model translates like that is shown
-EXAMPLES = {'I hope that she will come.': 'Ich hoffe, dass sie kommen wird.',
-            'I know that he is ill.': 'Ich weiß, dass er krank ist.',
-            'I know this man.': 'Ich kenne diesen Mann.',
+EXAMPLES = {'I think that she will come tomorrow.':
+            'Ich denke, dass sie morgen kommen wird.',
+            'He wants to buy a new car tomorrow.': 'Er will morgen ein neues Auto kaufen.',
             'I love you.': 'Ich liebe dich.'}
 TRY = ('**Try it.** A small Transformer, the kind of network that is inside ChatGPT, '
-       'translates what you type into German, here in your browser. It has read nothing '
-       'but everyday sentences, and it makes mistakes.')
-LOOK = ('Click on a German word to see where the model looked while it wrote that. Long '
-        'words are read and written in pieces; `</s>` is the end.')
-LEARN = ('**Try it.** Move the slider through the 600 steps of its training. When does it '
-         'begin to look in the right place, and what has it written until then?')
+       'translates what you type into German, here in your browser. It makes mistakes.')
+LOOK = ('Click on another German word: where did the model look while it wrote that? '
+        '<a href="{workbench}">Every head and every step of it</a>')
+LEARN = ('Here are 600 steps of its training; the slider goes back. When does it begin to '
+         'look in the right place, and what has it written until then?')
 STUDENT = '''def scaled_dot_product_attention(query, key, value, mask=None):
     scores = query @ key.transpose(-2, -1)
     if mask is not None: scores = scores.masked_fill(~mask, -torch.inf)
@@ -53,40 +53,48 @@ def label(pieces, i):
     return f'-{pieces[i]}' if goes_on else pieces[i].removeprefix(' ')
 
 def first_pick(best):
-    "The token that looked most at one word of some length, as in live_translation.js"
-    def most(weights):
-        found = [w for w, piece in zip(weights, best.source_pieces)
-                 if piece.startswith(' ') and len(piece.strip()) > 3]
+    "The token that looked mostly at a word, the further back the better, as in the figure"
+    def value(i, weights):
+        found = [w + (w >= .5)*(2 + i - j) for j, w in enumerate(weights)
+                 if re.match(r' \S{4}', best.source_pieces[j])]
         return max(found, default=0)
-    looked = [most(row) for row in best.alignment.tolist()]
-    return looked.index(max(looked))
+    values = [value(i, row) for i, row in enumerate(best.alignment.tolist())]
+    return values.index(max(values))
 
 def looked_at(best, pick):
     "In words: where the model looked while it wrote a token"
     weights = best.alignment[pick].tolist()
     order = sorted(range(len(weights)), key=lambda j: -weights[j])
-    named = [f'“{label(best.source_pieces, j)}” ({weights[j]:.0%})' for j in order[:2]]
+    def name(j):
+        text = label(best.source_pieces, j)
+        return 'the end of the sentence' if text == END else f'“{text}”'
+    named = [f'{name(j)} ({weights[j]:.0%})' for j in order[:2]]
     token = label(best.pieces, pick)
     return (f'To write “{token}”, the model looked most at {named[0]}, then at {named[1]}.')
 
 FAINT = 0.05 # a weight below this has no line, as in live_tokens.js
-PADDING, LETTER, GAP, ROW, BETWEEN = .8, .56, .15, 2, 3.2 # em
+PADDING, GAP = .7, .12 # em
+WIDE, LETTER, NARROW = .85, .52, .3 # about, of m, of most, and of i
+HIGH = 100 # of no unit: CSS stretches the lines
+
+def letters(text):
+    return sum(WIDE if x in 'mwMW' else NARROW if x in "fijlrt.,'I" else LETTER
+               for x in text)
 
 def places(labels):
-    "Left edge and width of each token, in em; a letter takes about half of one"
+    "Left edge and width of each token, in em"
     found, x = [], 0
     for text in labels:
-        width = PADDING + LETTER*len(text)
+        width = PADDING + letters(text)
         found.append((x, width))
         x += width + GAP
     return found
 
-def token_row(labels, top, pick=None):
+def token_row(labels, pick=None):
     made = []
     for i, ((x, width), text) in enumerate(zip(places(labels), labels)):
-        kinds = ['chosen'] if i == pick else ['special'] if text == '</s>' else []
-        style = f'left:{x:.2f}em;width:{width:.2f}em;top:{top:.2f}em'
-        name = f' class="{kinds[0]}"' if kinds else ''
+        name = ' class="chosen"' if i == pick else ''
+        style = f'left:{x:.2f}em;width:{width:.2f}em'
         made.append(f'<span{name} style="{style}">{escape(text)}</span>')
     return ''.join(made)
 
@@ -95,43 +103,42 @@ def drawn_lines(source, target, weights, pick):
     def middle(labels, i):
         x, width = places(labels)[i]
         return 10*(x + width/2)
-    start, y = middle(target, pick), 10*BETWEEN
-    for j, weight in enumerate(weights):
+    start, y = middle(target, pick), HIGH
+    for j, weight in enumerate(weights[:len(source)]):
         if weight < FAINT: continue
         end = middle(source, j)
-        path = f'M{start:.0f},{y:.0f}C{start:.0f},{y/2:.0f} {end:.0f},{y/2:.0f} {end:.0f},0'
-        yield f'<path d="{path}" stroke-width="{.6 + 5*weight:.1f}"/>'
+        path = f'M{start:.0f},{y}C{start:.0f},{y/2:.0f} {end:.0f},{y/2:.0f} {end:.0f},0'
+        yield f'<path class="look" d="{path}" stroke-width="{1 + 9*weight:.1f}"/>'
 
-def translation(translator): # -> its sentence, the box
+def translation(translator):
     text, best = first_example(translator)
     pick = first_pick(best)
-    source, target = ([label(pieces, i) for i in range(len(pieces))]
+    source, target = ([label(pieces, i) for i in range(len(pieces)) if pieces[i] != END]
                       for pieces in (best.source_pieces, best.pieces))
     width = max(sum(places(labels)[-1]) for labels in (source, target))
     lines = ''.join(drawn_lines(source, target, best.alignment[pick].tolist(), pick))
-    below = ROW + BETWEEN
+    look = LOOK.format(workbench=f'translate_here.html#looked?t={quote(text)}')
     box = f'''<div class="live-field"><label for="live-first">English</label>\
 <input type="text" id="live-first" value="{escape(text)}" lang="en" maxlength="120" \
 autocomplete="off" spellcheck="false"></div>
 <p class="live-whole" lang="de">{escape(best.text)}</p>
 {still_asleep()}
 <div class="live-sides ready" style="--ems:{width:.2f}"><div>
-<svg viewBox="0 0 {10*width:.0f} {10*BETWEEN:.0f}" aria-hidden="true">{lines}</svg>
-<div role="group" aria-label="Tokens of the sentence" lang="en">{token_row(source, 0)}</div>
-<div role="group" aria-label="Translation" lang="de">{token_row(target, below, pick)}</div>
+<div role="group" aria-label="Tokens of the sentence" lang="en">{token_row(source)}</div>
+<svg viewBox="0 0 {10*width:.0f} {HIGH}" preserveAspectRatio="none" \
+aria-hidden="true">{lines}</svg>
+<div role="group" aria-label="Translation" lang="de">{token_row(target, pick)}</div>
 </div></div>
-<p class="live-says">{escape(looked_at(best, pick))}</p>'''
-    return text, boxed('translation', TRY, box, LOOK, model='everyday')
+<p class="live-says">{escape(looked_at(best, pick))}</p>
+<details class="live-more"><summary>More</summary></details>'''
+    return boxed('translation', TRY, box, look, model='everyday')
 
 def still_asleep():
-    "The buttons of the figure, which it wakes: their place is taken from the beginning"
-    source = _read('live_translation.js')
-    listed = re.search(r'EXAMPLES = \[(.*?)\]', source, re.S)[1]
-    named = re.search(r'names = \{(.*?)\}', source)[1]
-    rows = (re.findall("'(.*?)'", text) for text in (listed, named))
-    def button(text): return f'<button type="button" aria-disabled="true">{text}</button>'
-    return '\n'.join(f'<div class="live-presets">{"".join(map(button, row))}</div>'
-                     for row in rows)
+    "The examples of the figure, which it wakes: their place is taken from the beginning"
+    listed = re.search(r'EXAMPLES = \[(.*?)\]', _read('live_translation.js'), re.S)[1]
+    buttons = [f'<button type="button" aria-disabled="true">{text}</button>'
+               for text in re.findall("'(.*?)'", listed)]
+    return f'<div class="live-presets">{"".join(buttons)}</div>'
 
 def boxed(name, words, stage, after='', model=None):
     "The box of a live figure that has something to show before the figure comes"
@@ -193,15 +200,14 @@ def page(root, translator):
     "Markdown for Sphinx"
     from repository import settings
     about = settings(root)
-    sentence, box = translation(translator)
+    box = translation(translator)
     lines = (root/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
     answer = graded(STUDENT)
     if 'no scale' not in answer: raise ValueError(f'the grader did not grade: {answer}')
-    parts = dict(translation=box, learning=learning(list(map(json.loads, lines))),
+    made = dict(translation=box, learning=learning(list(map(json.loads, lines))),
                  student=fenced(STUDENT, 'python'), grader=fenced(answer, 'text'))
     text = (root/'docs/landing.md').read_text(encoding='utf8')
-    workbench = f'translate_here.html#looked?t={quote(sentence)}'
-    text = text.format(title=about['title'], promise=about['description'],
-                       workbench=workbench)
-    for name, part in parts.items(): text = text.replace(f'<!-- {name} -->', part)
+    minutes = {entry.page: entry.minutes for _, rows in parts(root) for entry in rows}
+    text = text.format(title=about['title'], minutes=minutes['00_introduction'])
+    for name, part in made.items(): text = text.replace(f'<!-- {name} -->', part)
     return text + live.LOADER

@@ -29,7 +29,7 @@ HEIGHTS = {'beam': (1003, 904, 651, 651), 'bleu': (1094, 946, 627, 567),
            'neighbors': (725, 698, 542, 542), 'positions': (1051, 1026, 690, 690),
            'query': (1320, 1266, 722, 722), 'removal': (1257, 1173, 1093, 821),
            'rotary': (849, 795, 610, 610), 'schedule': (917, 889, 590, 590),
-           'shuffle': (669, 591, 370, 337), 'translation': (876, 753, 482, 482),
+           'shuffle': (669, 591, 370, 337), 'translation': (930, 732, 514, 480),
            'walk': (1370, 1274, 906, 906), 'writer': (748, 629, 435, 399)}
 PLACES = ('narrow', 'phone', 'tablet', 'wide') # as book.css calls them
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '

@@ -4,7 +4,7 @@ minutes of each chapter, the way from page to page, code and figures made light.
 import base64, html, re
 from dataclasses import dataclass
 from pathlib import Path
-import cards, machines
+import machines
 from PIL import Image
 from book import cells
 
@@ -12,13 +12,12 @@ from book import cells
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 MATH = re.compile(r'(<span class="math">(?:(?!</math>).)*</math></span>[,.;:?!)]+)')
 IMAGE = re.compile(r'<img [^>]*?src="(?:\.\./)?_images/([^"]+)"')
-GATHERED = {
-    'Records': ['claims', 'article', 'deviations', 'results', 'results/RULES',
-                'bibliography', 'api', 'about'],
-    'Try and teach': ['translate', 'build', 'overview', 'teaching', 'questions', 'slides',
-                      'slides_2']}
+TOOL = 'translate_here' # not a page of Sphinx's
+TRY = 'Try, build, teach'
+RECORDS = ['claims', 'article', 'results/README', 'models', 'bibliography', 'about']
 # Pages that other pages link to, and the table of contents does not list
-UNLISTED = ['results/README', 'genindex', 'CONTRIBUTING', 'RELEASING']
+UNLISTED = ['results/RULES', 'genindex', 'CONTRIBUTING', 'RELEASING']
+FOLDED = 'Workshop', 'Reference', 'Records'
 
 @dataclass(frozen=True)
 class Entry:
@@ -29,8 +28,8 @@ class Entry:
     is_workshop: bool = False
 
 def parts(root): # -> [(name of the part, entries)]
-    """The line: the map of index.ipynb, part by part. Then the workshop, which the map
-    lists in a table of its own, and what is gathered from all chapters."""
+    """The line: the map of index.ipynb, part by part. Then what one can do, and in folds
+    the workshop, which the map lists in a table of its own, and what one looks up."""
     text = '\n'.join(cell.source for cell in cells(Path(root, 'nbs/index.ipynb')))
     row = r'^\| (?:\*\*(.+?)\*\*|\[(.+?)\]\((\w+)\.ipynb\)( ⚒)?.*\| (\d+)) \|'
     found, workshop = [('', [])], []
@@ -39,12 +38,15 @@ def parts(root): # -> [(name of the part, entries)]
         else:
             rows = workshop if hammers else found[-1][1]
             rows.append(Entry(page, title, int(minutes), bool(hammers)))
-    gathered = [(part, list(map(Entry, names))) for part, names in GATHERED.items()]
-    return [*found, ('Workshop', workshop), *gathered]
+    to_do = [Entry(TOOL, 'Translate here'), *map(Entry, ['build', 'teaching', 'overview'])]
+    pages = Path(root, 'docs/reference').glob('*.md')
+    reference = [Entry(f'reference/{path.stem}') for path in sorted(pages)]
+    folded = zip(FOLDED, [workshop, reference, list(map(Entry, RECORDS))])
+    return [*found, (TRY, to_do), *((part, rows) for part, rows in folded if rows)]
 
 def neighbors(book, page):
     "Pages before and after; the line goes on around the workshop"
-    entries = [entry for _, rows in book for entry in rows]
+    entries = [entry for _, rows in book for entry in rows if entry.page != TOOL]
     if page == 'index': return None, entries[0]
     here = next((entry for entry in entries if entry.page == page), None)
     if here is None: return None, None
@@ -64,13 +66,12 @@ def described(body):
 
 def shown_where_sent(app, page, context):
     "Title, words, picture and kind of a page, for a link to it"
-    root, is_first = Path(app.confdir).parent, page == 'index'
+    site, is_first = machines.site(Path(app.confdir).parent), page == 'index'
     title = re.sub('<[^>]+>', '', app.config.html_title if is_first else context['title'])
     words = described(context['body'])
-    folder = root/'docs/_build/extra/cards'
-    card = cards.card(root, folder, page)
-    if card and not cards.site(root): card = context['pathto'](card, 1)
-    return html.unescape(title), words, card, 'book' if is_first else 'article'
+    picture = machines.PICTURE
+    picture = f'{site}{picture}' if site else context['pathto'](picture, 1)
+    return html.unescape(title), words, picture, 'book' if is_first else 'article'
 
 def show_page(app, page, template, context, doctree):
     book = app.config.tnb_book
@@ -79,12 +80,12 @@ def show_page(app, page, template, context, doctree):
     named = lambda entry: entry.title or titles.get(entry.page, entry.page)
     before, after = neighbors(book, page)
     here = [(part, entry) for part, rows in book for entry in rows if entry.page == page]
-    context |= dict(book=book, named=named, before=before, after=after,
+    context |= dict(book=book, folded=FOLDED, named=named, before=before, after=after,
                     part=here[0][0] if here else '', entry=here[0][1] if here else None)
     context['css_files'] = [css for css in context['css_files']
                             if not re.search(r'basic|mystnb', str(css.filename))]
     if 'body' in context:
-        context['shown'] = cards.tags(*shown_where_sent(app, page, context))
+        context['shown'] = machines.tags(*shown_where_sent(app, page, context))
         context['body'] = light(app, context['body'])
     if page == 'index':
         context['schema'] = machines.about_the_book(Path(app.confdir).parent)

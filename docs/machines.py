@@ -1,11 +1,15 @@
 """The book for programs that read: a Markdown copy of each chapter beside its page, their
-list in llms.txt, and what a search engine is told of the book."""
-import json, re
+list in llms.txt, what a search engine is told of the book, and what a link to a page shows
+where somebody sends it."""
+import html, json, re
 from alternative import alternative
 from book import cells, chapters
-from cards import site
 from readme import fenced
-from repository import settings
+from repository import repository, settings
+
+def site(root): # its address; empty: it has none
+    home = repository(root)
+    return home.site if home else ''
 
 def copy(path):
     "A chapter as Markdown: code, what it prints, and figures in words"
@@ -38,7 +42,7 @@ def list_of(root, book):
              'that it is right. The links lead to Markdown copies of its chapters.']
     for part, entries in book:
         rows = [f'- [{entry.title}]({home}{entry.page}.md)' for entry in entries
-                if entry.title]
+                if entry.minutes]
         if rows: lines.append(f'## {part or "Introduction"}\n\n' + '\n'.join(rows))
     more = {'overview.md': 'Setup, commands, results, and notation',
             'claims.html': "The paper's claims, and the cells that answer them"}
@@ -57,6 +61,22 @@ def about_the_book(root):
              'license': 'https://www.apache.org/licenses/LICENSE-2.0', 'about': paper}
     if home: found['url'] = home
     return json.dumps(found, ensure_ascii=False).replace('<', r'\u003c')
+
+# A picture of 1,200 × 630 pixels, as the sites that show links ask for
+PICTURE = '_static/card.png'
+
+def tags(title, words, picture, kind='article'):
+    "For the head of a page"
+    about = {'og:title': title, 'og:description': words, 'og:type': kind,
+             'og:image': picture}
+    cards = {'description': words, 'twitter:card': 'summary_large_image',
+             'twitter:title': title, 'twitter:description': words,
+             'twitter:image': picture}
+    def tag(key, name, value):
+        return f'<meta {key}="{name}" content="{html.escape(value)}">'
+    made = [tag('property', name, value) for name, value in about.items() if value]
+    made += [tag('name', name, value) for name, value in cards.items() if value]
+    return '\n'.join(made)
 
 def write(root, book, folder):
     folder.mkdir(parents=True, exist_ok=True)

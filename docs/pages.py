@@ -6,24 +6,21 @@ Sphinx finds them.
 
 A chapter stays as it is; its directives become folds, labels and anchors, asides fold, and
 below its exercises their solutions are folded. Backticked names link to their definitions,
-paper sections to where they are quoted. Four pages are gathered from all chapters: the
-claims (docs/claims.md has them in words), the deviations from the paper, the results, the
-exported names.
+paper sections to where they are quoted. One page is gathered from all chapters: the claims,
+which docs/claims.md has in words.
 """
 import ast, builtins, json, re, shutil, sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
-from statistics import mean, median, stdev
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
-import cards, doors, figures, landing, live, machines, teaching
+import doors, figures, landing, live, machines, teaching
 from alternative import alternative
 from repository import settings
-from look import UNLISTED, parts as parts_of_the_book
+from look import TOOL, UNLISTED, parts as parts_of_the_book
 
 # before a quotation that ends with its section
 QUOTE = re.compile(r'^(?=>.*— §([\d.]*\d))', re.M)
@@ -34,7 +31,7 @@ NOT_PROSE = [r'^```.*?^```', r'\$\$.*?\$\$', r'\$[^$\n]+\$', r'`[^`\n]+`', r'\]\
 PROTECTED = re.compile(f'({"|".join(NOT_PROSE)})', re.M | re.S)
 # a view of the page that translates, which a notebook has only as a cell of chapter 15b
 VIEW = re.compile(r'\[(!\[[^]]*\]\([^)]*\)|[^]]+)\]'
-                  r'\(15b_export\.ipynb#translate-here "(\w+)(?:, of (captions))?"\)')
+                  r'\(15b_export\.ipynb#translate-here "(\w+)"\)')
 CARDS = re.compile(r'^<!-- cards -->\n(.*?)\n<!-- end of cards -->$', re.M | re.S)
 HOW_IT_RUNS = {'slow', 'cuda', 'notest'}
 
@@ -96,8 +93,7 @@ class Book:
         self.module = {p.stem: module(p) or '' for p in chapters(root)}
         self.questions = teaching.read_questions(root)
         self.claims_text = (root/'docs/claims.md').read_text(encoding='utf8')
-        self.names = defaultdict(dict)   # name: its line, by chapter
-        self.internal = set()            # of these, what a chapter keeps to itself
+        self.names = defaultdict(list)   # name: the chapters that define it
         self.quotes = defaultdict(list)  # section: chapters that quote it
         self.claims = defaultdict(list)  # claim: (run by hand?, chapter, anchor)
         self.figures = {n for p in figures.numbered(root) for n in figures.stored(p)}
@@ -116,10 +112,9 @@ class Book:
                 if chapter not in self.quotes[section]: self.quotes[section].append(chapter)
 
     def collect_names(self, chapter, cell):
-        for name, line in definitions(cell.text):
+        for name, _ in definitions(cell.text):
             if chapter in self.names[name]: continue
-            self.names[name][chapter] = line
-            if 'exporti' in cell.flags: self.internal.add(name)
+            self.names[name].append(chapter)
             cell.names.append(name)
             cell.labels.append(f'def-{module_of(chapter)}.{name}')
 
@@ -133,7 +128,7 @@ class Book:
 
     def chapter_of(self, name, chapter):
         "Where a name is defined, as seen from a chapter that imports or defines it"
-        homes = self.names.get(name, {})
+        homes = self.names.get(name, [])
         if chapter in homes: return chapter
         code = '\n'.join(c.text for c in self.cells.get(chapter, []) if c.kind == 'code')
         for home in homes:
@@ -177,9 +172,8 @@ class Book:
         return f'[{part}](#def-{module_of(home)}.{name})' if home else part
 
 def view_link(m):
-    "To a view of the page, with the everyday model or that of captions"
-    page = 'captions_here' if m[3] else 'translate_here'
-    return f'<a href="{page}.html#{m[2]}">{m[1]}</a>'
+    "To a view of the page"
+    return f'<a href="translate_here.html#{m[2]}">{m[1]}</a>'
 
 # A chapter
 
@@ -390,7 +384,8 @@ def listed(names, most=4):
 
 def contents(root):
     "For Sphinx, which wants every page in a table of contents; templates/ shows ours"
-    names = [entry.page for _, rows in parts_of_the_book(root) for entry in rows]
+    entries = [entry for _, rows in parts_of_the_book(root) for entry in rows]
+    names = [entry.page for entry in entries if entry.page != TOOL]
     return '\n'.join(['```{toctree}', ':hidden:', '', *names, *UNLISTED, '```'])
 
 # The gathered pages
@@ -409,164 +404,16 @@ def claims(book):
     text = re.sub(r'^- (C\d+) (.*)$', answered, book.claims_text, flags=re.M)
     return re.sub(r'^## §([\d.]*\d) .*$', quoted, text, flags=re.M)
 
-def deviations(book):
-    yield ('# Relative to the paper\n\nWhere the code and the paper differ, and why: '
-           'the tables that stand at the end of the chapters.')
-    pattern = re.compile(r'^## Relative to the paper\n+((?:\|.*\n?)+)', re.M)
-    for chapter, rows in book.cells.items():
-        for cell in rows:
-            table = pattern.search(cell.text)
-            if not table: continue
-            yield (f'## {book.title[chapter]}\n\n'
-                   f'[To the chapter]({chapter}.ipynb#relative-to-the-paper)\n\n'
-                   f'{book.linked(table[1], chapter)}')
-
-def api(book):
-    def listed(m): return m[1] if m[1] in book.internal else m[0] # else it would be a link
-    yield ('# Exported names\n\nEvery name of the package, chapter by chapter, with a link '
-           'to its definition: first the library, then the studies, which the library does '
-           'not need. [From A to Z](genindex)')
-    for chapter in book.cells:
-        rows = [(n, homes[chapter]) for n, homes in book.names.items()
-                if chapter in homes and n not in book.internal]
-        if not rows: continue
-        lines = ['| name | what it is |', '|---|---|']
-        for line, same in groupby(rows, key=lambda row: row[1]):
-            links = ' '.join(f'[`{n}`](#def-{module_of(chapter)}.{n})' for n, _ in same)
-            line = re.sub(r'`(\w+)`', listed, escape(line))
-            lines.append(f'| {links} | {book.linked(line, chapter)} |')
-        heading = f'## {book.title[chapter]}\n\n`transformer_nb.{book.module[chapter]}`\n\n'
-        yield heading + '\n'.join(lines)
-
-def escape(text):
-    "For a cell of a table: no bar, no tag"
-    def escaped(m): return m[1].replace('|', '\\|') if m[1] else '\\' + m[2]
-    return re.sub(r'(`[^`]*`)|([|<])', escaped, text)
-
-def shown(x):
-    "A value in a table"
-    if x is None: return ''
-    if isinstance(x, list): return ('–' if len(x) == 2 else ', ').join(map(str, x))
-    return escape(str(x))
-
-def table(rows):
-    "Dictionaries as a Markdown table"
-    columns = list(rows[0])
-    def rule(column): return '---' if column in TEXT else '--:'
-    lines = [columns, map(rule, columns)]
-    lines += [[shown(row.get(c)) for c in columns] for row in rows]
-    return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
-
-TEXT = {'run', 'change', 'weights', 'machine', 'model', 'memory', 'layout', 'task',
-        'learning rate', 'pairs', 'sentences'}
-
-def grouped(rows, *names):
-    "Rows that agree in these fields, in the order of their first"
-    groups = defaultdict(list)
-    for row in rows: groups[tuple(row.get(name) for name in names)].append(row)
-    return groups.items()
-
-def spread(rows, name):
-    "Mean of a field ± standard deviation"
-    values = [row[name] for row in rows]
-    if len(values) == 1: return f'{values[0]:.2f}'
-    return f'{mean(values):.2f} ± {stdev(values):.2f}'
-
-def translations(rows):
-    for row in rows:
-        low, high = row['ci_moses_lc']
-        yield {'run': row['row'], 'BLEU, lower-cased Moses': f"{row['bleu_moses_lc']:.1f}",
-               '95%': f'{low:.1f} to {high:.1f}', 'BLEU': f"{row['bleu']:.1f}",
-               'chrF': f"{row['chrf']:.1f}", 'perplexity': f"{row['ppl']:.2f}"}
-
-def over_seeds(rows):
-    for (row, weights, beam_size), same in grouped(rows, 'row', 'weights', 'beam_size'):
-        measured = {'seeds': len(same), 'perplexity': spread(same, 'ppl')}
-        if 'bleu' in same[0]: measured['BLEU'] = spread(same, 'bleu')
-        how = {'weights': weights, 'beam': beam_size} if weights else {}
-        yield {'change': row} | how | measured
-
-def families(rows):
-    columns = {'loss': 'valid_loss', 'BLEU': 'bleu', 'share of tokens right': 'accuracy'}
-    for (row,), same in grouped(rows, 'row'):
-        task, model, rate = row.split('/')
-        measured = {column: spread(same, name) for column, name in columns.items()
-                    if name in same[0]}
-        yield {'task': task, 'model': model, 'learning rate': f'× {rate}',
-               'seeds': len(same)} | dict.fromkeys(columns) | measured
-
-def parsing(rows):
-    for (row,), same in grouped(rows, 'row'):
-        for kind in ('test', 'longer', 'deeper', 'both'):
-            scores = [result[kind] for result in same]
-            yield {'pairs': row, 'sentences': kind, 'seeds': len(same),
-                   'F1': spread(scores, 'f1'), 'exact': spread(scores, 'exact'),
-                   'well-formed': spread(scores, 'well_formed')}
-
-def sweep(rows):
-    for row in rows:
-        yield {'run': row['row'], 'steps': row['steps'],
-               'valid loss in nats per sentence': row['nats_per_sentence'],
-               'BLEU, lower-cased Moses': row['bleu_moses_lc']}
-
-def training_speeds(rows):
-    "Target tokens per second: the median over the rounds"
-    of_training = [row for row in rows if row['part'] == 'training']
-    for setting, same in grouped(of_training, 'hardware', 'size', 'memory_kept',
-                                 'processes', 'threads'):
-        machine, size, kept, processes, threads = setting
-        yield {'machine': machine.partition('(')[0].partition(' ')[0], 'model': size,
-               'memory': 'kept' if kept else 'as it is',
-               'layout': f'{processes} × {threads}'} | {
-            system: f"{median(row['tokens_per_second'] for row in of_one):,.0f}"
-            for (system,), of_one in grouped(same, 'system')}
-
-# for each file of results: how to sum it up, and what the numbers are
-SUMMARIES = {
-    'translation': ('Translation', translations,
-                    'The interval is of the lower-cased BLEU.'),
-    'ablations': ('Two ablations', over_seeds,
-                  'Mean ± standard deviation over the seeds.'),
-    'variations_ten': ('Table 3 in small', over_seeds,
-                       'Mean ± standard deviation over the seeds.'),
-    'variations': ('What Table 3 leaves out, and three earlier seeds of it', over_seeds,
-                   'Mean ± standard deviation over the seeds.'),
-    'sweep': ('Which settings help', sweep, 'One seed each, on the validation set.'),
-    'performance': ('Training speed', training_speeds,
-                    'Target tokens per second, the median over the rounds. Layout is '
-                    'processes × threads. The file also has decoding and memory.'),
-    'since_2017': ('Since 2017, part by part', over_seeds,
-                   'Mean ± standard deviation over the seeds.'),
-    'families': ('Three families', families, 'Mean ± standard deviation over the seeds.'),
-    'parsing': ('Parsing in small', parsing,
-                'In percent; mean ± standard deviation over the seeds.')}
-
-def results(book):
-    yield ('# Results\n\nThe results of the book in short, each with the file that the '
-           'measurement wrote. Every line of a file names the commit that made it.')
-    for name, (title, summary, note) in SUMMARIES.items():
-        path = book.root/f'nbs/results/{name}.jsonl'
-        rows = list(map(json.loads, path.read_text(encoding='utf8').splitlines()))
-        chapter = reader_of(book, path.name)
-        yield (f'## {title}\n\n{note} All {len(rows)} rows: '
-               f'[{path.name}](results/{path.name}), read in '
-               f'[{book.title[chapter]}]({chapter}.ipynb).')
-        yield table(list(summary(rows)))
-    for path in sorted((book.root/'nbs/models').glob('*/README.md')):
+def models(root):
+    "The cards of the trained models"
+    yield '# The models of the book'
+    for path in sorted((root/'nbs/models').glob('*/README.md')):
         yield re.sub('^#', '##', path.read_text(encoding='utf8'), flags=re.M)
-
-def reader_of(book, name):
-    "The chapter that reads a file of results"
-    for chapter, rows in book.cells.items():
-        if chapter == 'index': continue
-        if any(f'results/{name}' in cell.text for cell in rows): return chapter
 
 # Writing
 
 TRANSLATE = {'translate_here.html': ('English → German', 'everyday-en-de'), # opens first
-             'translate_german.html': ('German → English', 'everyday-de-en'),
-             'captions_here.html': ('English → German, captions', 'multi30k-en-de'),
-             'captions_german.html': ('German → English, captions', 'multi30k-de-en')}
+             'translate_german.html': ('German → English', 'everyday-de-en')}
 
 def playground(root, folder):
     "The pages that translate, one for each model, which Sphinx copies as they are"
@@ -584,8 +431,8 @@ def introduce(root, path, languages):
     "In its head: the name that signs its pictures, and what a link to it shows"
     title = settings(root)['title']
     text = path.read_text(encoding='utf8')
-    shown = cards.tags(f'Translate here: {languages}', HERE,
-                       cards.card(root, path.parent/'cards', 'translate'))
+    picture = f'{machines.site(root)}{machines.PICTURE}'
+    shown = machines.tags(f'Translate here: {languages}', HERE, picture)
     book = f'<link rel="contents" href="./" title="{title}">\n{shown}'
     text = text.replace('<link rel="contents" href="./">', book, 1)
     text = text.replace('<title>Translate here<', f'<title>Translate here – {title}<', 1)
@@ -593,39 +440,11 @@ def introduce(root, path, languages):
 
 # Teaching
 
-def slide(book):
-    "Makes the cells of a slide: a figure without its code, or code, and a caption"
-    def show(chapter, cell, below):
-        metadata = look(cell)
-        is_figure = any('image' in str(o.get('data', '')) for o in cell.outputs)
-        if is_figure: metadata = metadata | dict(tags=['remove-input'])
-        yield code(cell.text, metadata, cell.outputs)
-        if found := CAPTION.match(below):
-            yield markdown(book.linked(teaching.spoken(caption(found)), chapter))
-    return show
-
-def slide_pages(book):
-    "Cells of the pages of slides, by name: Part I with the introduction, and Part II"
-    for name, first, last, title in (('slides', '00', '08', 'Slides: the model'),
-                                     ('slides_2', '08', '16', 'Slides: for real')):
-        rows = {c: rows for c, rows in book.cells.items() if first <= c < last}
-        made = [markdown(f'# {title}\n\n{SLIDES}')]
-        for part in teaching.slides(book, rows, slide(book)):
-            made.append(markdown(part) if isinstance(part, str) else part)
-        yield name, made
-
-SLIDES = ('Figures, quotations and code of the chapters, which are the only source. Print '
-          'this page, or save it as a PDF: each heading begins a sheet.')
-
 def write_teaching(book, out):
     shutil.copy(book.root/'docs/teaching.md', out)
-    questions = book.questions
-    parts = teaching.questions_page(questions, book.title)
-    (out/'questions.md').write_text('\n\n'.join(parts) + '\n', encoding='utf8')
     file = out.parent/'extra'/teaching.MOODLE
     file.parent.mkdir(exist_ok=True)
-    file.write_text(teaching.moodle(questions, book.title), encoding='utf8')
-    for name, made in slide_pages(book): write_notebook(out/f'{name}.ipynb', made)
+    file.write_text(teaching.moodle(book.questions, book.title), encoding='utf8')
 
 def write_notebook(path, made):
     metadata = dict(language_info=dict(name='python'))
@@ -668,23 +487,21 @@ def write(root, out):
     copy_linked_files(book, out)
     write_guides(root, out)
     write_about(root, out)
-    for name in ('article.md', 'bibliography.md', 'translate.md'):
+    for name in ('article.md', 'bibliography.md'):
         shutil.copy(root/'docs'/name, out)
-    cards.draw(root, out.parent/'extra/cards')
     playground(root, out.parent/'extra')
     machines.write(root, parts_of_the_book(root), out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')
     runnable = [path for path in chapters(root) if path.stem != 'index']
     doors.write_copies(root, runnable, out.parent/'extra/notebooks')
     shutil.copytree(root/'nbs/results', out/'results',
-                    ignore=shutil.ignore_patterns('README.md'), dirs_exist_ok=True)
+                    dirs_exist_ok=True)
     for chapter in book.cells:
         name = 'overview' if chapter == 'index' else chapter
         write_notebook(out/f'{name}.ipynb', page(book, chapter))
     write_first_page(root, out)
     write_teaching(book, out)
-    pages = dict(claims=[claims(book)], deviations=deviations(book),
-                 results=results(book), api=api(book))
+    pages = dict(claims=[claims(book)], models=models(root))
     for name, parts in pages.items():
         (out/f'{name}.md').write_text('\n\n'.join(parts) + '\n', encoding='utf8')
 

@@ -19,8 +19,8 @@ HTML, BOOK = ROOT/'docs/_build/html', ROOT/'docs/_build/transformer_nb.pdf'
 CHROMIUM = Path('/usr/bin/chromium')
 FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
          '--disable-background-networking', '--disable-component-update', '--disable-sync']
-# The names from A to Z, and what the chapters show anyway
-LEFT_OUT = {'genindex', 'slides', 'slides_2'}
+# The names from A to Z, and a page for the screen
+LEFT_OUT = {'genindex', 'translate_here'}
 WIDTH = 690 # CSS pixels between the margins of an A4 page
 MARGINS = dict(top='14mm', bottom='17mm', left='14mm', right='14mm')
 

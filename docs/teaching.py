@@ -1,9 +1,7 @@
 """What the site has for teachers, besides docs/teaching.md: the questions at the end of
-each chapter, the same as a file for Moodle, and slides, which are the cells of the chapters
-marked `#| slide`."""
+each chapter, and the same as a file for Moodle."""
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter
 from html import escape
 from zlib import crc32
 import yaml
@@ -19,25 +17,7 @@ def shuffled(question):
     answers = [question['right'], *question['wrong']]
     return sorted(answers, key=lambda answer: crc32((question['ask'] + answer).encode()))
 
-# The page, and the end of each chapter
-
-def questions_page(questions, titles): # titles by chapter
-    "Markdown: where the questions are"
-    counts = Counter(question['chapter'] for question in questions)
-    yield INTRODUCTION
-    yield '\n'.join(f'- [{titles[chapter]}]({chapter}.ipynb#questions): {n} questions'
-                    for chapter, n in counts.items())
-
-INTRODUCTION = f"""# Questions
-
-Multiple choice, five or six at the end of each chapter, the workshop included.
-Every wrong answer is one that people give, and the page says why it is wrong. Where there
-is code, predict what its last line gives before you run it. The tests of the book run all
-of it: no answer here rests on our word.
-
-For Moodle, import <a href="{MOODLE}">{MOODLE}</a> as *Moodle XML format*; the questions
-come sorted by chapter. Moodle publishes no schema of that format, so the tests check the
-file against its [description](https://docs.moodle.org/en/Moodle_XML_format)."""
+# The end of each chapter
 
 def chapter_questions(questions):
     """Markdown of those of a chapter. The answers lie in folds, so that one can think
@@ -109,40 +89,3 @@ def html(markdown): # as far as the questions use it
     found = re.sub(r'`([^`]+)`', r'<code>\1</code>', found)
     found = re.sub(r'\$([^$]+)\$', r'\\(\1\\)', found)
     return re.sub(r'(?<![\w*])\*([^*]+)\*(?![\w*])', r'<em>\1</em>', found)
-
-# Slides
-
-HEADING = re.compile(r'^#{2,3} (?:Aside: )?(.*)$', re.M)
-QUOTATION = re.compile(r'^>.*— §[\d.]+\s*$', re.M)
-
-def slides(book, cells, show): # the cells of some chapters
-    """Parts of one page: for each chapter its title and promise, then its slides. `show`
-    makes cells of a page from a cell of a chapter and the Markdown below it."""
-    for chapter, rows in cells.items():
-        marked = [cell for cell in rows if 'slide' in cell.flags]
-        if not marked: continue
-        promise = re.search(r'^> (.*)$', rows[0].source, re.M)[1]
-        yield f'## {book.title[chapter]}\n\n{promise}'
-        for cell in marked:
-            yield book.linked(above(rows, cell), chapter)
-            below = rows[rows.index(cell) + 1:][:1]
-            yield from show(chapter, cell, below[0].source if below else '')
-
-def spoken(caption, most=40):
-    "A caption for a slide: its first sentences, as far as there is room for words"
-    first, *others = re.split(r'(?<=[.!?]) (?=[A-Z])', caption)
-    for sentence in others:
-        longer = f'{first} {sentence}'
-        if len(longer.split()) > most: break
-        first = longer
-    return first
-
-def above(rows, cell):
-    "The heading that a cell stands under, and a quotation if one leads to it"
-    before = rows[:rows.index(cell)]
-    prose = [row.source for row in before if row.kind == 'markdown']
-    headings = HEADING.findall('\n'.join(prose)) or re.findall('^# (.*)', prose[0])
-    heading = headings[-1]
-    quotation = QUOTATION.findall(prose[-1]) if prose else []
-    title = heading[0].upper() + heading[1:] # of an aside, it follows a colon
-    return '\n\n'.join([f'### {title}', *quotation[-1:]])

@@ -23,11 +23,11 @@ def folder(tmp_path_factory, translator):
     shutil.copytree(ROOT/'docs/static/fonts', folder/'fonts')
     live.write(ROOT/'nbs/models', folder/'live')
     style = (ROOT/'docs/static/book.css').read_text(encoding='utf8')
-    text, box = landing.translation(translator)
+    box = landing.translation(translator)
     page = (f'<!doctype html><html lang="en" data-theme="light"><title>x</title>'
             f'<meta charset="utf-8"><link rel="stylesheet" href="live/live.css">'
-            f'<style>{style}</style><main class="bd-article">{box}'
-            f'<a href="translate_here.html#looked?t=x">on</a></main>')
+            f'<style>{style}</style><main class="bd-article home">{box}'
+            f'</main>')
     (folder/'favicon.ico').touch() # a browser asks for it
     (folder/'asleep.html').write_text(page, encoding='utf8')
     (folder/'index.html').write_text(page + live.LOADER, encoding='utf8')
@@ -50,6 +50,8 @@ def test_what_stands_ready_is_what_the_model_says(watched, folder):
     ready = [tokens(page, name) for name in both]
     chosen, said = page.inner_text('.chosen'), page.inner_text('.live-says')
     lines, whole = page.locator('.ready path').count(), page.inner_text('.live-whole')
+    assert chosen == 'kommen' and '“come”' in said # a line that crosses
+    assert '</s>' not in page.inner_text('.live') and 'robability' not in said
     assert whole == landing.EXAMPLES[typed]
     assert landing.EXAMPLES[typed].split()[0] == ready[1][0] and lines > 1
     page = watched.page()
@@ -61,11 +63,31 @@ def test_what_stands_ready_is_what_the_model_says(watched, folder):
     assert page.inner_text('.live-says').startswith(said)
     assert page.inner_text('.live-whole') == whole
     assert page.locator('.live-lines path').count() == lines
+    page.get_by_role('button', name='kommen').click() # what waits for a click
+    assert 'Its probability was' in page.inner_text('.live-says')
+    assert not page.get_by_role('button', name='Exactly as typed').is_visible()
+    page.get_by_text('More', exact=True).click()
+    assert page.get_by_role('button', name='Exactly as typed').is_visible()
+
+TOPS = """() => ['.live-whole', '.live-sides', '.live-says', '.live-more'].map(name =>
+    Math.round(document.querySelector(name).getBoundingClientRect().top))"""
+
+def test_the_picture_stays_when_the_model_arrives(watched, folder):
+    "On a phone, too, its lines are there, and nothing has moved"
+    for width in (390, 1280):
+        page = watched.page(dict(width=width, height=844), own=True)
+        page.goto((folder/'asleep.html').as_uri())
+        before = page.evaluate(TOPS), page.locator('.ready path').count()
+        page.evaluate(WAKE)
+        page.wait_for_function(AWAKE)
+        assert page.locator('.live-lines path').count() == before[1] > 1
+        assert page.evaluate('document.documentElement.scrollWidth') <= width
+        after = page.evaluate(TOPS)
+        assert all(abs(x - y) <= 8 for x, y in zip(after, before[0])), (width, after, before)
 
 def test_a_line_goes_from_middle_to_middle(watched, folder):
     page = watched.page(PHONE)
     page.goto((folder/'asleep.html').as_uri())
-    assert page.evaluate('document.documentElement.scrollWidth') <= 390
     boxes = page.locator('.ready path').evaluate_all('''nodes => nodes.map(path => {
         const {left, right} = path.getBoundingClientRect()
         return [left, right]
@@ -91,7 +113,7 @@ def test_who_types_before_the_model_is_here_loses_nothing(watched, folder):
     page.wait_for_function(AWAKE)
     assert page.get_by_label('English').input_value() == 'Yes, but I love you.'
     page.wait_for_selector('.live-tokens :text("but")')
-    href = page.get_by_role('link', name='on').get_attribute('href')
+    href = page.get_by_role('link', name='Every head').get_attribute('href')
     assert href.endswith('translate_here.html#looked?t=Yes%2C%20but%20I%20love%20you.')
 
 def test_over_the_web_it_shows_how_much_of_the_model_is_here(watched, folder):
@@ -170,15 +192,20 @@ def test_the_first_page_shows_what_the_grader_says(first_page):
     assert 'no scale: The dot products are not scaled' in first_page
     assert 'not reached' not in first_page
 
-def test_the_first_page_sends_nobody_to_a_shell(first_page):
+def test_the_first_screen_says_what_it_is_and_where_to_go(watched, first_page):
+    "On a phone, too; and nobody is sent to a shell"
     article = re.search('<article.*</article>', first_page, re.S)[0]
     words = re.sub('<[^>]+>', ' ', article)
     for word in ('make ', '_build', 'git ', 'transformer_nb', '.venv'):
         assert word not in words, word
-    ways = re.search('<p class="ways">(.*?)</p>', article, re.S)[1]
-    hrefs = re.findall('href="(.*?)"', ways)
-    assert hrefs[:2] == ['translate_here.html#tour', '00_introduction.html']
-    assert hrefs[2].startswith('translate_here.html#looked?t=I%20')
+    page = watched.page(dict(width=390, height=844))
+    page.goto((HTML/'index.html').as_uri())
+    ways = page.locator('.ways a').all()
+    hrefs = [way.evaluate('way => way.href.split("/").pop().split("?")[0]') for way in ways]
+    assert hrefs == ['translate_here.html#tour', '00_introduction.html', 'build.html']
+    for node in (page.locator('blockquote'), *ways, page.get_by_text('translates what you')):
+        box = node.bounding_box()
+        assert box['y'] + box['height'] < 844
 
 def test_one_setting_names_the_book(first_page):
     title = settings(ROOT)['title']
@@ -190,14 +217,27 @@ def test_one_setting_names_the_book(first_page):
 
 # The model that learns
 
-LINES = (ROOT/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
-PICTURES = list(map(json.loads, LINES))
+def step_of(page): return int(page.locator('.live input[type=range]').input_value())
+
+def test_it_moves_from_its_first_step_where_things_may_move(watched, first_page):
+    for motion, first in (('no-preference', 0), ('reduce', 10)):
+        page = watched.page(reduced_motion=motion)
+        page.goto((HTML/'index.html').as_uri())
+        page.get_by_role('heading', name='Watch one learn').scroll_into_view_if_needed()
+        page.wait_for_selector('.live input[type=range]')
+        if motion == 'reduce':
+            assert step_of(page) == first
+            continue
+        page.locator('[data-live=learning]').scroll_into_view_if_needed()
+        page.wait_for_function("document.querySelector('.live input[type=range]').value > 2")
+        page.get_by_role('button', name='Stop').click()
+        at = step_of(page)
+        page.evaluate('() => new Promise(done => setTimeout(done, 800))')
+        assert step_of(page) == at
 
 def test_pictures_of_a_training_are_whole():
-    first, *_, last = PICTURES
-    assert [row['step'] for row in PICTURES] == list(range(0, 601, 30))
+    lines = (ROOT/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
+    first, *_, last = pictures = list(map(json.loads, lines))
     assert first['exact'] == 0 and last['exact'] == last['of']
-    for row in PICTURES:
-        assert len(row['commit']) >= 7 and int(row['commit'], 16)
+    for row in pictures:
         assert all(abs(sum(weights) - 100) <= 7 for weights in row['weights'])
-    assert last['written'] == last['source']

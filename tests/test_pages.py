@@ -1,12 +1,14 @@
-"""What `docs/pages.py` makes of chapters and results, function by function. `test_site.py`
-looks at the built site, which is well-formed even where a page says something wrong."""
-import io, re
+"""What `docs/` makes of chapters, function by function. `test_site.py` looks at the built
+site, which is well-formed even where a page says something wrong."""
+import html, io, json, re
 from pathlib import Path
 from types import SimpleNamespace
 import matplotlib.pyplot as plt
-import pages, pytest
+import look, machines, pages, pytest
 from alternative import alternative
 from book import cells, chapters
+from repository import Repository, settings
+from test_site import HTML
 
 ROOT = Path(__file__).parent.parent
 
@@ -66,61 +68,24 @@ def test_of_a_claim_the_cell_that_always_runs_comes_first():
     book = book_of(claims_text='- C01 It is so.', claims={'C01': answers})
     assert pages.claims(book).endswith('[07 Title](#claim-quick), [2](#claim-slow)')
 
-def test_a_bar_inside_code_ends_no_column():
-    assert pages.escape('`a|b` | <x>') == '`a\\|b` \\| \\<x>'
-
-def test_who_reads_a_file_of_results():
-    rows = {name: [pages.SiteCell(0, 'code', "read('results/x.jsonl')")]
-            for name in ('index', '07_x')}
-    assert pages.reader_of(book_of(cells=rows), 'x.jsonl') == '07_x'
-
-def test_results_over_seeds():
-    rows = [dict(row='A', weights=None, beam_size=None, ppl=p, bleu=30.) for p in (1., 3.)]
-    assert list(pages.over_seeds(rows)) == [
-        {'change': 'A', 'seeds': 2, 'perplexity': '2.00 ± 1.41', 'BLEU': '30.00 ± 0.00'}]
-
-def test_the_speed_is_the_median_of_the_rounds():
-    kind = dict(part='training', hardware='EPYC (2 cores)', size='tiny', memory_kept=True,
-                processes=1, threads=2, system='ours')
-    rows = [kind | dict(tokens_per_second=speed) for speed in (100., 7000., 2000.)]
-    [row] = pages.training_speeds(rows)
-    assert row['ours'] == '2,000' and row['machine'] == 'EPYC'
-
-def test_results_in_a_row():
-    rows = [dict(ppl=4.), dict(ppl=1.), dict(ppl=1.)]
-    assert pages.spread(rows, 'ppl') == '2.00 ± 1.73' # the median is 1
-    assert pages.spread(rows[:1], 'ppl') == '4.00'
-    [row] = pages.translations([dict(row='one', bleu_moses_lc=40., ci_moses_lc=[39., 41.],
-                                     bleu=30., ci=[29., 31.], chrf=60., ppl=4.)])
-    assert row['95%'] == '39.0 to 41.0' and row['BLEU, lower-cased Moses'] == '40.0'
-
 # Folds
 
-@pytest.mark.parametrize('source, name', [
-    ('#| fold\ndef f(x): # a sum\n    return x', 'f: a sum'),
-    ('#| fold\ndef f(x): return x', 'f(x)'),
-    ('#| fold\ndef f(x): return x\nclass G: pass', 'f, G'),
-    ('#| export\ndef _f(x): # a sum\n    return x', '_f: a sum'),
-    ('#| export\nimport torch', 'Imports of the module'),
-    ('#| fold\nA, B = 1, 2', 'Definition of A, B'),
-    ('#| fold\ny = f(sum(x))\nassert g(y).mean() < 1', 'Check of f, g'),
-    ('#| fold\ntest_close(x.softmax(-1).sum(), 1)', 'Check of softmax'),
-    ('#| fold\nprint(f(1))', 'Code with f'),
-    ('#| fold the first three runs\nprint(f(1))', 'the first three runs')])
-def test_a_fold_is_named_by_what_it_holds(source, name):
-    shown = pages.look(pages.SiteCell(0, 'code', source))['mystnb']
-    assert shown['code_prompt_show'] == shown['code_prompt_hide'] == name
+FOLDS = {
+    '#| fold\ndef f(x): # a sum\n    return x': 'f: a sum',
+    '#| fold\ndef f(x): return x': 'f(x)',
+    '#| fold\ndef f(x): return x\nclass G: pass': 'f, G',
+    '#| export\ndef _f(x): # a sum\n    return x': '_f: a sum',
+    '#| export\nimport torch': 'Imports of the module',
+    '#| fold\nA, B = 1, 2': 'Definition of A, B',
+    '#| fold\ny = f(sum(x))\nassert g(y).mean() < 1': 'Check of f, g',
+    '#| fold\ntest_close(x.softmax(-1).sum(), 1)': 'Check of softmax',
+    '#| fold\nprint(f(1))': 'Code with f',
+    '#| fold the first three runs\nprint(f(1))': 'the first three runs'}
 
-def test_no_fold_of_the_book_has_a_name_that_says_nothing():
-    for chapter, rows in pages.Book(ROOT).cells.items():
-        for cell in rows:
-            if cell.kind != 'code' or not cell.text or not cell.hides_code: continue
-            name = pages.look(cell)['mystnb'].get('code_prompt_show')
-            if name is None or name.startswith('Imports of'): continue # hidden, or imports
-            given = cell.directives.get('fold')
-            words = re.findall(r'[A-Za-z]\w+', name.removeprefix('Check of'))
-            assert given or any(word in cell.text for word in words), (chapter, name)
-            assert name not in ('The code', 'Helpers', 'Check of a value'), chapter
+def test_a_fold_is_named_by_what_it_holds():
+    for source, name in FOLDS.items():
+        shown = pages.look(pages.SiteCell(0, 'code', source))['mystnb']
+        assert shown['code_prompt_show'] == shown['code_prompt_hide'] == name
 
 # Pictures in words
 
@@ -165,3 +130,49 @@ def test_questions_stand_before_the_way_on():
         assert made.endswith(f'</div>\n\n{way}')
         assert pages.with_questions(book, '08_x', way) == way # has none
     assert pages.with_questions(book, '07_x', 'Text.') == 'Text.'
+
+# What a link to a page shows where somebody sends it, and what programs read
+
+def head(path):
+    "Its metadata, by name"
+    text = path.read_text(encoding='utf8').partition('</head>')[0]
+    found = re.findall(r'<meta (?:property|name)="([\w:]+)" content="([^"]*)"', text)
+    return {name: html.unescape(value) for name, value in found}
+
+def test_a_link_shows_title_words_and_a_picture():
+    site = sorted(HTML.glob('*.html'))
+    if not site: pytest.skip('no site here; `make docs` builds it')
+    for path in site:
+        if path.stem in ('search', 'genindex'): continue # nobody sends these
+        about = head(path)
+        assert about['og:title'] and len(about['og:description']) > 20, path.stem
+        picture = about['og:image'].removeprefix(machines.site(ROOT))
+        assert (HTML/picture).exists(), path.stem
+
+def test_addresses_are_whole_where_the_book_has_one(monkeypatch):
+    home = Repository('someone', 'book', 'main')
+    monkeypatch.setattr('machines.repository', lambda root: home)
+    address = 'https://someone.github.io/book/'
+    assert f'({address}01_attention.md)' in machines.list_of(ROOT, look.parts(ROOT))
+    assert json.loads(machines.about_the_book(ROOT))['url'] == address
+
+def test_words_that_would_end_a_tag_do_not():
+    made = machines.tags('A "<b>"', 'x & y', 'x.png')
+    assert 'content="A &quot;&lt;b&gt;&quot;"' in made
+
+def test_a_copy_has_the_prose_and_the_code():
+    for path in chapters(ROOT):
+        text = machines.copy(path)
+        assert text.startswith('# ') and '<!-- live' not in text, path.stem
+        assert not re.search(r'\]\(\w+\.ipynb', text), path.stem
+        assert len(re.findall('^```', text, re.M)) % 2 == 0, path.stem
+        assert not re.search('^(#[|] |<svg)', text, re.M), path.stem # code may name one
+
+def test_the_list_leads_to_every_copy():
+    if not (HTML/'llms.txt').exists(): pytest.skip('no site here; `make docs` builds it')
+    text = (HTML/'llms.txt').read_text(encoding='utf8')
+    assert text.startswith(f'# {settings(ROOT)["title"]}\n\n> ')
+    listed = re.findall(r'^- \[.*\]\((.*)\)$', text, re.M)
+    names = {name.removeprefix(machines.site(ROOT)) for name in listed}
+    for name in names: assert (HTML/name).exists(), name
+    assert {f'{path.stem}.md' for path in chapters(ROOT) if path.stem != 'index'} <= names

@@ -6,7 +6,7 @@ import {range} from './words.js'
 import {slider, player, caption, shape, drawing, scale} from './live_parts.js'
 import {modelHeader} from './live_model.js'
 
-const SHOWN = 10 // at first: the diagonal appears
+const SHOWN = 10 // where nothing may move: the diagonal appears
 const END = 2    // the id of </s>
 const LEFT = 62, TOP = 44, WIDEST = 460, TEMPO = 350
 
@@ -50,7 +50,8 @@ function inWords({step, loss, exact, of, source, written}) {
 
 async function learning(stage) {
   const {pictures} = await modelHeader('learning'), says = caption()
-  let at = SHOWN
+  const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches
+  let at = isStill ? SHOWN : 0
   const map = drawing(380, (svg, width) => paint(svg, width, pictures[at]))
   map.svg.setAttribute('aria-label', 'Where the model looks: the diagonal is right')
   const show = i => {
@@ -77,6 +78,16 @@ async function learning(stage) {
   const controls = el('div', {className: 'live-play'}, button, steps.node)
   stage.replaceChildren(controls, map.svg, says.node)
   show(at)
+  if (!isStill) whenSeen(map.svg, () => button.click())
+}
+
+function whenSeen(node, begin) { // once
+  const watcher = new IntersectionObserver(([{isIntersecting}]) => {
+    if (!isIntersecting) return
+    watcher.disconnect()
+    begin()
+  }, {threshold: 0.7})
+  watcher.observe(node)
 }
 
 export {learning}

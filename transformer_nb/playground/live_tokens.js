@@ -45,6 +45,18 @@ function readBy(tgt) {
 }
 
 const FAINT = 0.05 // a weight below this has no line
+const LEAST = 0.62 // of their size: smaller, tokens could not be read
+
+// Smaller tokens, all alike, where that keeps a sentence in one row
+function fit(rows) {
+  const set = (isOneRow, share) => rows.forEach(row => {
+    row.classList.toggle('one-row', isOneRow)
+    style(row, {'--fit': share})
+  })
+  set(true, 1)
+  const share = Math.min(1, ...rows.map(row => row.clientWidth / (row.scrollWidth + 1)))
+  set(share >= LEAST, share >= LEAST ? share : 1)
+}
 
 const isOneRow = nodes => nodes[0]?.offsetTop === nodes[nodes.length - 1]?.offsetTop
 
@@ -68,4 +80,4 @@ function drawLines(svg, from, to, weights) {
   })
 }
 
-export {roving, tokenRow, readBy, drawLines}
+export {roving, tokenRow, readBy, fit, drawLines}

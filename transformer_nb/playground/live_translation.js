@@ -1,15 +1,16 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
 import {el, attributes, write} from './dom.js'
-import {sum, range, label, percent} from './words.js'
+import {sum, range, isSpecial, label, percent} from './words.js'
 import {doubtInWords, isInTarget} from './guess.js'
 import {finish} from './reading.js'
 import {presets, textField, caption, shape, LONGEST} from './live_parts.js'
-import {tokenRow, drawLines} from './live_tokens.js'
+import {tokenRow, fit, drawLines} from './live_tokens.js'
 import {readFirst, doubts, readBack, asker, onItsWay} from './live_model.js'
 
-const MODEL = 'everyday'
-const EXAMPLES = ['I think that she will come tomorrow.', 'I love you.',
-                  'I know this man.', 'I know that he is ill.']
+const MODEL = 'everyday', MORE = 'More'
+const EXAMPLES = ['I think that she will come tomorrow.',
+                  'He wants to buy a new car tomorrow.', 'I love you.',
+                  'I know that he is ill.']
 
 // Row i of the cross-attention of the last layer, the mean over its heads (as the figure)
 function lookedAt({maps}, i) {
@@ -18,17 +19,19 @@ function lookedAt({maps}, i) {
   return range(cols).map(j => total(j) / heads.length)
 }
 
-function firstPick(found) { // the token that looked most at one word of some length
+// The token that looked mostly at a word, the further back the better: a line that crosses
+// the others says more than one that leads straight up
+function firstPick(found) {
   const isLong = ({text}) => text.trim().length > 3 && text.startsWith(' ')
-  const most = found.tgt.map((_, i) => {
-    const atWords = lookedAt(found, i).filter((_, j) => isLong(found.src[j]))
-    return Math.max(0, ...atWords)
-  })
-  return most.indexOf(Math.max(...most))
+  const value = i => lookedAt(found, i).map((weight, j) => isLong(found.src[j])
+    ? weight + (weight >= 0.5 ? 2 + i - j : 0) : 0)
+  const best = found.tgt.map((_, i) => Math.max(...value(i)))
+  return best.indexOf(Math.max(...best))
 }
 
-function inWords(found, i, weights) {
-  const name = (pieces, j) => `“${label(pieces[j], j)}”`
+function inWords(found, i, weights, isAsked) {
+  const name = (pieces, j) => isSpecial(pieces[j]) ? 'the end of the sentence'
+    : `“${label(pieces[j], j)}”`
   const order = range(weights.length).sort((a, b) => weights[b] - weights[a])
   const [first, second] = order.map(j => `${name(found.src, j)} (${percent(weights[j])})`)
   const [best, next] = found.alternatives[i], isBest = best.id === found.tgt[i].id
@@ -37,7 +40,7 @@ function inWords(found, i, weights) {
     ? `Its probability was ${percent(best.prob)}; ${rival} had ${percent(prob)}.`
     : `By itself ${rival} was likelier (${percent(prob)}), but not the sentence as a whole.`
   return `To write ${name(found.tgt, i)}, the model looked most at ${first}, then at `
-    + `${second}. ${chances}`
+    + `${second}.${isAsked ? ` ${chances}` : ''}`
 }
 
 // What one should know first: it reads one sentence, as what it means, and may be wrong
@@ -53,21 +56,26 @@ function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading, exact})
           !isGerman && doubtInWords(log_prob, tgt.length, 'The German')].filter(Boolean)
 }
 
-function inAll({found, pin}, weights) {
+function inAll({found, pin, isAsked}, weights) {
   const {typed} = found.reading
   if (!typed) return 'Type a sentence.'
   if (!found.tgt.length) return `Nothing to translate: ${typed} comes back as it is.`
-  return [...warnings(found), inWords(found, pin, weights)].join(' ')
+  return [...warnings(found), inWords(found, pin, weights, isAsked)].join(' ')
 }
 
-function drawAll({found, pin}, {whole, src, tgt, lines, says}) {
+// On the first page the end of a sentence is no token that is shown
+const shown = ({isHome}, pieces) => isHome ? pieces.filter(x => !isSpecial(x)) : pieces
+
+function drawAll(state, {whole, src, tgt, lines, says}) {
+  const {found, pin} = state
   if (!found) return
   write(whole, found.tgt.length ? found.text : '') // as a sentence, not in pieces
   const weights = found.tgt.length ? lookedAt(found, pin) : []
-  src.draw(found.src, undefined, weights)
-  tgt.draw(found.tgt, pin)
+  src.draw(shown(state, found.src), undefined, weights)
+  tgt.draw(shown(state, found.tgt), pin)
+  fit([src.node, tgt.node])
   drawLines(lines, tgt.node.children[pin], src.node.children, weights)
-  says.tell(inAll({found, pin}, weights))
+  says.tell(inAll(state, weights))
 }
 
 async function lookUp(request, text, exact) {
@@ -133,12 +141,13 @@ function lead(text) {
 
 async function translation(stage) {
   const {first, ready, said, german, place} = whatIsThere(stage)
-  const says = caption(), state = {found: null, pin: 0, exact: false, back: false}
+  const says = caption(), isHome = Boolean(stage.closest('.home'))
+  const state = {found: null, pin: 0, isAsked: false, exact: false, back: false, isHome}
   const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
   const src = tokenRow('Tokens of the sentence', 'en')
   const tgt = tokenRow('Translation', 'de', pin => {
-    state.pin = pin
+    Object.assign(state, {pin, isAsked: true})
     draw()
   })
   const whole = el('p', {className: 'live-whole', lang: 'de', textContent: german})
@@ -161,8 +170,10 @@ async function translation(stage) {
   const switches = newSwitches(state, name =>
     name === 'back' ? drawBack(state, wayBack) : look(field.input.value))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
+  const more = el('details', {className: 'live-more'}, el('summary', {textContent: MORE}),
+                  switches, wayBack)
   says.tell([said, onItsWay(MODEL)].filter(Boolean).join(' '))
-  const parts = [whole, examples, switches, ready ?? sides, wayBack, says.node]
+  const parts = [whole, examples, ready ?? sides, says.node, more]
   stage.replaceChildren(field.node, ...parts)
   goOnTyping(field.input, place)
   new ResizeObserver(draw).observe(sides)
