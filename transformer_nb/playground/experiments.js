@@ -1,7 +1,7 @@
 // Experiments with a name, one click each
 import {$, button, attributes, write, writeMixed, keep} from './dom.js'
 import {range, compareWords} from './words.js'
-import {state, now, languages, change} from './store.js'
+import {state, now, model, languages, change} from './store.js'
 import {sentencesOf, sentence} from './sentences.js'
 
 const EXPERIMENTS = [
@@ -29,6 +29,8 @@ function drawExperiments() {
     node.onclick = () => experiment.off ? switchExperiment(experiment) : shuffle()
   })
   writeMixed($('experiment-says'), experimentSays())
+  const isHint = !state.off.length && !isShuffled()
+  $('experiment-says').classList.toggle('hint', isHint)
 }
 
 function switchExperiment(experiment) {
@@ -71,13 +73,20 @@ function shuffled(text, random = Math.random) { // the mark at its end stays
   return result === text && canChange ? shuffled(text, random) : result
 }
 
-function experimentSays() { // what has been done, and what came of it, for any sentence
+// Before: which one to try with this example. Then what has been done, and what came of it
+function experimentSays() {
   const {scene} = now, experiment = EXPERIMENTS.find(isOn)
-  const list = experiment ? [experiment.says] : []
+  const list = experiment ? [experiment.says] : state.off.length ? [] : whatToTry()
   const isHere = scene && experimentOf(scene.off) === experiment
   if (experiment?.isCompared && isHere) list.push(...comparison(scene))
   if (isShuffled()) list.push(list.length ? ` ${SHUFFLED}` : SHUFFLED)
   return list
+}
+
+function whatToTry() {
+  const {off = [], then} = model().examples?.find(({text}) => text === sentence()) ?? {}
+  const place = EXPERIMENTS.indexOf(experimentOf(off))
+  return place < 0 || !then ? [] : [`Try the ${['first', 'second', 'third'][place]}: ${then}.`]
 }
 
 const SHUFFLED = 'The words are shuffled; click again to put them back. It knows their '

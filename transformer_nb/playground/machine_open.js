@@ -1,7 +1,8 @@
 // A box of the machine, opened in place: the maps of its heads and their switches, the
 // lengths of its vectors, or the likeliest tokens, as the other views have them
-import {$, el, button, attributes, style, write, writeMixed, keep} from './dom.js'
-import {state, now, model, update, toggle, pinIt} from './store.js'
+import {$, el, make, button, attributes, style, write, writeMixed, keep} from './dom.js'
+import {fixed, label} from './words.js'
+import {state, now, model, languages, pointed, update, toggle, pinIt} from './store.js'
 import {headsOfLayer, nameOf, spokenHead, isCovered, OTHERS} from './parts.js'
 import {mapOf, translationArgs} from './scene.js'
 import {ask} from './answers.js'
@@ -9,7 +10,6 @@ import {paint} from './colors.js'
 import {drawMap} from './maps.js'
 import {fillSwitch} from './view_break.js'
 import {newCard, fillCard} from './view_type.js'
-import {newWalk, normRows, fillWalk} from './view_inside.js'
 import {placeOf} from './plan.js'
 import {NAMES} from './machine_words.js'
 
@@ -28,9 +28,9 @@ const SAYS = {
     + 'token, whose length is below.',
   output: 'The last vector is compared with the row of every token; a softmax makes '
     + 'probabilities of it. Choose another token, and the rest follows it.'}
-const MORE = {embedding: 'inside', forward: 'inside', memory: 'inside', output: 'step'}
-const VIEW = {inside: 'All vectors: Inside', step: 'How the search chooses: Step',
-              looked: 'All heads: Look'}
+const MORE = {output: ['step', 'How the search chooses: Step'],
+              encoder: ['looked', 'All heads: Look']}
+MORE.decoder = MORE.cross = MORE.encoder
 
 function openBox(key) { // a head of it is chosen, unless one is already
   const isOfHeads = headsOf(key).length > 0, isChosen = headsOf(key).includes(state.head)
@@ -52,10 +52,11 @@ function drawOpen(plan, at) {
   const box = plan.parts.find(({key}) => key === state.box)
   $('machine-open').hidden = !box
   if (!box) return
-  const {kind, stack, layer, key} = box, view = MORE[kind] ?? 'looked'
+  const {kind, stack, layer, key} = box, [view, words] = MORE[kind] ?? []
   write($('open-title'), NAMES[kind] + (layer ? `, ${stack} layer ${layer}` : ''))
   write($('open-says'), SAYS[kind].replace(/{(\w+)}/g, (_, size) => model().config[size]))
-  write($('open-more'), VIEW[view])
+  $('open-more').hidden = !view
+  write($('open-more'), words ?? '')
   $('open-more').onclick = () => $(`tab-${view}`).click()
   $('open-close').onclick = closeBox
   drawSwitches(box)
@@ -128,8 +129,47 @@ function drawVectors({kind, stack, layer}) {
   const stages = (walk ?? []).filter(stage =>
     stage.where === stack && (stage.layer ?? undefined) === layer
     && names.includes(stage.name))
-  keep($('open-vectors'), stages.length ? [stack] : [], newWalk, (table, side) =>
-    fillWalk(table, side, normRows(stages)))
+  keep($('open-vectors'), stages.length ? [stack] : [], newTable, (table, side) =>
+    fillTable(table, side, rowsOf(stages)))
+}
+
+function newTable(side) {
+  const head = el('thead', {}, el('tr'))
+  const box = el('div', {className: 'scroll', tabIndex: 0},
+    el('table', {}, head, el('tbody')))
+  attributes(box, {role: 'region', 'aria-label': `Lengths of vectors in the ${side}`})
+  return box
+}
+
+function fillTable(box, side, rows) { // a column for each token
+  const [head, body] = box.firstChild.children, isSource = side === 'encoder'
+  const isNear = pointed()?.[0] === (isSource ? 's' : 't')
+  const near = isNear ? Number(pointed().slice(1)) : null
+  const fill = (cell, item, i) => fillCell(cell, item, i - 2 === near)
+  const ownWords = i => i < 2 ? {lang: 'en'} : {} // the page's, not a sentence's
+  const newHead = (_, i) => el('th', ownWords(i))
+  const newCell = (_, i) => el(i ? 'td' : 'th', ownWords(i))
+  const columns = isSource ? now.scene.src.map(label)
+    : ['<s>', ...now.scene.tgt.map(label).slice(0, -1)]
+  box.firstChild.lang = languages()[isSource ? 'src' : 'tgt']
+  keep(head.firstChild, [side, 'shape', ...columns], newHead, fill)
+  keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))
+}
+
+function rowsOf(stages) { // bars relative to the longest vector
+  const longest = Math.max(...stages.flatMap(stage => [...stage.norms]))
+  return stages.map(({name, layer, shape, norms}) => {
+    const bars = Array.from(norms, x => ({text: fixed(x, 1), p: x / longest}))
+    return [layer ? `layer ${layer}, ${name}` : name, shape.join(' × '), ...bars]
+  })
+}
+
+function fillCell(cell, item, isNear) {
+  const {text, p} = typeof item === 'string' ? {text: item} : item
+  write(cell, text)
+  cell.className = p === undefined ? '' : 'number'
+  cell.classList.toggle('near', isNear)
+  style(cell, {'--p': p ?? 0})
 }
 
 function drawCard(isShown, at) {

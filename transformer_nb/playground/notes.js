@@ -92,7 +92,7 @@ function thingToTry() { // it stays while it is tried
   const example = model().examples?.find(example => example.text === sentence())
   if (!example?.off?.length || state.force.length) return
   const isOtherOff = state.off.length && !isTried(example)
-  return isOtherOff ? undefined : example
+  return isOtherOff || experimentOf(example.off) ? undefined : example
 }
 
 const isTried = ({off}) => String(off) === String(state.off)
@@ -122,8 +122,7 @@ function fillReading(node, {warns}) {
 }
 
 function nameOfTrial(off) {
-  const experiment = experimentOf(off), [first] = off
-  if (experiment) return experiment.name
+  const [first] = off
   const isHead = off.length === 1 && first.split('.').length === 3
   if (!isHead) return `Switch off ${off.map(x => OTHERS[x]?.[1] ?? nameOf(x)).join(', ')}`
   return `Switch off one of ${KINDS.flatMap(headsOf).length} heads, ${nameOf(first)}`

@@ -158,8 +158,8 @@ function drawLanguages() {
 function placeChoices() {
   if (phone.matches) $('notes').after($('choices'))
   else document.querySelector('header').append($('choices'))
-  const beside = phone.matches ? $('choices') : $('status').parentElement
-  beside.append($('taken'))
+  const before = $(phone.matches ? 'views' : 'read-back')
+  before.after($('taken'))
 }
 
 // What the reader does

@@ -28,6 +28,7 @@ function drawStage() {
   drawExperiments()
   write($('status'), now.trouble || status())
   $('units').hidden = !scene || state.view === 'type' && !state.off.length
+  write($('log-p'), scene ? fixed(scene.written.log_prob) : '')
   now.notes = notes()
   keep($('notes'), now.notes, make('li'), fillNote)
   drawBanner()
@@ -120,13 +121,10 @@ function showSentence(nth) {
 
 function status() {
   if (!now.scene) return ''
-  const {written: {log_prob, ms}, ids, isCut} = now.scene
+  const {written: {log_prob}, ids, isCut} = now.scene
   const share = percent(Math.exp(log_prob / ids.length))
-  const sure = `The model’s own confidence: ${share} per token`
-  const more = state.view === 'type' ? ` · in ${Math.round(ms)} ms` // no log p at first
-    : ` · log p ${fixed(log_prob)}`
   const stop = isCut ? ` · stopped after ${ids.length} tokens` : ''
-  return sure + more + stop
+  return `The model’s own confidence: ${share} per token${stop}`
 }
 
 function drawBanner() {
@@ -146,6 +144,8 @@ function drawBanner() {
   write($('banner-old').lastElementChild, old)
   write($('banner-text'), texts.join(' · ') || 'Nothing is switched off.')
   $('banner').classList.toggle('some', texts.length > 0)
+  const isInUse = texts.length > 0 || past.length > 0
+  $('banner').hidden = !isInUse && !$('banner').contains(document.activeElement)
   enable($('undo'), past.length > 0)
   enable($('reset'), texts.length > 0)
 }

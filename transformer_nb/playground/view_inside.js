@@ -1,85 +1,16 @@
-// Inside: the walk of chapter 05, and one score by hand
-import {$, el, make, attributes, style, write, writeMixed, keep, choose} from './dom.js'
-import {fixed, percent, label} from './words.js'
-import {state, now, languages, pointed, update} from './store.js'
+// Inside: one score by hand
+import {$, make, style, write, writeMixed, keep, choose} from './dom.js'
+import {fixed} from './words.js'
+import {state, now, update} from './store.js'
 import {KINDS, headsOf, nameOf} from './parts.js'
 import {translationArgs} from './scene.js'
-import {ask, latest} from './answers.js'
+import {ask} from './answers.js'
 import {axisNames, axisLanguages, drawMap} from './maps.js'
 
 function drawInside() {
   const {scene} = now, isDrawn = scene && !scene.isLong
-  drawWalk(isDrawn ? latest('walk', ask('walk', translationArgs())) ?? [] : [])
   $('by-hand').hidden = !isDrawn
   if (isDrawn) drawPair()
-}
-
-// The walk: a table for each stack, with a column for each token
-
-function drawWalk(walk) {
-  const sides = walk.length ? ['encoder', 'decoder'] : []
-  keep($('walk'), sides, newWalk, (box, side) =>
-    fillWalk(box, side, side === 'encoder' ? encoderRows(walk) : decoderRows(walk)))
-}
-
-function fillWalk(box, side, rows) {
-  const [head, body] = box.firstChild.children, isSource = side === 'encoder'
-  const isNear = pointed()?.[0] === (isSource ? 's' : 't')
-  const near = isNear ? Number(pointed().slice(1)) : null
-  const fill = (cell, item, i) => fillCell(cell, item, i - 2 === near)
-  const ownWords = i => i < 2 ? {lang: 'en'} : {} // the page's, not a sentence's
-  const newHead = (_, i) => el('th', ownWords(i))
-  const newCell = (_, i) => el(i ? 'td' : 'th', ownWords(i))
-  const columns = isSource ? now.scene.src.map(label)
-    : ['<s>', ...now.scene.tgt.map(label).slice(0, -1)]
-  box.firstChild.lang = languages()[isSource ? 'src' : 'tgt']
-  keep(head.firstChild, [side, 'shape', ...columns], newHead, fill)
-  keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))
-}
-
-function newWalk(side) {
-  const head = el('thead', {}, el('tr'))
-  const box = el('div', {className: 'scroll', tabIndex: 0},
-    el('table', {}, head, el('tbody')))
-  attributes(box, {role: 'region', 'aria-label': `Walk through the ${side}`})
-  return box
-}
-
-const encoderRows = walk => normRows(walk.filter(stage => stage.where === 'encoder'))
-
-function decoderRows(walk) { // it ends with a prediction in place of a vector's length
-  const stages = walk.filter(stage => stage.where !== 'encoder').slice(0, -1)
-  const tgt = now.scene.tgt.map(label)
-  const probabilities = now.scene.seen.token_log_probs.map(x => {
-    const p = Math.exp(x)
-    return {text: percent(p), p}
-  })
-  return [...normRows(stages),
-    ['predicts', '', ...tgt.map(text => ({text}))],
-    ['with probability', '', ...probabilities]]
-}
-
-const SAME = {memory: 'memory: what the encoder ends with'}
-
-function normRows(stages) { // bars relative to the longest vector; logits lie far above
-  const ofVectors = stages.filter(stage => stage.name !== 'logits')
-  const longest = Math.max(...ofVectors.flatMap(stage => [...stage.norms]))
-  return stages.map(({name, layer, shape, norms}) => {
-    const bars = Array.from(norms, x => {
-      const p = x <= longest ? x / longest : undefined
-      return {text: fixed(x, 1), p}
-    })
-    const title = layer ? `layer ${layer}, ${name}` : SAME[name] ?? name
-    return [title, shape.join(' × '), ...bars]
-  })
-}
-
-function fillCell(cell, item, isNear) {
-  const {text, p} = typeof item === 'string' ? {text: item} : item
-  write(cell, text)
-  cell.className = p === undefined ? '' : 'number'
-  cell.classList.toggle('near', isNear)
-  style(cell, {'--p': p ?? 0})
 }
 
 // One score by hand
@@ -131,4 +62,4 @@ function drawProducts({q, k, products}) {
   })
 }
 
-export {drawInside, newWalk, normRows, fillWalk}
+export {drawInside}
