@@ -1,0 +1,271 @@
+"The engine: what is drawn, compared, and told of when and where"
+import pytest, torch
+from torch import nn
+from transformer_nb.proving.compare import compare, observed
+from transformer_nb.proving.draw import Choice, Ids, Mask, Memory, Numbers, Part, Size
+from transformer_nb.proving.match import Unset, fill
+from transformer_nb.proving.when import when, when_of
+from transformer_nb.proving.where import traced, where
+
+def attention(query, key, value, mask=None):
+    scores = query @ key.mT / query.shape[-1]**.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = scores.softmax(-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.)
+    return weights @ value, weights
+
+PART = Part('attention', {'': dict(
+    query=Numbers('b h t k'), key=Numbers('b h s k'), value=Numbers('b h s v'),
+    mask=Mask('b h t s'))}, cases=48)
+
+@pytest.fixture(autouse=True)
+def double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+def without_clearing(query, key, value, mask=None):
+    scores = query @ key.mT / query.shape[-1]**.5
+    if mask is not None: scores = scores.masked_fill(~mask, -1e9)
+    weights = scores.softmax(-1)
+    return weights @ value, weights
+
+def wrong(old, new): # of the function above, with one line changed
+    import inspect
+    text = inspect.getsource(attention)
+    assert old in text
+    found = dict(torch=torch)
+    exec(text.replace(old, new), found)
+    return found['attention']
+
+def test_another_way_to_write_it_is_right():
+    def other(query, key, value, mask=None):
+        scores = torch.einsum('bhtd,bhsd->bhts', query / query.shape[-1]**.5, key)
+        if mask is not None: scores = torch.where(mask, scores, -1e30)
+        weights = scores.softmax(-1) * (1. if mask is None else mask)
+        return torch.einsum('bhts,bhsd->bhtd', weights, value), weights
+    assert not compare(PART, other, attention).failed
+
+WRONG = {
+    'softmax over queries': ('softmax(-1)', 'softmax(-2)'),
+    'weights without gradients': ('value, weights', 'value, weights.detach()'),
+    'one sentence, unscaled': ('query.shape[-1]**.5',
+                               '(query.shape[-1]**.5 if len(query) > 1 else 1.)'),
+    "the first sentence's mask for all": ('fill(~mask, -', 'fill(~mask[:1], -'),
+    'rows of masks by head are not cleared': (
+        '    if mask is not None:\n        weights', '    if mask is not None and '
+        '(mask.dim() < 4 or mask.shape[1] == 1):\n        weights'),
+    'queries without a gradient': ('query @', '(query.detach() + 0 * query) @'),
+    'the scale is kept': ('query.shape[-1]**.5', 'attention.__dict__.setdefault("k", '
+                          'query.norm())'),
+}
+
+@pytest.mark.parametrize('name', WRONG)
+def test_a_difference_is_found(name):
+    old, new = WRONG[name]
+    own = wrong(old, new)
+    assert compare(PART, own, attention, most=1).failed
+
+def test_arguments_are_given_by_name_too():
+    def own(q, k, v, mask=None): return attention(q, k, v, mask)
+    found = compare(PART, own, attention, most=1).differences
+    assert 'TypeError' in found[0].came
+
+def test_arguments_afterward_are_compared():
+    def own(query, key, value, mask=None):
+        result = attention(query, key, value, mask)
+        query.data += 1
+        return result
+    found = compare(PART, own, attention, most=1).differences
+    assert {d.what for d in found} >= {'query afterward'}
+
+def test_a_cache_is_seen_in_a_second_call_alone():
+    kept = {}
+    def own(query, key, value, mask=None):
+        return attention(query, key, kept.setdefault(value.shape, value), mask)
+    found = compare(PART, own, attention, most=1).differences
+    assert found and not any(d.in_first_call for d in found)
+
+def test_when_is_the_empty_row():
+    found = when_of(compare(PART, without_clearing, attention))
+    assert (found.feature, found.there, found.exact) == (
+        'a query may attend to nothing', True, True)
+
+def test_when_says_no_more_than_was_counted():
+    assert 'each of 3 cases' in str(when([{'a'}, {'b'}, set()], []))
+    assert not when([{'a'}], [set(), {'b'}]).feature  # one case is chance
+    found = when([{'a', 'x = y'}, {'a', 'x = y'}], [{'c'}, set(), set()])
+    assert found.feature == 'a'                       # before what sizes happen to be
+
+def located(folder, part, texts, step=None, n=0):
+    "Where the first of two files leaves the second"
+    made = []
+    for name, text in zip(('own', 'book'), texts):
+        path = folder/f'{name}.py'
+        path.write_text(text, encoding='utf8')
+        found = dict(torch=torch, nn=nn)
+        exec(compile(text, str(path), 'exec'), found)
+        made.append((found[part.name], str(path)))
+    runs = [traced(part, call, n, step or part.name, made[1][0],
+                   is_own=lambda file, path=path: file == path) for call, path in made]
+    return where(*runs)
+
+TEXT = '''
+def attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1)
+    scores = scores / query.shape[-1]**.5
+    weights = scores.softmax(-1)
+    output = weights @ value
+    return output, weights
+'''
+
+@pytest.mark.parametrize('old, new, line', [
+    ('shape[-1]**.5', 'shape[-1]', 4), ('softmax(-1)', 'softmax(-2)', 5),
+    ('weights @ value', 'scores @ value', 6), ('query @ key', '3 * query @ key', 3)])
+def test_the_line_is_told(tmp_path, old, new, line):
+    place = located(tmp_path, PART, (TEXT.replace(old, new), TEXT))
+    assert (place.line.number, place.book.number) == (line, line)
+    assert place.last is None or place.last.number <= line
+
+def test_another_way_before_the_mistake_is_not_told(tmp_path):
+    text = TEXT.replace('query @ key', '(query / query.shape[-1]**.5) @ key').replace(
+        '    scores = scores / query.shape[-1]**.5\n', '')
+    text = text.replace('weights @', '2 * weights @')
+    place = located(tmp_path, PART, (text, TEXT))
+    assert place.line.text == 'output = 2 * weights @ value'
+
+def test_what_never_comes_is_the_line_of_the_book(tmp_path):
+    text = TEXT.replace('weights @ value', 'weights')
+    place = located(tmp_path, PART, (text, TEXT))
+    assert place.line is None and place.book.text == 'output = weights @ value'
+
+def test_where_nothing_is_shared_no_line_is_told(tmp_path):
+    part = Part('table', {'': dict(n=Choice((6,)))})
+    texts = ('def table(n): return torch.rand(n).cumsum(0) * 3.1',
+             'def table(n): return torch.arange(n).double().sin()')
+    assert located(tmp_path, part, texts) is None
+
+HEADS = '''
+def heads(x):
+    b, t, d = x.shape
+    split = x.reshape(b, t, 2, d // 2)
+    turned = split.transpose(1, 2)
+    return turned.contiguous() @ turned.mT.contiguous()
+'''
+
+def test_the_right_numbers_in_another_order(tmp_path):
+    part = Part('heads', {'': dict(x=Numbers('b t d'))}, even='d')
+    text = HEADS.replace('split.transpose(1, 2)', 'split.reshape(b, 2, t, d // 2)')
+    place = located(tmp_path, part, (text, HEADS))
+    assert (place.kind, place.line.number) == ('order', 5)
+
+class Norm(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+        return x * self.weight + self.bias
+
+class Turned(Norm): # defined in another order, by other names
+    def __init__(self, d):
+        nn.Module.__init__(self)
+        self.shift, self.gain = nn.Parameter(torch.zeros(d)), nn.Parameter(torch.ones(d))
+    @property
+    def weight(self): return self.gain
+    @property
+    def bias(self): return self.shift
+
+NORM = Part('Norm', {'': dict(x=Numbers('b t d'))}, dict(d=Size('d')), 12,
+            first=('weight', 'bias'))
+
+def test_parameters_are_matched_whatever_their_names_and_order():
+    assert not compare(NORM, Turned, Norm).failed
+    mine, ours = Turned(5).double(), Norm(5).double()
+    x = torch.randn(2, 5)
+    names = fill(mine, ours, lambda m: m(x))
+    assert names['weight'] is mine.gain
+
+def test_a_plain_list_is_told_by_its_name():
+    class Listed(nn.Module):
+        def __init__(self, d):
+            super().__init__()
+            self.layers = [Norm(d)]
+        def forward(self, x): return self.layers[0](x)
+    with pytest.raises(Unset, match='Listed.layers'):
+        fill(Listed(4), Norm(4), lambda m: m(torch.randn(2, 4)))
+
+@pytest.mark.parametrize('change', [
+    dict(ones=2.), dict(keeps=True), dict(frozen=True), dict(train=True)])
+def test_what_only_models_can_do_wrong(change):
+    "First values, an output kept, statistics without a gradient, another training mode"
+    class Own(Norm):
+        def __init__(self, d):
+            super().__init__(d)
+            self.weight.data *= change.get('ones', 1.)
+            self.kept = None
+        def forward(self, x):
+            if 'train' in change and self.training: return super().forward(2 * x) + 1
+            said = super().forward(x)
+            if 'frozen' in change: return 0 * said + super().forward(x.detach())
+            if 'keeps' not in change: return said
+            if self.kept is None or self.kept.shape != x.shape: self.kept = said
+            return self.kept
+    found = compare(NORM, Own, Norm, most=1).differences
+    assert found
+    if 'frozen' not in change: assert not any(d.in_first_call for d in found)
+
+class Drop(nn.Module):
+    def __init__(self, p, before=False, scaled=True):
+        super().__init__()
+        self.p, self.before, self.scaled = p, before, scaled
+    def forward(self, x):
+        drop = nn.functional.dropout
+        if self.before: return drop(x, self.p, self.training).tanh() + x
+        dropped = drop(x.tanh(), self.p, self.training)
+        return dropped * (1 if self.scaled or not self.training else 1 - self.p) + x
+
+DROP = Part('Drop', {'': dict(x=Numbers('b t d'))}, dict(p=Choice((.4,))), 2, drops=(0, 1))
+
+@pytest.mark.parametrize('own', [lambda p: Drop(.5 * p), lambda p: Drop(p, before=True),
+                                 lambda p: Drop(p, scaled=False), lambda p: Drop(0.)])
+def test_rate_place_and_scale_of_dropout(own):
+    found = compare(DROP, own, Drop).differences
+    assert {d.what for d in found} == {'draws'}
+
+def test_dropout_of_ones_own_is_right():
+    class Own(Drop):
+        def forward(self, x):
+            if not self.training: return x.tanh() + x
+            return x.tanh() * (torch.rand(x.shape) >= self.p) / (1 - self.p) + x
+    assert not compare(DROP, Own, Drop).failed
+
+def test_masks_have_every_shape_and_some_rows_are_empty():
+    shapes, empty = set(), set()
+    for n in range(PART.cases):
+        mask = PART.drawn(n).calls[''][0]['mask']
+        if mask is None: continue
+        sizes = PART.drawn(n).case.sizes
+        one = tuple('1' if size == 1 else 'n' for size in mask.shape)
+        if min(sizes.values()) > 1: shapes.add(one)
+        empty.add((len(one), bool((~mask).all(-1).any())))
+    assert len(shapes) == 6 and len(empty) == 4
+
+def test_both_programs_get_the_same():
+    for n in range(8):
+        a, b = (PART.drawn(n).calls[''][0] for _ in range(2))
+        assert all(torch.equal(x, y) for x, y in zip(a.values(), b.values())
+                   if isinstance(x, torch.Tensor))
+    ids = Part('f', {'': dict(ids=Ids('b t'), memory=Memory('b s d'))}, sizes=dict(w=20))
+    assert observed(ids, lambda ids, memory: ids, 5).keys()
+
+def test_an_error_has_its_line(tmp_path):
+    path = tmp_path/'own.py'
+    text = 'def attention(query, key, value, mask=None):\n    return query @ value'
+    found = {}
+    exec(compile(text, str(path), 'exec'), found)
+    notes = observed(PART, found['attention'], 0)
+    assert notes['attention · line'] == f'{path}:2'

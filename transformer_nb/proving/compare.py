@@ -1,0 +1,284 @@
+"""All that calls do, noted, and how two notes differ
+
+`observed` runs one case of a part, anybody's or ours, and notes results, gradients and
+arguments afterward: of a first call, a second one, with other weights, without gradients, in
+training mode, and of the first call once more. `differences` compares two such notes, entry
+by entry. The two run apart, so that what is not trusted can run in a process of its own."""
+import contextlib, io, torch, traceback, types, warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from torch import Tensor, nn
+from .draw import Later, Part
+from .match import Unset, fill, set_values, shapes_of
+
+ERROR, LINE, DRAWS, NEW = 'error', 'line', 'draws', 'new'
+
+@dataclass
+class Difference:
+    n: int                     # of the case
+    step: str                  # which call of the case
+    what: str                  # a result, a gradient, an argument, 'error' …
+    came: object               # None: nothing
+    right: object
+
+    @property
+    def in_first_call(self)->bool: return ', ' not in self.step and self.step != NEW
+
+# What a call does, as tensors and texts by their places
+
+def places(x, at:str)->Iterator[tuple]:
+    if isinstance(x, Tensor): yield at, x.detach().clone()
+    elif isinstance(x, (bool, int, float)): yield at, torch.tensor(x)
+    elif isinstance(x, (list, tuple)) and _is_plain(x): yield at, torch.tensor(x)
+    elif isinstance(x, (list, tuple)):
+        if not x or at.count('[') > 2: yield at, f'{len(x)} results'
+        for i, y in enumerate(x[:40]): yield from places(y, f'{at}[{i}]')
+    elif isinstance(x, nn.Module):
+        for name, p in x.named_parameters(): yield f'{at}.{name}', p.detach().clone()
+        yield f'{at}.training', torch.tensor(x.training)
+    elif isinstance(x, str): yield at, x
+    elif x is None: yield at, 'nothing'
+    elif callable(x) or isinstance(x, (types.GeneratorType, torch.optim.Optimizer)): return
+    else: yield at, f'a {type(x).__name__}'
+
+def _is_plain(x)->bool:
+    kinds = {type(y) for y in x}
+    return bool(x) and kinds <= {int, float} or kinds == {bool}
+
+def _floats(x)->list[Tensor]:
+    if isinstance(x, (list, tuple)): return [z for y in x for z in _floats(y)]
+    is_float = isinstance(x, Tensor) and x.is_floating_point() and x.requires_grad
+    return [x] if is_float else []
+
+def copied(args:dict)->dict:
+    "Arguments of one's own for each call"
+    made = {}
+    for name, x in args.items():
+        if isinstance(x, Tensor): x = x.detach().clone().requires_grad_(x.requires_grad)
+        if hasattr(x, 'fresh'): x = x.fresh()
+        made[name] = x.make(list(made.values())) if isinstance(x, Later) else x
+    return made
+
+def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
+          parameters:dict|None=None, by_name:bool=False)->dict:
+    "One call: its result, the gradients and the arguments afterward, or its error"
+    torch.manual_seed(seed)
+    found = {}
+    try:
+        with _quiet():
+            result = call(**args) if by_name else call(*args.values())
+            if part.back: result = part.back(result, kit)
+            if part.shown: result = part.shown(result, list(args.values()))
+            found.update(places(result, 'result'))
+            found.update(_gradients(result, args, parameters or {}))
+    except Exception as e: return error_of(e)
+    for name, x in args.items():
+        found.update((f'{at} afterward', y) for at, y in places(x, name))
+    return found
+
+@contextlib.contextmanager
+def _quiet():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter('ignore')
+        yield
+
+def _gradients(result, args:dict, parameters:dict)->Iterator[tuple]:
+    inputs = {name: x for name, x in args.items()
+              if isinstance(x, Tensor) and x.requires_grad} | parameters
+    outputs = [x for x in _floats(result) if x.isfinite().all()]
+    if not inputs or not torch.is_grad_enabled(): return
+    grads = [None] * len(inputs)
+    if outputs:
+        weights = torch.Generator().manual_seed(7)
+        total = sum((x.double() * torch.randn(x.shape, generator=weights,
+                                              dtype=torch.float64)).sum() for x in outputs)
+        grads = torch.autograd.grad(total, list(inputs.values()), allow_unused=True)
+    for (name, x), grad in zip(inputs.items(), grads):
+        yield f'gradient of {name}', torch.zeros_like(x) if grad is None else grad
+
+def error_of(e:BaseException)->dict:
+    "An error in words, with the last line that does not belong to a library"
+    rows = [row for row in traceback.extract_tb(e.__traceback__) if _is_own(row.filename)]
+    text = f'{type(e).__name__}: {str(e)[:200]}'
+    if isinstance(e, Unset): text = str(e)
+    if isinstance(e, NotImplementedError): text = 'not written yet'
+    found = {ERROR: text}
+    if rows: found[LINE] = f'{rows[-1].filename}:{rows[-1].lineno}'
+    return found
+
+def _is_own(filename:str)->bool:
+    return not ('/torch/' in filename or '/proving/' in filename or filename[0] == '<')
+
+# One case
+
+def observed(part:Part,
+             own:Callable,             # a function or a class, anybody's
+             n:int,                    # the number of the case
+             right:Callable|None=None, # ours; of a class, to give both the same weights
+             kit=None,                 # the conventions of `own`, where they are not ours
+            )->dict[str, object]:      # 'step · what' → tensor or text
+    drawn, found = part.drawn(n, kit), {}
+    def note(step, notes):
+        found.update((f'{step} · {what}', x) for what, x in notes.items())
+    model = parameters = None
+    if part.new is not None:
+        try:
+            model, parameters = built(part, own, right or own, drawn, kit)
+            if n == 0: note(NEW, _first_values(part, own, drawn, model, parameters))
+        except Exception as e:
+            note(NEW, error_of(e))
+            return found
+        note(NEW, dict(parameters=_sizes(model)))
+    for method, (first, second) in drawn.calls.items():
+        title = method or part.name
+        def step(name, args, method=method, **options):
+            call = own if model is None else getattr(model, method or '__call__')
+            notes = noted(part, call, copied(args), n, kit, **options)
+            note((method or part.name) + name, notes)
+        step('', first, parameters=parameters, by_name=n % 4 == 3)
+        if f'{title} · {ERROR}' in found or not part.new and n % 3: continue
+        step(', a second call', second)
+        if model is not None: _with_model(part, model, parameters, drawn.case.n, step, first,
+                                          second)
+        step(', the first call again', first)
+    if model is not None and n in part.drops: note(*_drawn(part, model, drawn, kit))
+    return found
+
+def _with_model(part, model, parameters, n:int, step, first, second):
+    _scale(parameters, 1.5)
+    step(', with other weights', first, parameters=parameters)
+    with torch.no_grad(): step(', without gradients', second)
+    _scale(parameters, 1 / 1.5)
+    if n in part.drops: return
+    model.train()
+    step(', in training mode', first)
+    model.eval()
+
+def _scale(parameters:dict, factor:float):
+    with torch.no_grad():
+        for p in parameters.values(): p.mul_(factor)
+
+def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict]:
+    "A model in evaluation mode, with known numbers, and its parameters by our names"
+    truth = _ready(right, drawn)
+    wanted = shapes_of(truth)
+    if own is right:
+        set_values(truth, list(wanted), wanted)
+        return truth, dict(truth.named_parameters())
+    model = _ready(own, drawn)
+    method, (first, _) = next(iter(drawn.calls.items()), ('', ({}, {})))
+    def call(m):
+        m = getattr(m, method) if method and hasattr(m, method) else m
+        result = m(*copied(first).values())
+        return result[0] if isinstance(result, tuple) else result
+    parameters = fill(model, truth, call)
+    return model, parameters
+
+def _ready(make, drawn)->nn.Module:
+    torch.manual_seed(drawn.case.n)
+    with _quiet(): model = make(*copied(drawn.new).values())
+    if not isinstance(model, nn.Module):
+        raise Unset(f'a {type(model).__name__} is no nn.Module')
+    return model.double().eval()
+
+def _sizes(model)->Tensor: # sorted: names and order are free
+    sizes = sorted(shape + (0,) * (4 - len(shape)) for shape in shapes_of(model).values())
+    return torch.tensor(sizes)
+
+# First values, and dropout
+
+def _first_values(part, own, drawn, model, parameters:dict, n:int=12)->dict:
+    "Of many new models, the first values of a parameter, sorted"
+    found, places = {}, {id(p): i for i, p in enumerate(model.parameters())}
+    for name in part.first:
+        if name not in parameters: continue
+        torch.manual_seed(1)
+        made = [list(own(*copied(drawn.new).values()).parameters()) for _ in range(n)]
+        values = [new[places[id(parameters[name])]].detach().flatten() for new in made]
+        found[f'first values of {name}'] = torch.cat(values).double().sort().values
+    return found
+
+def _drawn(part, model, drawn, kit)->tuple[str, dict]:
+    "Training mode: what many calls of the same give"
+    [(method, (first, _)), *_] = drawn.calls.items()
+    call, rows = getattr(model, method or '__call__'), []
+    model.train()
+    torch.manual_seed(drawn.case.n)
+    step = f'{method or part.name}, in training mode'
+    try:
+        with torch.no_grad(), _quiet():
+            for _ in range(part.draws):
+                args = copied(first)
+                result = call(*args.values())
+                if part.shown: result = part.shown(result, list(args.values()))
+                rows.append(result.detach().double())
+            return step, {DRAWS: torch.stack(rows)}
+    except Exception as e: return step, error_of(e)
+    finally: model.eval()
+
+# Two notes
+
+def differences(came:dict, right:dict, n:int, tolerance:float=1e-6)->list[Difference]:
+    "Entry by entry; after an error, what did not come is not told"
+    steps = {key.partition(' · ')[0] for key in came}
+    errors = {key.partition(' · ')[0] for key in came if key.endswith(f' · {ERROR}')}
+    found = []
+    for key in dict.fromkeys([*right, *came]):
+        step, _, what = key.partition(' · ')
+        is_lost = errors and (step in errors or step not in steps)
+        if what == LINE or is_lost and what != ERROR: continue
+        if not same(came.get(key), right.get(key), what, tolerance):
+            found.append(Difference(n, step, what, came.get(key), right.get(key)))
+    return found
+
+def same(x, y, what:str='', tolerance:float=1e-6)->bool: # x came, y is right
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor): return x is y or x == y
+    if x.shape != y.shape or not _fits(x, y): return False
+    if what == DRAWS: return not unlike_draws(x, y)
+    x, y = x.double(), y.double()
+    if what.startswith('first values'):
+        return float((x - y).abs().mean()) <= max(.05 * float(y.std()), 1e-9)
+    finite = y[y.isfinite()].abs()
+    most = float(finite.max()) if len(finite) else 0.
+    least = tolerance if tolerance > 1e-6 else 1e-9 * max(1., most)
+    return torch.allclose(x, y, tolerance, least, equal_nan=True)
+
+def _fits(x:Tensor, y:Tensor)->bool: # whole numbers are numbers, too
+    kinds = kind_of(x), kind_of(y)
+    return kinds[0] == kinds[1] or kinds == ('whole numbers', 'numbers')
+
+def kind_of(x:Tensor)->str:
+    if x.dtype == torch.bool: return 'truth values'
+    return 'numbers' if x.is_floating_point() else 'whole numbers'
+
+def unlike_draws(x:Tensor, y:Tensor, most:float=6.)->str: # (calls, …); empty: alike
+    "Which of mean and spread of the same call differs, by more than chance"
+    n = len(y)
+    error = (y.var(0) / n + x.var(0) / n).sqrt() + 1e-9
+    if float(((x.mean(0) - y.mean(0)) / error).abs().max()) > most: return 'mean'
+    fourth = ((y - y.mean(0))**4).mean(0)
+    error = (2 * (fourth - y.var(0)**2).clamp(min=0) / n).sqrt() + .02 * y.var(0) + 1e-9
+    if float(((x.var(0) - y.var(0)) / error).abs().max()) > most: return 'spread'
+    varies = [float((z - z[:1]).abs().max()) > 1e-9 for z in (x, y)]
+    return '' if varies[0] == varies[1] else 'spread'
+
+# In one process
+
+@dataclass
+class Comparison:
+    part: Part
+    differences: list[Difference]
+    passed: list[int]          # numbers of cases
+    failed: list[int]
+
+def compare(part:Part, own:Callable, right:Callable, kit=None,
+            most:int=9)->Comparison: # so many failing cases are enough
+    "Both on the same drawn calls, the plainest first"
+    found = Comparison(part, [], [], [])
+    for n in range(part.cases):
+        ours = observed(part, right, n)
+        other = differences(observed(part, own, n, right, kit), ours, n, part.tolerance)
+        (found.failed if other else found.passed).append(n)
+        found.differences += other
+        if len(found.failed) >= most: break
+    return found

@@ -1,0 +1,230 @@
+"""What a part may be called with: a table of signatures, drawn case by case
+
+A `Part` says, argument by argument, what may be drawn: numbers of these axes, masks of every
+shape that broadcasts, ids with padding. A `Case` fixes sizes and numbers by its number, the
+plainest first. What is special about it, it notes as its features, in words."""
+import random, torch
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from torch import Tensor
+
+AXES = dict(b='sentences', h='heads', t='queries', s='keys', k='d_k', v='d_v', d='d_model')
+PLAIN = 2                                     # so many cases have nothing special
+KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
+SCALES = 1., 1., 1., 30., 1., 1000., 1e-3, 1. # of numbers, for two cases each
+
+class Case:
+    "Sizes by the name of an axis, and numbers; the same n and seed give the same again"
+    def __init__(self, n:int, seed:int=0,
+                 even:str='',                 # axes whose size is even
+                 sizes:dict|None=None):       # axes whose size is a number, or f(case)
+        self.n, self.even, self.own, self.sizes = n, even, sizes or {}, {}
+        self.random = random.Random(1000*seed + n)
+        self.torch = torch.Generator().manual_seed(self.random.randrange(2**60))
+        self.kind = KINDS[n % 4]
+        self.scale = SCALES[n // 2 % 8] if n >= 4 else 1.
+        self.pool = self.random.sample(range(2, 12), 10)
+        self.features = set()
+        if self.scale > 1: self.features.add('the numbers are large')
+        if self.scale < 1: self.features.add('the numbers are tiny')
+
+    def size(self, name:str)->int:
+        if name.isdigit(): return int(name)
+        if name not in self.sizes: self.sizes[name] = self._new_size(name)
+        return self.sizes[name]
+
+    def _new_size(self, name:str)->int:
+        own = self.own.get(name)
+        if own is not None: return own(self) if callable(own) else own
+        if self.kind == 'ones' and name in 'bhts' and self.chance(.5): return 1
+        n = 4 if self.kind == 'alike' else self.pool.pop()
+        return n + n % 2 if name in self.even else n
+
+    def shape(self, axes:str)->list[int]: return [self.size(name) for name in axes.split()]
+
+    def normal(self, *shape:int)->Tensor:
+        return torch.randn(shape, generator=self.torch, dtype=torch.float64)
+
+    def chance(self, share:float)->bool: return self.random.random() < share
+
+    def has(self, feature:str, share:float=.5)->bool:
+        "Is it so in this case? Never in the plainest"
+        if self.n < PLAIN or not self.chance(share): return False
+        self.features.add(feature)
+        return True
+
+    def described(self)->set[str]:
+        "Features, with how the sizes of axes compare"
+        named = {name: n for name, n in self.sizes.items() if name in AXES}
+        said = {f'there is one of {AXES[a]}' for a in named if named[a] == 1}
+        said |= {f'{AXES[a]} = {AXES[b]}' for a in named for b in named
+                 if a < b and named[a] == named[b]}
+        if {'d', 'h', 'k'} <= named.keys() and named['d'] != named['h'] * named['k']:
+            said.add('d_model is not h·d_k')
+        return self.features | said
+
+class Draw:
+    "One argument: `draw` gives its value, `given` turns that into the conventions of a kit"
+    def draw(self, case:Case): raise NotImplementedError
+    def given(self, value, kit): return value
+
+@dataclass
+class Numbers(Draw):
+    axes: str
+    scaled: bool = True        # large and tiny, too
+    heads: bool = False        # (b, h, t, d): a kit may exchange axes 1 and 2
+    def draw(self, case):
+        x = case.normal(*case.shape(self.axes))
+        if self.scaled:
+            x = x * case.scale
+            if case.n >= 8 and case.has('all features of a position are alike', .15):
+                x = x[..., :1].expand_as(x).clone()
+        return x.requires_grad_()
+    def given(self, value, kit): return kit.heads(value) if kit and self.heads else value
+
+@dataclass
+class Memory(Numbers):
+    "Numbers, or None: what is read is the input itself"
+    def draw(self, case):
+        if case.n == 0 or case.has('there is a memory'): return super().draw(case)
+        case.sizes['s'] = case.size('t')
+
+@dataclass
+class Ids(Draw):
+    "Tokens (b, t), padded at the end in most cases"
+    axes: str
+    vocab: str = 'w'           # an axis, whose size is that of the vocabulary
+    first: int|None = None     # what stands first in each row
+    padded: bool = True
+    least: int = 4             # the smallest id, but for padding
+    def draw(self, case):
+        b, t = case.shape(self.axes)
+        ids = torch.randint(self.least, case.size(self.vocab), (b, t), generator=case.torch)
+        if self.padded and case.has('there is padding', .7):
+            lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
+            if b > 1: lengths[case.random.randrange(b)] = t
+            ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
+        if self.first is not None: ids[:, 0] = self.first
+        return ids
+
+class _OfMasks(Draw):
+    def given(self, value, kit): return kit.mask(value) if kit else value
+
+@dataclass
+class Mask(_OfMasks):
+    "True where attention is allowed, in every shape that broadcasts to the four axes"
+    axes: str                  # of the scores, such as 'b h t s'
+    needed: bool = False       # or None in some cases
+    empty: bool = True         # may a query attend to nothing?
+    def draw(self, case):
+        if self.needed: case.features.add('there is a mask')
+        elif not case.has('there is a mask', .75): return None
+        b, h, t, s = case.shape(self.axes)
+        rows = (t, s), (b, 1, 1, s), (b, 1, t, s)
+        shapes = *rows, (b, h, t, s), (1, h, t, s), (b, h, 1, s)
+        shape = shapes[(case.n + case.n // 4) % 6] # each with each kind of sizes
+        kinds = 'some', 'some', 'causal', 'all', *(2 * ('empty',) if self.empty else ())
+        kind = kinds[case.n % len(kinds)] if case.n < PLAIN else case.random.choice(kinds)
+        mask = torch.rand(shape, generator=case.torch) < .6
+        mask[..., case.random.randrange(s)] = True
+        if kind == 'all': mask[:] = True
+        if kind == 'causal': mask = torch.ones(shape, dtype=torch.bool).tril()
+        if kind == 'empty': mask[..., case.random.randrange(shape[-2]), :] = False
+        self._note(case, mask)
+        return mask
+
+    def _note(self, case, mask):
+        if not mask.all(): case.features.add('a mask hides something')
+        if (~mask).all(-1).any(): case.features.add('a query may attend to nothing')
+        if mask.dim() > 1 and mask.shape[-2] == 1 < case.sizes['t']:
+            case.features.add('the mask is the same for all queries')
+        if mask.dim() != 4: return
+        if mask.shape[1] > 1: case.features.add('each head has its mask')
+        if mask.shape[0] > 1: case.features.add('each sentence has its mask')
+
+@dataclass
+class Padding(_OfMasks):
+    "The mask of a padded source (b, 1, 1, s)"
+    axes: str
+    def draw(self, case):
+        b, s = case.shape(self.axes)
+        lengths = torch.full((b, 1), s)
+        if case.has('there is padding', .7):
+            lengths = torch.randint(1, s + 1, (b, 1), generator=case.torch)
+        return (torch.arange(s) < lengths)[:, None, None]
+
+@dataclass
+class Causal(_OfMasks):
+    axis: str
+    def draw(self, case):
+        t = case.size(self.axis)
+        return torch.ones(t, t, dtype=torch.bool).tril()
+
+@dataclass
+class Size(Draw):
+    axis: str
+    def draw(self, case): return case.size(self.axis)
+
+@dataclass
+class Choice(Draw):
+    "One of several values; the first in the plainest cases"
+    values: tuple
+    name: str = ''             # for the feature that a value is
+    def draw(self, case):
+        value = self.values[0] if case.n < PLAIN else case.random.choice(self.values)
+        if self.name and value != self.values[0]:
+            case.features.add(f'{self.name} is {value}')
+        return value
+
+@dataclass
+class Made(Draw):
+    "Anything else, by a function of the case; what has `fresh()` is new for each call"
+    make: Callable
+    def draw(self, case): return self.make(case)
+    def given(self, value, kit):
+        return value.under(kit) if kit and hasattr(value, 'under') else value
+
+@dataclass
+class Later:
+    "An argument that is made of those before it, such as the optimizer of a model"
+    make: Callable             # of the list of arguments
+
+@dataclass(frozen=True)
+class Part:
+    "What is called, and with what"
+    name: str                  # of a function or a class
+    calls: dict                # method ('': the thing itself) → argument → what is drawn
+    new: dict|None = None      # of a class: what its constructor gets
+    cases: int = 24
+    first: tuple = ()          # parameters whose first values are compared, too
+    drops: tuple = ()          # numbers of the cases in training mode, dropout being on
+    draws: int = 200           # calls in each of them
+    shown: Callable|None = None # of a result and the arguments: what of it counts
+    back: Callable|None = None # of a result and a kit: in our own conventions
+    tolerance: float = 1e-6
+    even: str = ''
+    sizes: dict = field(default_factory=dict)
+    seed: int = 0
+
+    def case(self, n:int)->Case: return Case(n, self.seed, self.even, self.sizes)
+
+    def case_features(self, n:int)->set[str]: return self.drawn(n).features
+
+    def drawn(self, n:int, kit=None)->'Drawn':
+        "All that case n calls for, in an order that no answer changes"
+        case = self.case(n)
+        def draw(wanted):
+            return {name: d.given(d.draw(case), kit) for name, d in wanted.items()}
+        new = draw(self.new or {})
+        first = {method: draw(wanted) for method, wanted in self.calls.items()}
+        features = case.described() # of a first call: what comes later is not told by them
+        calls = {method: (first[method], draw(wanted))
+                 for method, wanted in self.calls.items()}
+        return Drawn(case, features, new, calls)
+
+@dataclass
+class Drawn:
+    case: Case
+    features: set[str]
+    new: dict                  # of the constructor, by name
+    calls: dict                # method → the arguments of a first and of a second call

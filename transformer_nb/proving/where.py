@@ -1,0 +1,257 @@
+"""Where two parts differ: both runs traced, number by number and call by call
+
+`traced` runs one case and notes every tensor that is made, with the line that made it, and
+every call of another part. `where` finds the last number that both have, the first of the
+one that the other never makes, and the other's line whose number never comes. Tensors are
+compared by sums that no order of axes changes; what a part hands to another is compared in
+its order, too. Where nothing is shared, no line is told."""
+import linecache, sys, torch
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from .compare import _quiet, built, copied
+from .draw import Part
+
+SAME = 'aten.detach', 'aten.alias', 'aten.clone', 'aten._to_copy', 'aten.lift_fresh'
+
+@dataclass
+class Line:
+    file: str
+    number: int
+    @property
+    def text(self)->str: return linecache.getline(self.file, self.number).strip()
+    @property
+    def name(self)->str: return Path(self.file).name
+
+@dataclass
+class Made:
+    "A tensor that was made, or that another part was handed"
+    name: str                  # of the operation; 'part.argument' of a call
+    line: Line|None
+    sums: Tensor               # which no order changes
+    order: float               # which every order changes
+    shape: tuple
+    weak: bool                 # too little to tell it from others: truth values, constants
+    inputs: list = field(default_factory=list) # of the operation, as they were made
+    is_call: bool = False
+
+@dataclass
+class Place:
+    kind: str                  # 'number', 'order' (the right numbers, arranged otherwise),
+                               # 'argument' (of a part that is called), 'missing'
+    line: Line|None            # of the part that differs
+    last: Line|None            # the last line whose number both have
+    book: Line|None            # ours, whose number never comes
+    called: str = ''           # the part and the argument
+
+# How a tensor is known again
+
+def sums_of(x:Tensor)->Tensor:
+    x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
+    if not len(x): return torch.zeros(6, dtype=torch.float64)
+    return torch.stack([torch.tensor(float(len(x)), dtype=torch.float64), x.sum(),
+                        x.abs().sum(), x.square().sum(), x.min(), x.max()])
+
+def order_of(x:Tensor)->float:
+    x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
+    weights = torch.arange(1, len(x) + 1, dtype=torch.float64).mul(.7548776662).frac()
+    return float(x @ weights)
+
+def alike(a:Made, b:Made)->bool: # the same numbers, in whatever order
+    return bool(((a.sums - b.sums).abs() <= 1e-7 + 1e-6 * b.sums.abs().max()).all()
+                and a.sums[0] == b.sums[0])
+
+def arranged_alike(a:Made, b:Made)->bool:
+    most = 1e-7 + 1e-6 * float(b.sums[2])
+    return a.shape == b.shape and abs(a.order - b.order) <= most
+
+def made(name:str, line:Line|None, x:Tensor, **rest)->Made:
+    y = x.detach()
+    weak = not y.is_floating_point() or y.numel() < 2 or bool((y == y.flatten()[0]).all())
+    return Made(name, line, sums_of(y), order_of(y), tuple(y.shape), weak, **rest)
+
+# A run
+
+class Trace(TorchDispatchMode):
+    def __init__(self, is_own:Callable, is_part:Callable):
+        super().__init__()
+        self.is_own, self.is_part, self.found = is_own, is_part, []
+        self.made, self.inside, self.kept = {}, None, []
+
+    def __torch_dispatch__(self, function, kinds, args=(), options=None):
+        result = function(*args, **(options or {}))
+        name, line = str(function).rpartition('.')[0], self.line_of(sys._getframe(1))
+        given = [x for x in _flat([*args, *(options or {}).values()]) if _is_traced(x)]
+        inputs = [self.known(x) for x in given]
+        for x in filter(_is_traced, _flat([result])):
+            self.kept.append(x) # so that no other tensor takes its place
+            if name in SAME and inputs: self.made[_place(x)] = inputs[0]
+            else: self.note(made(name, line, x, inputs=inputs), x)
+        return result
+
+    def known(self, x:Tensor)->Made:
+        "As it was made; what was not made here is given"
+        place = _place(x)
+        if place not in self.made: self.made[place] = made('given', None, x)
+        return self.made[place]
+
+    def note(self, found:Made, x:Tensor):
+        self.made[_place(x)] = found
+        self.found.append(found)
+
+    def line_of(self, frame)->Line|None: # the innermost of the files that are traced
+        while frame:
+            if self.is_own(frame.f_code.co_filename):
+                return Line(frame.f_code.co_filename, frame.f_lineno)
+            frame = frame.f_back
+
+    def profile(self, frame, event, _):
+        "Calls of other parts, from a file that is traced"
+        if event == 'return' and frame is self.inside: self.inside = None
+        if event != 'call' or self.inside: return
+        if self.is_part(frame.f_code.co_filename) and (name := _part_of(frame)):
+            self._note(name, frame)
+
+    def _note(self, name:str, frame):
+        self.inside, line = frame, self.line_of(frame.f_back)
+        if not line: self.inside = None
+        n = frame.f_code.co_argcount
+        for argument in frame.f_code.co_varnames[:n]:
+            x = frame.f_locals.get(argument)
+            if isinstance(x, Tensor):
+                self.found.append(made(f'{name}.{argument}', line, x, is_call=True,
+                                       inputs=[self.known(x)]))
+
+def _flat(x)->list: # tensors in lists, as `cat` gets them
+    return [z for y in x for z in (_flat(y) if isinstance(y, (list, tuple)) else [y])]
+
+def _is_traced(x)->bool: return isinstance(x, Tensor) and x.numel() <= 2**16
+
+def _place(x:Tensor)->tuple: return x.data_ptr(), tuple(x.shape), x.stride()
+
+def _part_of(frame)->str: # what is called; empty: no part
+    code, owner = frame.f_code, frame.f_locals.get('self')
+    if owner is None: return code.co_name if code.co_name[0] not in '_<' else ''
+    return type(owner).__name__ if code.co_name in ('forward', 'logits') else ''
+
+def traced(part:Part, own, n:int, step:str, right=None, kit=None,
+           is_own:Callable=lambda file: False, # the files whose lines are told
+           is_part:Callable=lambda file: False, # those of other parts
+          )->list[Made]:
+    "The first call of a method in a case: every number that is made, in turn"
+    drawn, model = part.drawn(n, kit), None
+    if part.new is not None: model, _ = built(part, own, right or own, drawn, kit)
+    method = next(m for m in drawn.calls if (m or part.name) == step)
+    first, _ = drawn.calls[method]
+    call = own if model is None else getattr(model, method or '__call__')
+    args = copied(first)
+    torch.manual_seed(n)
+    trace = Trace(is_own, is_part)
+    given = [made('given', None, x) for x in args.values() if isinstance(x, Tensor)]
+    if model is not None: given += [made('given', None, p) for p in model.parameters()]
+    before = sys.getprofile()
+    trace.kept += args.values() # what is given is known by its place
+    with _quiet(), trace:
+        sys.setprofile(trace.profile)
+        try: call(*args.values())
+        except Exception: pass # what was made until then is noted
+        finally: sys.setprofile(before)
+    return given + trace.found
+
+# Two runs
+
+def where(mine:list[Made], ours:list[Made])->Place|None:
+    """The first number of one's own from which no way leads back to a number of ours, and
+    ours from which none leads back to it: another way to the same is not told"""
+    own, book = _Run(mine), _Run(ours)
+    if all(x.weak for x in book.made): own.all = book.all = True
+    own.compare(book)
+    book.compare(own)
+    called = _first_call(own.calls, book.calls)
+    alien, lost = own.first_lost(), book.first_lost()
+    if called and (alien is None or own.comes_first(called[0], alien)):
+        return _of_call(*called, own, book)
+    line = lost.line if lost else None
+    if not alien and not lost: return None
+    if not alien: return Place('missing', None, own.last_shared(None), line)
+    last = own.last_shared(alien)
+    if turned := lost and _turned(alien, lost, book):
+        return Place('order', turned.line or alien.line, last, line)
+    is_rooted = any(own.is_known(x) for x in _before(alien))
+    return Place('number', alien.line, last, line) if is_rooted else None
+
+class _Run:
+    "What one run made, and what of it the other run has, too"
+    def __init__(self, found:list[Made]):
+        self.order = {id(x): i for i, x in enumerate(found)}
+        self.given = [x for x in found if x.name == 'given']
+        self.calls = [x for x in found if x.is_call]
+        self.made = [x for x in found if x.line and not x.is_call]
+        self.all, self.shared = False, set()
+
+    def counts(self, x:Made)->bool: return self.all or not x.weak
+
+    def compare(self, other:'_Run'):
+        theirs = [y for y in other.made + other.given if other.counts(y)]
+        self.shared = {id(x) for x in self.made + self.given
+                       if self.counts(x) and any(alike(x, y) for y in theirs)}
+        self.reaching = set() # from which a way leads to a shared one
+        for x in reversed(self.made):
+            if id(x) in self.shared or id(x) in self.reaching:
+                self.reaching.update(id(y) for y in x.inputs)
+
+    def first_lost(self)->Made|None:
+        for x in self.made:
+            if self.counts(x) and id(x) not in self.shared | self.reaching: return x
+
+    def is_known(self, x:Made)->bool: return id(x) in self.shared or x.name == 'given'
+
+    def last_shared(self, x:Made|None)->Line|None:
+        end = self.order[id(x)] if x else len(self.order)
+        lines = [y.line for y in self.made if id(y) in self.shared
+                 and self.order[id(y)] < end and not any(alike(y, z) for z in self.given)]
+        return lines[-1] if lines else None
+
+    def comes_first(self, x:Made, y:Made)->bool:
+        return self.order[id(x)] < self.order[id(y)]
+
+def _before(x:Made)->list[Made]: # all that it is made of
+    found, rest = {}, list(x.inputs)
+    while rest:
+        y = rest.pop()
+        if id(y) not in found:
+            found[id(y)] = y
+            rest += y.inputs
+    return list(found.values())
+
+def _turned(x:Made, y:Made, book:_Run)->Made|None:
+    "Of the same operation, an input with the right numbers in another order"
+    if x.name != y.name: return None
+    for a, b in zip(x.inputs, y.inputs):
+        if not a.weak and alike(a, b) and not arranged_alike(a, b): return _origin(a, book)
+    return None
+
+def _origin(x:Made, book:_Run)->Made:
+    "The first of a chain of views that no number of ours is arranged like"
+    chain = [x]
+    while chain[-1].inputs and alike(chain[-1].inputs[0], x):
+        chain.append(chain[-1].inputs[0])
+    for y in reversed(chain):
+        if y.line and not any(alike(y, z) and arranged_alike(y, z)
+                              for z in book.made + book.given): return y
+    return x
+
+def _first_call(calls:list[Made], book:list[Made])->tuple|None:
+    "The first argument of a part that is not ours, though all before it are"
+    for x, y in zip(calls, book):
+        if x.name != y.name: return None
+        if not alike(x, y) or not arranged_alike(x, y): return x, y
+    return None
+
+def _of_call(x:Made, y:Made, own:_Run, book:_Run)->Place:
+    last = own.last_shared(x)
+    if alike(x, y): return Place('order', _origin(x.inputs[0], book).line or x.line, last,
+                                 y.line, x.name)
+    return Place('argument', x.line, last, y.line, x.name)
