@@ -142,7 +142,7 @@ def watched(chromium, window, kept):
 def texts(tmp_path_factory):
     "Four small files, and one that is not UTF-8"
     folder = tmp_path_factory.mktemp('texts')
-    from transformer_nb.grammar import mini_corpus
+    from transformer_nb.lessons.grammar import mini_corpus
     from running import write
     pairs = mini_corpus(0, 400, 0, 0)['train']
     for name, part in dict(train=pairs[:300], valid=pairs[300:]).items():

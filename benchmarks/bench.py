@@ -29,14 +29,15 @@ from torch import nn
 from torch.profiler import record_function
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.core import PAD, InputError, command, provenance, write_atomically
+from transformer_nb.support.core import (
+    PAD, InputError, command, provenance, write_atomically)
 from transformer_nb.corpora import corpus_folder, load_corpus
 from transformer_nb.data import Batch, TokenBatches, encode_pairs
 from transformer_nb.decoding import Beams, power_penalty
-from transformer_nb.distributed import (
+from transformer_nb.support.distributed import (
     broadcast_from_rank0, process_group, rank, world_size)
-from transformer_nb.export import tnb_export
-from transformer_nb.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
+from transformer_nb.formats.page import tnb_export
+from transformer_nb.speed.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
                                  by_onednn, exchange, keep_freed_memory, unaccelerate)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
@@ -98,7 +99,7 @@ CPU = torch.device('cpu')
 
 def faster_layers(model):
     "What `accelerate` does to the model; what becomes of freed memory, `measure` decides"
-    with mock.patch('transformer_nb.fast.keep_freed_memory'): return accelerate(model)
+    with mock.patch('transformer_nb.speed.fast.keep_freed_memory'): return accelerate(model)
 
 def encoded(corpus): # English to German, a vocabulary of 6,000
     pairs = load_corpus(corpus, 'en', 'de')['train']
@@ -166,7 +167,7 @@ def by_other_library(model):
     step = stepper(model)
     def other(group):
         use = HAS_ONEDNN and not USE_ONEDNN
-        with mock.patch('transformer_nb.fast.USE_ONEDNN', use): step(group)
+        with mock.patch('transformer_nb.speed.fast.USE_ONEDNN', use): step(group)
     return other
 
 def variants(n, size, round, **options): # in every round all take turns

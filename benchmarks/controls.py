@@ -17,7 +17,7 @@ import argparse
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
-from transformer_nb.core import default_device
+from transformer_nb.support.core import default_device
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.judging import Difference, judge_rows, wider_interval

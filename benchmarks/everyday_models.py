@@ -13,7 +13,7 @@ judge.py has the sentences judged.
 import argparse, json
 from pathlib import Path
 import torch
-from transformer_nb.core import provenance, write_atomically
+from transformer_nb.support.core import provenance, write_atomically
 from runs import write_results
 from translation import call, minutes, ship
 

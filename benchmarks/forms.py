@@ -11,7 +11,7 @@ The lines go into nbs/results/forms.jsonl, those of earlier calls stay. In a clo
 import json, sys, unicodedata
 from pathlib import Path
 import torch
-from transformer_nb.core import provenance, write_atomically
+from transformer_nb.support.core import provenance, write_atomically
 from transformer_nb.corpora import load_corpus
 from transformer_nb.evaluation import score
 from transformer_nb.translation import Translator

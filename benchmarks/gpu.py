@@ -22,16 +22,16 @@ from torch.nn.attention import SDPBackend
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent)) # it need not be installed
 from transformer_nb.checkpoint import load_model, load_record
 from transformer_nb.copy_task import copy_model, draw_sequences, exact_match, train_copy
-from transformer_nb.core import (
+from transformer_nb.support.core import (
     InputError, find_in, provenance, set_seed, write_atomically)
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import search
-from transformer_nb.fast import accelerate
-from transformer_nb.gpu import (
+from transformer_nb.speed.fast import accelerate
+from transformer_nb.speed.gpu import (
     CudaGraphs, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu, lean_loss,
     prepare_gpu)
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.training import (
@@ -367,7 +367,7 @@ def by_ctranslate2(day:Day, translator, texts:list[str])->dict:
     except ImportError: return dict(CTranslate2='is not installed')
     if not day.rehearse and not ctranslate2.get_cuda_device_count():
         return dict(CTranslate2='was built for another CUDA')
-    from transformer_nb.export import tnb_export
+    from transformer_nb.formats.page import tnb_export
     ct2 = day.folder/'ct2'
     tnb_export(str(MODEL), str(ct2))
     kind = dict(fp32='float32', bf16='bfloat16', fp16='float16')[day.precision]

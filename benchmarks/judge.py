@@ -16,7 +16,7 @@ import argparse, json, random
 from collections import Counter, defaultdict
 from pathlib import Path
 from string import ascii_lowercase
-from transformer_nb.core import InputError, provenance, write_atomically
+from transformer_nb.support.core import InputError, provenance, write_atomically
 from transformer_nb.corpora import everyday_sentences
 from transformer_nb.translation import Translator
 

@@ -15,7 +15,7 @@ from torch import nn
 from transformer_nb.attention import (
     OneHead, SentenceModel, count_pairs, held_out_loss, ladder_text, learn_sentences,
     write_sentences)
-from transformer_nb.core import provenance, set_seed, write_atomically
+from transformer_nb.support.core import provenance, set_seed, write_atomically
 from transformer_nb.embedding import PositionalEncoding
 from transformer_nb.layers import Block, PlainBlock, ResidualBlock
 from transformer_nb.multihead import CausalAttention

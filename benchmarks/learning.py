@@ -12,7 +12,7 @@ from statistics import mean
 from transformer_nb.copy_task import (
     copy_loss, copy_model, cross_weights, draw_sequences, exact_match, greedy_decode,
     train_copy)
-from transformer_nb.core import EOS, provenance, set_seed, write_atomically
+from transformer_nb.support.core import EOS, provenance, set_seed, write_atomically
 import torch
 
 FILE = Path(__file__).parents[1]/'nbs/results/learning.jsonl'

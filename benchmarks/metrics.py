@@ -8,7 +8,7 @@ import argparse, json, math
 from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF, TER
 from transformer_nb.commands import score_pairs
-from transformer_nb.core import provenance
+from transformer_nb.support.core import provenance
 from transformer_nb.translation import Translator
 from runs import write_results
 

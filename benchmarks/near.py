@@ -9,7 +9,7 @@ the stored translations of the everyday models, with intervals over sentences.
 """
 import re
 from pathlib import Path
-from transformer_nb.core import provenance
+from transformer_nb.support.core import provenance
 from transformer_nb.corpora import load_corpus, read_lines
 from transformer_nb.evaluation import score
 from runs import write_results

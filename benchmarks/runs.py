@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 import torch
 from transformer_nb.checkpoint import locked
-from transformer_nb.core import InputError, write_atomically
+from transformer_nb.support.core import InputError, write_atomically
 from transformer_nb.corpora import stream_lines
 
 def run_in_processes(function:Callable,  # importable by name: a new process has to find it

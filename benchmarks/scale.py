@@ -16,9 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 import numpy as np
 from transformer_nb import training
-from transformer_nb.core import provenance
+from transformer_nb.support.core import provenance
 from transformer_nb.data import TokenBatches, open_encoded
-from transformer_nb.distributed import all_gather, process_group, rank
+from transformer_nb.support.distributed import all_gather, process_group, rank
 from transformer_nb.prepare import DataConfig, prepare_data
 from transformer_nb.translation import preset, train_translator
 

@@ -16,10 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 import torch
-from transformer_nb.core import provenance, set_seed
+from transformer_nb.support.core import provenance, set_seed
 from transformer_nb.embedding import Embedding
 from transformer_nb.multihead import DigitModel, learn_digits, share_exact
-from transformer_nb.notebook import swap
+from transformer_nb.support.notebook import swap
 from runs import run_missing
 
 NBS = Path(__file__).parents[1]/'nbs'

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformer_nb.checkpoint import fingerprint
-from transformer_nb.core import PAD, provenance
+from transformer_nb.support.core import PAD, provenance
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches
 from transformer_nb.judging import has_diverged, mean_interval

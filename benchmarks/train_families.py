@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 from torch import nn
 from transformer_nb.checkpoint import fingerprint, save_model
-from transformer_nb.core import BOS, default_device, provenance
+from transformer_nb.support.core import BOS, default_device, provenance
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.evaluation import score
-from transformer_nb.fast import accelerate
+from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import (
     FAMILY_SIZES, TRANSLATORS, DecoderOnly, EncoderOnly, OneStack, family_loss, generate,

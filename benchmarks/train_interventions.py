@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 import torch
 from transformer_nb.checkpoint import fingerprint
-from transformer_nb.core import provenance
+from transformer_nb.support.core import provenance
 from transformer_nb.data import encode_pairs
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.studies.attention_maps import GRAMMAR_MODEL, train_grammar_model
 from transformer_nb.studies.interventions import OBJECTS, grammar_pairs, study
 from transformer_nb.text import WordTokenizer

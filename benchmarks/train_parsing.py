@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 import torch
 from transformer_nb.checkpoint import fingerprint
-from transformer_nb.core import provenance
+from transformer_nb.support.core import provenance
 from transformer_nb.model import Transformer
 from transformer_nb.studies.parsing import (
     PARSER, PARSER_BATCH, PARSER_LR, PARSER_SEARCH, PARSER_STEPS, PARSER_WARMUP,

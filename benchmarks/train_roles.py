@@ -16,11 +16,11 @@ from statistics import NormalDist, fmean
 import torch
 from torch import Tensor
 from transformer_nb.checkpoint import fingerprint, save_model
-from transformer_nb.core import provenance
+from transformer_nb.support.core import provenance
 from transformer_nb.data import Ids, encode_pairs, make_batch
 from transformer_nb.decoding import search
 from transformer_nb.evaluation import score
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, attention_weights
 from transformer_nb.studies.attention_maps import (
     FAR, GRAMMAR_MODEL, GRAMMAR_STEPS, LEARNING, Cases, Half, Pairs, encode_labeled,

@@ -11,7 +11,7 @@ update mixes versions, and the commit in each line shows where. The rule stands 
 nbs/results/RULES.md.
 """
 from pathlib import Path
-from transformer_nb.core import VERSION, Arg, FieldError, check_positive, command
+from transformer_nb.support.core import VERSION, Arg, FieldError, check_positive, command
 from transformer_nb.corpora import load_corpus
 from transformer_nb.studies.variations import (
     GROUPS, N_STEPS, ROWS, row_settings, short_corpus, task_corpus, train_row)

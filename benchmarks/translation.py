@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 import torch
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.core import provenance, write_atomically
+from transformer_nb.support.core import provenance, write_atomically
 from transformer_nb.corpora import corpus_folder
-from transformer_nb.export import round_to_8_bits
+from transformer_nb.formats.page import round_to_8_bits
 from transformer_nb.translation import load_search
 from runs import write_results
 

@@ -13,7 +13,7 @@ if not util.find_spec('transformer_nb'):
     torch = 'torch==' + metadata.version('torch') if util.find_spec('torch') else 'torch'
     %pip install -q {{SOURCE}} {{torch}}
 """
-FETCH = """from transformer_nb.notebook import fetch_files
+FETCH = """from transformer_nb.support.notebook import fetch_files
 fetch_files(SOURCE, {names})
 """
 BY_HAND = """This copy needs the package `transformer_nb`, and the files that lie beside \

@@ -13,7 +13,7 @@ from textwrap import wrap
 from urllib.parse import quote
 import live
 from look import parts
-from transformer_nb.export import _read
+from transformer_nb.formats.page import _read
 
 MODEL, END = 'everyday-en-de', '</s>'
 # The first of these that the model translates like that is shown

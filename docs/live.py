@@ -15,7 +15,7 @@ it has a third fewer bytes. None asks any other machine for anything.
 import base64, gzip, json, re
 from safetensors.torch import load_file
 from transformer_nb.attention import CHARACTERS
-from transformer_nb.export import _header_and_weights, _join, _read
+from transformer_nb.formats.page import _header_and_weights, _join, _read
 
 # The models that live in the site, by what the figures call them, and their folders
 MODELS = {'everyday': 'everyday-en-de', 'captions': 'multi30k-en-de'}

@@ -29,9 +29,9 @@ CAPTION = re.compile(r'^\*(Figure(?: \w+\.\d+)?: .*)\*$', re.M) # with a number 
 NOT_PROSE = [r'^```.*?^```', r'\$\$.*?\$\$', r'\$[^$\n]+\$', r'`[^`\n]+`', r'\]\([^)\n]*\)',
              r'^#.*?$']
 PROTECTED = re.compile(f'({"|".join(NOT_PROSE)})', re.M | re.S)
-# a view of the page that translates, which a notebook has only as a cell of chapter 15b
+# a view of the page that translates, which a notebook has only as a page of reference
 VIEW = re.compile(r'\[(!\[[^]]*\]\([^)]*\)|[^]]+)\]'
-                  r'\(15b_export\.ipynb#translate-here "(\w+)"\)')
+                  r'\(\.\./docs/reference/exports\.md#translate-here "(\w+)"\)')
 CARDS = re.compile(r'^<!-- cards -->\n(.*?)\n<!-- end of cards -->$', re.M | re.S)
 HOW_IT_RUNS = {'slow', 'cuda', 'notest'}
 
@@ -154,7 +154,8 @@ class Book:
     def linked(self, text, chapter):
         "Markdown with its names and sections as links, and links to files bent to the site"
         text = VIEW.sub(view_link, text.replace('](index.ipynb', '](overview.ipynb'))
-        parts = PROTECTED.split(text.replace('](../', ']('))
+        text = text.replace('](../docs/', '](').replace('](../', '](')
+        parts = PROTECTED.split(text)
         for i, part in enumerate(parts):
             if i % 2 == 0:
                 link = lambda m: self.section(m[1], chapter)
@@ -417,7 +418,7 @@ TRANSLATE = {'translate_here.html': ('English → German', 'everyday-en-de'), # 
 
 def playground(root, folder):
     "The pages that translate, one for each model, which Sphinx copies as they are"
-    from transformer_nb.export import export_page # slow
+    from transformer_nb.formats.page import export_page # slow
     folder.mkdir(parents=True, exist_ok=True)
     beside = {name: title for name, (title, _) in TRANSLATE.items()}
     for name, (_, model) in TRANSLATE.items():
@@ -473,6 +474,14 @@ def write_first_page(root, out):
     text = landing.page(root, translator)
     (out/'index.md').write_text(f'{text}\n\n{contents(root)}\n', encoding='utf8')
 
+def write_reference(root, out):
+    "Markdown that needs no chapter: what a user looks up"
+    for path in sorted((root/'docs/reference').glob('*.md')):
+        text = path.read_text(encoding='utf8').replace('](../../nbs/', '](../')
+        target = out/'reference'/path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding='utf8')
+
 def write_about(root, out):
     "Who made this; where the book has an owner, whom to ask"
     text = (root/'docs/about.md').read_text(encoding='utf8')
@@ -487,6 +496,7 @@ def write(root, out):
     copy_linked_files(book, out)
     write_guides(root, out)
     write_about(root, out)
+    write_reference(root, out)
     for name in ('article.md', 'bibliography.md'):
         shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')

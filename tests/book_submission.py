@@ -9,8 +9,8 @@ from pathlib import Path
 import transformer_nb
 
 PACKAGE = Path(transformer_nb.__file__).parent
-MODULES = ['core', 'attention', 'multihead', 'layers', 'embedding', 'parts', 'model',
-           'optimizer', 'copy_task', 'text', 'data', 'decoding', 'checkpoint']
+MODULES = ['support/core', 'attention', 'multihead', 'layers', 'embedding', 'parts', 'model',
+           'optimizer', 'copy_task', 'text', 'data', 'decoding', 'checkpoint', 'foreign']
 
 FILES = dict(
     book_notebook='INK = heatmap = new_axes = None # figures are no part of a submission\n',
@@ -90,11 +90,11 @@ def translate(model, tokenizer, text):
 
 def write_book(folder:Path):
     "The book as a folder that `tnb_check` can grade"
-    texts = {f'book_{name}': (PACKAGE/f'{name}.py').read_text(encoding='utf8')
+    texts = {f'book_{Path(name).name}': (PACKAGE/f'{name}.py').read_text(encoding='utf8')
              for name in MODULES}
     texts['book'] = (PACKAGE/'__init__.py').read_text(encoding='utf8')
     for name, text in (texts | FILES).items():
-        text = re.sub(r'^from (\.|transformer_nb\.)(\w+)', r'from book_\2', text,
+        text = re.sub(r'^from (\.|transformer_nb\.)(?:support\.)?(\w+)', r'from book_\2', text,
                       flags=re.M)
         text = re.sub(r'^from \. ', 'from book ', text, flags=re.M)
         text = re.sub(r'^import transformer_nb$', 'import book as transformer_nb', text,

@@ -2,7 +2,7 @@
 import random
 from unittest import mock
 import torch
-from transformer_nb.core import BOS, EOS
+from transformer_nb.support.core import BOS, EOS
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.studies.since_2017 import modernize
 

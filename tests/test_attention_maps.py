@@ -9,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.testing import assert_close
 from transformer_nb.checkpoint import save_model
-from transformer_nb.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, SPECIAL_TOKENS, UNK, InputError, set_seed
 from transformer_nb.data import make_batch
-from transformer_nb.grammar import PATTERNS, draw_question, split_of_facts, mini_corpus
+from transformer_nb.lessons.grammar import (
+    PATTERNS, draw_question, split_of_facts, mini_corpus)
 from transformer_nb.model import (Transformer, TransformerConfig, attention_modules,
                                   attention_weights)
 from transformer_nb.text import BPETokenizer

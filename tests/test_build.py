@@ -13,7 +13,7 @@ from mistakes import MISTAKES
 from repository import settings
 from running import sample
 from transformer_nb.copy_task import copy_model
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.decoding import beam_search
 from transformer_nb.grading import (
     attention, checks, commands, decoding, process, translation)

@@ -1,5 +1,5 @@
 "What `make check` runs: enough to see what else is stale, and few enough to wait for."
-import copy, os, shutil, subprocess, sys
+import copy, os, subprocess, sys
 from functools import cache
 from pathlib import Path
 import nbformat, pytest
@@ -36,7 +36,7 @@ def test_every_module_has_tests(path):
     ('nbs/11_checkpoint.ipynb', 'test_commands'),
     ('nbs/04_embedding.ipynb', 'test_pretrained'), # by rotary positions
     ('nbs/05_model.ipynb', 'test_decoding'), ('nbs/06_optimizer.ipynb', 'test_since_2017'),
-    ('nbs/15b_export.ipynb', 'test_commands'), ('conftest.py', 'test_house'),
+    ('nbs/15_translation.ipynb', 'test_commands'), ('conftest.py', 'test_house'),
     ('transformer_nb/assignment/attention.py', 'test_build')])
 def test_what_is_no_chapter_has_tests(name, test): assert test in selected(name)[1]
 
@@ -143,36 +143,6 @@ def test_one_part_that_fails_is_enough(part, monkeypatch):
     with pytest.raises(SystemExit) as end: check.main()
     assert end.value.code == (part is not None) and part in [None, 'house rules', *parts]
     assert len(parts) == 4 # the others run all the same
-
-PRESET = '''#| exports
-PRESETS['small'] = PRESETS['tiny']'''
-
-@pytest.mark.long
-def test_a_new_preset_is_seen_in_the_stored_help(tmp_path):
-    hidden = shutil.ignore_patterns('__pycache__', '.*')
-    for name in ('nbs', 'tools', 'transformer_nb'):
-        shutil.copytree(ROOT/name, tmp_path/name, ignore=hidden)
-    shutil.copy(ROOT/'settings.ini', tmp_path)
-    path = tmp_path/'nbs/15_translation.ipynb'
-    notebook = nbformat.read(path, as_version=4)
-    after = next(i for i, cell in enumerate(notebook.cells) if 'PRESETS =' in cell.source)
-    notebook.cells.insert(after + 1, nbformat.v4.new_code_cell(PRESET))
-    nbformat.write(notebook, path)
-    assert '15a_commands' in check.stems(check.select([f'nbs/{path.name}']).dependents)
-    leave_out_trainings(tmp_path/'nbs/15a_commands.ipynb')
-    write = f'nb_export({str(path)!r}, "transformer_nb")'
-    export = f'from nbdev.export import nb_export; {write}'
-    done = [run(tmp_path, '-c', export), run(tmp_path, 'tools/chapters.py', '15a')]
-    assert [d.returncode for d in done] == [0, 1], done[0].stderr
-    assert 'big, small; tiny by default' in done[1].stdout
-
-def leave_out_trainings(path):
-    "What stands below the help of `tnb_train`"
-    notebook = nbformat.read(path, as_version=4)
-    sources = [cell.source for cell in notebook.cells]
-    last = next(i for i, source in enumerate(sources) if 'format_help()' in source)
-    del notebook.cells[last + 1:]
-    nbformat.write(notebook, path)
 
 def run(folder, *args):
     env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or no export is made

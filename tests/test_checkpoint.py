@@ -7,18 +7,19 @@ from multiprocessing import get_context
 import pytest, torch
 from safetensors.torch import save
 from torch import nn
-from transformer_nb import checkpoint, distributed
+from transformer_nb import checkpoint
+from transformer_nb.support import distributed
 from transformer_nb.checkpoint import (
     Checkpoints, average, check_output_folder, check_same_run, cpu_state_dict,
     fingerprint, last_weights,
     load_model, load_verified, load_weights, mark_begun, random_state, save_model,
     save_verified, set_random_state, set_training_state, training_lock, training_state,
     write_folder)
-from transformer_nb.core import InputError, remove_half_written
+from transformer_nb.support.core import InputError, remove_half_written
 from transformer_nb.data import TokenBatches
-from transformer_nb.distributed import broadcast_from_rank0, process_group
+from transformer_nb.support.distributed import broadcast_from_rank0, process_group
 from transformer_nb.embedding import RotaryAttention
-from transformer_nb.fast import accelerate
+from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.parts import GroupedQueryAttention, RMSNorm, SwiGLU
 from transformer_nb.studies.variations import ablate

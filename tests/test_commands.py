@@ -9,16 +9,18 @@ import pytest, torch, yaml
 from matplotlib.figure import Figure
 from running import (
     BIN, call, call_script, check_message, read_lines, refuses, run, sample, write)
-from transformer_nb import __version__, commands, grammar, notebook, translation
+from transformer_nb import __version__, commands, translation
+from transformer_nb.lessons import grammar
+from transformer_nb.support import notebook
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
     _SECTIONS, _build_run, _train_parser, tnb_copy_task, tnb_demo, tnb_evaluate,
     tnb_score, tnb_train, tnb_translate)
-from transformer_nb.core import BOS, EOS, InputError, command_parser, read_arguments
+from transformer_nb.support.core import BOS, EOS, InputError, command_parser, read_arguments
 from transformer_nb.decoding import Hypothesis
-from transformer_nb.export import _languages, tnb_export
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.formats.page import _languages, tnb_export
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.prepare import DataConfig
 from transformer_nb.reading import Sentence

@@ -2,7 +2,7 @@
 from transformer_nb import copy_task
 from transformer_nb.copy_task import (
     copy_batch, copy_model, draw_sequences, exact_match, train_copy)
-from transformer_nb.core import EOS
+from transformer_nb.support.core import EOS
 
 def test_a_copy_that_does_not_end_is_wrong(monkeypatch):
     sequences = draw_sequences(4, held_out=True)

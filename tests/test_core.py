@@ -3,8 +3,8 @@ import argparse, errno, fcntl, io, os, resource, signal, stat, subprocess, sys
 import threading, time
 from pathlib import Path
 import pytest, torch
-from transformer_nb import core
-from transformer_nb.core import (
+from transformer_nb.support import core
+from transformer_nb.support.core import (
     InputError, check_new_file, check_positive, command, default_device, find_device,
     find_in, read_arguments, set_seed, write_atomically)
 
@@ -165,7 +165,7 @@ def test_the_default_device(cuda, mps, expected, monkeypatch):
     assert default_device() == torch.device(expected)
 
 PRINTS = """
-from transformer_nb.core import command
+from transformer_nb.support.core import command
 @command
 def prints(): print('result')
 prints()

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 from hypothesis import given, strategies as st
 from transformer_nb import corpora
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.corpora import (
     PairFiles, _split_of_sentence, _split_without_leaks, _tatoeba_pairs, data_file,
     decode_lines, everyday_sentences, in_a_hurry, load_corpus, own_pairs, read_lines,

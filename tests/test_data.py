@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb import data
-from transformer_nb.core import EOS, PAD, InputError
+from transformer_nb.support.core import EOS, PAD, InputError
 from transformer_nb.data import (
     EncodedPairs, TokenBatches, check_encoded, encode_pairs, encode_to_disk, open_encoded,
     order_by_length, read_info, split_by_budget)

@@ -9,7 +9,7 @@ import pytest, torch
 from searching import (all_log_probs, check, check_samples, hypotheses_of, log_probs_of,
                        plain_beam, random_model, random_sentences, ranked, token_ids)
 from transformer_nb import decoding
-from transformer_nb.core import BOS, EOS, InputError
+from transformer_nb.support.core import BOS, EOS, InputError
 from transformer_nb.data import pad
 from transformer_nb.decoding import (Cache, alignment, beam_search, draw_tokens, greedy,
                                      length_penalty, next_logits, output_limits,

@@ -4,11 +4,11 @@ from unittest import mock
 import pytest
 import torch
 from torch import distributed as dist
-from transformer_nb import distributed
+from transformer_nb.support import distributed
 from transformer_nb.checkpoint import Checkpoints
-from transformer_nb.core import FieldError, InputError
+from transformer_nb.support.core import FieldError, InputError
 from transformer_nb.data import TokenBatches
-from transformer_nb.distributed import (
+from transformer_nb.support.distributed import (
     broadcast_from_rank0, check_shared_device, in_any_process, process_group, world_size)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import RunFiles, Trainer, TrainingConfig, _final_weights

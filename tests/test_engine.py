@@ -14,11 +14,11 @@ import torch
 from running import sample
 from torch import nn
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.core import BOS, EOS, set_seed
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.corpora import everyday_sentences, load_corpus
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.decoding import search
-from transformer_nb.export import (
+from transformer_nb.formats.page import (
     _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page, playground,
     round_to_8_bits)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights

@@ -9,12 +9,12 @@ from hypothesis import given, settings, strategies as st
 from sacrebleu import significance
 from sacrebleu.metrics import BLEU, CHRF
 from transformer_nb import evaluation
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.corpora import load_corpus, read_lines
 from transformer_nb.data import make_batch
 from transformer_nb.evaluation import (moses_lc, paired_bootstrap, paired_test,
                                        perplexity, score, seeds_bootstrap)
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import valid_loss
 

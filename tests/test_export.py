@@ -8,15 +8,15 @@ import pytest
 import tokenizers
 import torch
 from torch import nn
-from transformer_nb import export
+from transformer_nb.formats import page as export
 from transformer_nb.checkpoint import save_model
-from transformer_nb.core import BOS, EOS, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, InputError, set_seed
 from transformer_nb.decoding import SearchConfig, search
-from transformer_nb.export import (
+from transformer_nb.formats.page import (
     _make_distinct, _pack_weights, _rows_of_8_bits, _stored_check, export_page,
     round_to_8_bits, tnb_export)
-from transformer_nb.grammar import mini_corpus
-from transformer_nb.marian import export_marian
+from transformer_nb.lessons.grammar import mini_corpus
+from transformer_nb.formats.marian import export_marian
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator

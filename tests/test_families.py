@@ -15,10 +15,10 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb import training
 from transformer_nb.checkpoint import load_model
-from transformer_nb.core import BOS, EOS, PAD, UNK, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, PAD, UNK, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import make_batch
-from transformer_nb.notebook import read_jsonl
+from transformer_nb.support.notebook import read_jsonl
 from transformer_nb.embedding import Embedding
 from transformer_nb.layers import FeedForward
 from transformer_nb.model import Transformer, TransformerConfig

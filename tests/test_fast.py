@@ -9,15 +9,15 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.checkpoint import load_model
-from transformer_nb.core import PAD, set_seed
+from transformer_nb.support.core import PAD, set_seed
 from transformer_nb.decoding import search
-from transformer_nb.fast import (
+from transformer_nb.speed.fast import (
     HAS_ONEDNN, FastDropout, FastLinear, FusedAttention, accelerate, exchange, linear_map,
     unaccelerate)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 
-forced = mock.patch('transformer_nb.fast.USE_ONEDNN', HAS_ONEDNN)
+forced = mock.patch('transformer_nb.speed.fast.USE_ONEDNN', HAS_ONEDNN)
 MODEL = Path(__file__).parent.parent/'nbs/models/multi30k-en-de'
 CAPTIONS = ['A man is riding a bicycle down the street.', 'Two dogs are playing.',
             'A young girl in a red dress is sitting on a bench next to her mother.']

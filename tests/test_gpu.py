@@ -14,13 +14,14 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformer_nb import gpu, training
+from transformer_nb import training
+from transformer_nb.speed import gpu
 from transformer_nb.checkpoint import check_described
-from transformer_nb.core import PAD, FieldError, InputError, set_seed
+from transformer_nb.support.core import PAD, FieldError, InputError, set_seed
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import power_penalty, search
-from transformer_nb.fast import accelerate
-from transformer_nb.gpu import (
+from transformer_nb.speed.fast import accelerate
+from transformer_nb.speed.gpu import (
     MAX_SHAPES, FixedBatches, FixedBeams, RecordedSearch, RecordedSteps, accelerate_on_gpu,
     best_widths, chunked_loss, gpu_step, lean_loss, loss_within, prepare_gpu, shapes_of)
 from transformer_nb.model import Transformer, TransformerConfig

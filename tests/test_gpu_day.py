@@ -5,7 +5,7 @@ import pytest
 from book import cells
 from gpu import STAGES, Day, why_ended
 from running import ROOT
-from transformer_nb.notebook import show_gpu
+from transformer_nb.support.notebook import show_gpu
 
 def shows(name): # the cell of a chapter
     [cell] = [cell for cell in cells(ROOT/f'nbs/{name}.ipynb', 'code')

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from running import sample
-from transformer_nb.export import _join
+from transformer_nb.formats.page import _join
 from transformer_nb.translation import Translator
 
 ROOT = Path(__file__).parent.parent

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 import pytest, torch
 from torch.testing import assert_close
-from transformer_nb.core import BOS, EOS, set_seed
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.model import Transformer, TransformerConfig, attention_modules
 from transformer_nb.text import WordTokenizer
 from transformer_nb.studies.attention_maps import without_heads

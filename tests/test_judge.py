@@ -2,7 +2,7 @@
 import json
 import pytest
 import judge
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.corpora import everyday_sentences
 
 class FakeTranslator:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 from torch.testing import assert_close
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.judging import (
     Difference, compare_rows, holm, judge_rows, mean_interval, rank_test, t_p_value,
     t_quantile, wider_interval)
@@ -141,7 +141,7 @@ def test_without_scipy_the_extra_is_named():
 import sys
 sys.modules['scipy'] = None
 from transformer_nb.studies import variations, layer_types, performance # need it later
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.judging import mean_interval
 try: mean_interval([1, 2])
 except InputError as e: print(e)

@@ -85,7 +85,7 @@ def open_chapter(page, url, name):
 
 @pytest.mark.slow
 def test_run_all(lab, window):
-    chapter = '00b_notebook' # the quickest of those with figures and exercises
+    chapter = '06_optimizer' # the quickest of those with figures and exercises
     url, nbs = lab
     file = nbs/f'{chapter}.ipynb'
     assert not any(cell['execution_count'] for cell in code_cells(file))
@@ -122,7 +122,7 @@ losses = train_copy(copy_model(), 3)'''
 
 def write_notebook(path):
     "A chapter whose second cell is slow, and raises an error when it runs; the last trains"
-    first = 'from transformer_nb.notebook import begin_chapter\nbegin_chapter()'
+    first = 'from transformer_nb.support.notebook import begin_chapter\nbegin_chapter()'
     new = [(first, []), ('#| slow\n#| commit 1234567\n1/0', STORED), ('1 + 1', []),
            (TRAINS, [])]
     cells = [dict(cell_type='code', id=f'cell-{i}', metadata={}, execution_count=None,

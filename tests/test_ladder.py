@@ -6,9 +6,9 @@ import ladder, sentences
 from transformer_nb.attention import (
     CHARACTERS, N_IDS, SentenceModel, count_pairs, held_out_loss, ladder_text,
     learn_sentences, read_sentences, to_ids, to_text, write_sentences)
-from transformer_nb.core import BOS, EOS, PAD
+from transformer_nb.support.core import BOS, EOS, PAD
 from transformer_nb.corpora import tatoeba
-from transformer_nb.notebook import read_ladder
+from transformer_nb.support.notebook import read_ladder
 
 LADDER = ROOT/'nbs/results/ladder.jsonl'
 

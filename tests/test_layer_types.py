@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import InputError, set_seed
+from transformer_nb.support.core import InputError, set_seed
 from running import definitions
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.studies import layer_types

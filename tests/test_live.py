@@ -18,10 +18,10 @@ from test_site import (
     violations)
 from safetensors.torch import load_file
 from transformer_nb.attention import scaled_dot_product_attention, to_ids
-from transformer_nb.core import BOS, EOS
+from transformer_nb.support.core import BOS, EOS
 from transformer_nb.decoding import search
 from transformer_nb.embedding import positional_encoding, rotate
-from transformer_nb.export import export_page
+from transformer_nb.formats.page import export_page
 from transformer_nb.model import attention_weights
 from transformer_nb.optimizer import paper_lr
 from transformer_nb.studies.attention_maps import without_heads

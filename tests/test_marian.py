@@ -9,16 +9,18 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
 from test_export import EVERYDAY, run_readme
-from transformer_nb import marian
+from transformer_nb import hub
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import score_pairs, tnb_evaluate, tnb_train, tnb_translate
-from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
 from transformer_nb.decoding import SearchConfig, beam_search, greedy, search
-from transformer_nb.export import export_page, tnb_export
-from transformer_nb.fast import accelerate
-from transformer_nb.marian import (
-    SentencePieceTokenizer, _load_model, _marian_config, _their_ids, alternate,
-    describe_marian, export_marian, import_marian, load_marian)
+from transformer_nb.formats.page import export_page, tnb_export
+from transformer_nb.speed.fast import accelerate
+from transformer_nb.foreign import SentencePieceTokenizer
+from transformer_nb.formats.marian import export_marian
+from transformer_nb.hub import (
+    _load_model, _marian_config, _their_ids, alternate, describe_marian, import_marian,
+    load_marian, open_model)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import (
@@ -430,7 +432,7 @@ def test_refused_weights(opus, tmp_path, monkeypatch):
     with pytest.raises(InputError, match='safetensors is damaged'): load_marian(folder)
     with monkeypatch.context() as patched, pytest.raises(InputError, match='more memory'):
         def too_large(path): raise MemoryError # of 10 GB, where 8 are allowed
-        patched.setattr(marian, 'load_file', too_large)
+        patched.setattr(hub, 'load_file', too_large)
         load_marian(folder)
     path.unlink()
     with pytest.raises(InputError, match='safetensors is missing'): load_marian(folder)
@@ -747,7 +749,7 @@ def test_fine_tuning_keeps_what_it_loads(two, tmp_path, capsys):
              for side, lang in (('src', 'en'), ('tgt', 'de'))]
     how = ['--max_steps=3', '--warmup_steps=1', '--label_smoothing=0.1', '--average=1']
     tnb_train([f'--init={folder}', f'--out={tmp_path}/tuned', '--lr=1e-9', *files, *how])
-    before, after = (load_model(x) for x in (folder, tmp_path/'tuned'))
+    before, after = (open_model(x) for x in (folder, tmp_path/'tuned'))
     assert after[0].config == before[0].config and after[0].config.activation == 'silu'
     assert after[1].to_json() == before[1].to_json()
     for name, x in before[0].state_dict().items():
@@ -780,4 +782,4 @@ def test_a_tuned_model_learns_and_goes_on_after_a_break(two, tmp_path):
 
 def test_another_folder_of_transformers_is_named(tmp_path):
     (tmp_path/'config.json').write_text('{"model_type": "t5"}')
-    with pytest.raises(InputError, match="of type 't5'; only marian"): load_model(tmp_path)
+    with pytest.raises(InputError, match="of type 't5'; only marian"): open_model(tmp_path)

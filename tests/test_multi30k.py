@@ -1,5 +1,5 @@
 "The real corpus, where it lies at hand."
-from transformer_nb.core import EOS, PAD
+from transformer_nb.support.core import EOS, PAD
 from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
 from transformer_nb.text import BPETokenizer

@@ -1,7 +1,7 @@
 "Figures: labels are text, whatever a token looks like."
 import io
 import pytest, torch
-from transformer_nb.notebook import heatmap, new_axes
+from transformer_nb.support.notebook import heatmap, new_axes
 
 @pytest.mark.parametrize('token', ['$$', r'$\foo$', '$x$'])
 def test_a_dollar_is_a_dollar(token):

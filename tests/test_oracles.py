@@ -8,8 +8,8 @@ import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 from transformer_nb.attention import attention, scaled_dot_product_attention
-from transformer_nb.core import PAD, set_seed
-from transformer_nb.fast import accelerate
+from transformer_nb.support.core import PAD, set_seed
+from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask, padding_mask
 

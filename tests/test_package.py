@@ -129,7 +129,7 @@ def test_hooks_of_nbdev_change_no_file(tmp_path):
 
 ASK_AGAIN = '''
 import resource, torch
-from transformer_nb.fast import keep_freed_memory
+from transformer_nb.speed.fast import keep_freed_memory
 def faults(): # of a tensor of 64 MiB that is made ten times
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(10): torch.ones(2**24)
@@ -145,8 +145,9 @@ def test_freed_memory_is_kept():
     handed_back, kept = map(int, python(ASK_AGAIN).split())
     assert kept < handed_back / 5
 
-EXPERIMENTS = ['transformer_nb.studies.variations', 'transformer_nb.studies.since_2017',
-               'transformer_nb.grammar', 'transformer_nb.judging', 'sacrebleu', 'scipy']
+EXPERIMENTS = [
+    'transformer_nb.studies.variations', 'transformer_nb.studies.since_2017',
+    'transformer_nb.lessons.grammar', 'transformer_nb.judging', 'sacrebleu', 'scipy']
 
 def test_a_model_is_loaded_without_experiments():
     models = ', '.join(f'transformer_nb.studies.{x}' for x in ('families', 'pretrained'))

@@ -10,15 +10,15 @@ from torch.testing import assert_close
 from searching import check, check_samples, plain_beam, random_model, random_sentences
 from transformer_nb.checkpoint import (
     check_model_size, load_model, load_verified, save_model)
-from transformer_nb.core import BOS, EOS, InputError
+from transformer_nb.support.core import BOS, EOS, InputError
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import length_penalty, sample, search
 from transformer_nb.embedding import Embedding, RotaryAttention
-from transformer_nb.export import _export_ctranslate2, export_page
-from transformer_nb.fast import accelerate, unaccelerate
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.formats.page import _export_ctranslate2, export_page
+from transformer_nb.speed.fast import accelerate, unaccelerate
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.layers import FeedForward
-from transformer_nb.marian import export_marian
+from transformer_nb.formats.marian import export_marian
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.parts import (

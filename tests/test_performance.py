@@ -11,10 +11,10 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb.attention import scaled_dot_product_attention
-from transformer_nb.core import PAD, provenance
+from transformer_nb.support.core import PAD, provenance
 from transformer_nb.data import make_batch
-from transformer_nb.fast import HAS_ONEDNN, accelerate
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.speed.fast import HAS_ONEDNN, accelerate
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.training import train_step
@@ -98,7 +98,7 @@ def test_peers_predict_and_learn_the_same(name, changes, make_fast):
     assert n_trained(peer) == n_trained(ours)
 
 def test_peers_are_plain():
-    from transformer_nb import fast
+    from transformer_nb.speed import fast
     model = accelerate(Transformer(TransformerConfig(20, **SMALL)))
     faster = fast.FastLinear, fast.FastDropout, fast.FastEmbedding, fast.FusedAttention
     assert any(isinstance(m, faster) for m in model.modules())
@@ -135,7 +135,7 @@ def test_flops_of_a_step(changes, make_fast):
     assert product_seconds(ours.products) > 0
 
 @pytest.mark.skipif(not HAS_ONEDNN, reason='no oneDNN beside MKL')
-@mock.patch('transformer_nb.fast.USE_ONEDNN', True)
+@mock.patch('transformer_nb.speed.fast.USE_ONEDNN', True)
 def test_large_matrices_are_counted():
     config, batch = TransformerConfig(20_000, **SMALL), make_batch(PAIRS)
     step = make_step(accelerate(Transformer(config)), batch)

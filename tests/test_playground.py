@@ -16,11 +16,11 @@ from repository import settings
 from running import sample
 from test_site import ALL_RULES, AXE, MOST_SHIFT, WATCH, load_axe
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.core import BOS, EOS, set_seed
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.corpora import everyday_sentences
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.decoding import search
-from transformer_nb.export import export_page
+from transformer_nb.formats.page import export_page
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask, padding_mask
 from transformer_nb.text import BPETokenizer

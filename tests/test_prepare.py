@@ -12,14 +12,15 @@ from hypothesis import given, strategies as st
 from transformer_nb import corpora, prepare
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import tnb_evaluate, tnb_prepare, tnb_train, tnb_translate
-from transformer_nb.core import FieldError, InputError
+from transformer_nb.support.core import FieldError, InputError
 from transformer_nb.corpora import JoinedPairs, load_corpus
-from transformer_nb.export import tnb_export
+from transformer_nb.formats.page import tnb_export
 from transformer_nb.prepare import (
     CleanPairs, DataConfig, clean_corpora, clean_splits, learn_tokenizer, letter_share,
     open_prepared, prepare_data, settle)
+from transformer_nb.foreign import ForeignTokenizer, load_any_tokenizer
 from transformer_nb.text import (
-    BPETokenizer, ForeignTokenizer, WordTokenizer, load_any_tokenizer)
+    BPETokenizer, WordTokenizer)
 from transformer_nb.translation import (Translator, model_languages, preset,
                                         train_translator)
 from running import call, read_lines, refuses, write

@@ -8,7 +8,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from torch import nn
 from torch.testing import assert_close
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.core import InputError, set_seed
+from transformer_nb.support.core import InputError, set_seed
 from transformer_nb.studies.families import DecoderOnly
 from transformer_nb.studies.pretrained import (
     PretrainedTokenizer, TextCache, continue_ids, continue_text, from_pretrained,

@@ -2,10 +2,11 @@
 import os, re, subprocess, sys
 import pytest
 from running import BIN, ROOT, call_script, run, write
-from transformer_nb import commands, grammar
+from transformer_nb import commands
+from transformer_nb.lessons import grammar
 from transformer_nb.commands import _advise, _train_parser, tnb_demo
 from transformer_nb.copy_task import train_copy
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.training import TrainingConfig
 
 README = (ROOT/'README.md').read_text(encoding='utf8')

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from transformer_nb.checkpoint import load_model
 from transformer_nb.corpora import everyday_sentences, load_corpus, read_lines
 from transformer_nb.evaluation import score
-from transformer_nb.export import _pack_weights
+from transformer_nb.formats.page import _pack_weights
 from transformer_nb.translation import RunConfig, Translator
 
 ROOT = Path(__file__).parent.parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest, torch
 import runs
 from runs import read_results, run_in_processes, run_missing
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 
 @pytest.mark.parametrize('processes', [0, 2])
 def test_calls_side_by_side(processes, copies):

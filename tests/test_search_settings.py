@@ -4,12 +4,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 import pytest, yaml
 from running import ROOT, call, refuses
-from transformer_nb import export
+from transformer_nb.formats import page as export
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import tnb_evaluate, tnb_train, tnb_translate
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.decoding import SearchConfig, beam_search
-from transformer_nb.export import export_page, tnb_export
+from transformer_nb.formats.page import export_page, tnb_export
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import RunConfig, Translator, load_search, preset

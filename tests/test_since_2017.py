@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from running import sample as as_sample
 from searching import check, check_samples, plain_beam, random_model, random_sentences
-from transformer_nb.core import BOS, EOS, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import Cache, length_penalty, next_logits, sample, search
 from transformer_nb.embedding import (PositionalEncoding, RotaryAttention,

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import formulas, look, pages, pytest
 from book import cells, chapters
 from browser import PHONE
-from transformer_nb.notebook import INK
+from transformer_nb.support.notebook import INK
 
 ROOT = Path(__file__).parent.parent
 HTML, LEDGER = ROOT/'docs/_build/html', ROOT.parent/'shared/paper/claims.md'

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from book import exported_modules
 from running import ROOT, read_lines
-from transformer_nb import core
+from transformer_nb.support import core
 from transformer_nb.checkpoint import training_lock
-from transformer_nb.core import remove_half_written
+from transformer_nb.support.core import remove_half_written
 
 ELSEWHERE = ROOT/'tests/elsewhere.py'
 
@@ -84,7 +84,7 @@ HOLD = f'''
 import runpy, sys
 runpy.run_path({str(ELSEWHERE)!r})
 from transformer_nb.checkpoint import training_lock
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 def hold():
     with training_lock(sys.argv[1]):
         print('locked', flush=True)
@@ -127,7 +127,7 @@ def test_windows_asks_no_process_whether_it_is_alive(tmp_path, monkeypatch):
 # Text
 
 PRINTS = r"""
-from transformer_nb.core import command
+from transformer_nb.support.core import command
 @command
 def prints(): print('\u2192 Gr\u00f6\u00dfe')
 prints()
@@ -150,7 +150,8 @@ def test_file_names_that_every_system_takes():
 
 WITHOUT_PARSER = """import sys
 sys.modules['fastcore.script'] = None # an import of it fails
-from transformer_nb import commands, export
+from transformer_nb import commands
+from transformer_nb.formats import page as export
 from transformer_nb.grading.commands import tnb_start
 sys.argv[1:] = ['--help']
 if __name__ == '__main__': tnb_start()"""

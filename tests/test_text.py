@@ -5,7 +5,7 @@ from itertools import product
 import pytest, tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 from hypothesis import example, given, settings, strategies as st
-from transformer_nb.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
+from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
 from transformer_nb.corpora import read_lines
 from transformer_nb.text import (
     _NORMALIZERS, BPETokenizer, Tokenizer, WordTokenizer, _assemble, _is_settled, normalize)

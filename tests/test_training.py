@@ -11,7 +11,7 @@ from transformer_nb import training
 from transformer_nb.checkpoint import (
     Checkpoints, average, cpu_state_dict, load_model, load_verified, save_verified)
 from transformer_nb.commands import tnb_train
-from transformer_nb.core import FieldError, InputError
+from transformer_nb.support.core import FieldError, InputError
 from transformer_nb.data import TokenBatches, make_batch
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam, set_lr, smoothed_loss

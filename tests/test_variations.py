@@ -14,7 +14,7 @@ from running import call, call_script, definitions, refuses
 from scipy import stats
 from torch.testing import assert_close
 from transformer_nb.checkpoint import _n_parameters as n_parameters
-from transformer_nb.core import BOS, EOS, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, InputError, set_seed
 from transformer_nb.corpora import load_corpus
 from transformer_nb.decoding import search
 from transformer_nb.embedding import Embedding
@@ -25,9 +25,9 @@ from transformer_nb.optimizer import paper_lr
 from transformer_nb.training import batch_groups
 from transformer_nb.studies import variations
 from transformer_nb.studies.variations import (
-    BASE, DEPTH, LADDERS, LEFT_OUT, PEAK_LR, RATES, ROWS, TABLE, THEIRS, WARMUP_STEPS, Slope,
-    ablate, after_rates, beside_paper, best_rates, confirmation, direction, judge_heads,
-    row_lr, slope, train_row, trends, whole_seeds)
+    BASE, DEPTH, LADDERS, LEFT_OUT, PEAK_LR, RATES, ROWS, TABLE, THEIRS, WARMUP_STEPS,
+    Slope, ablate, after_rates, beside_paper, best_rates, confirmation, direction,
+    judge_heads, row_lr, slope, train_row, trends, whole_seeds)
 import train_variations as protocol
 from runs import read_results
 from train_variations import train_rows

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import verdicts
 from transformer_nb.judging import judge_rows
-from transformer_nb.notebook import read_jsonl
+from transformer_nb.support.notebook import read_jsonl
 from transformer_nb.studies import variations as v
 
 NBS = Path(__file__).parent.parent/'nbs'

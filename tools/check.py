@@ -21,8 +21,7 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from book import (
-    ROOT, cells_of, chapters, depending, is_quick, module, number, prints_usage,
-    read_notebook)
+    ROOT, cells_of, chapters, depending, is_quick, module, number, read_notebook)
 from house import read, violations
 
 # Test files, and what they test beside the chapter, program or script of their name
@@ -32,23 +31,23 @@ TESTS_OF = {
     'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
-    'test_checkpoint': 'nbs/11a_*',
-    'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* nbs/15b_*',
+    'test_checkpoint': 'transformer_nb/support/distributed.py',
+    'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* transformer_nb/commands/*',
     'test_decoding': 'nbs/05_* tests/searching.py',
-    'test_engine': 'nbs/15b_* transformer_nb/playground/*',
+    'test_engine': 'transformer_nb/formats/page.py transformer_nb/playground/*',
     'test_families': 'benchmarks/train_families.py',
-    'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
+    'test_gpu_day': 'nbs/15_* nbs/19_* benchmarks/gpu.py',
     'test_house': 'tools/* ruff.toml conftest.py',
     'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py tools/sentences.py',
     'test_small_tasks': 'nbs/0[0-7]_* nbs/07a_* benchmarks/small_tasks.py',
     'test_layer_types': 'benchmarks/train_paths.py',
     'test_live': 'docs/static/* transformer_nb/playground/*',
-    'test_jupyterlab': 'nbs/00b_*',
+    'test_jupyterlab': 'transformer_nb/support/notebook.py',
     'test_multi30k': 'nbs/10a_*',
     'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
-    'test_pasted': 'nbs/08a_* nbs/models/*',
+    'test_pasted': 'transformer_nb/reading.py nbs/models/*',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
     'test_parsing': 'benchmarks/train_parsing.py',
@@ -62,7 +61,7 @@ TESTS_OF = {
     'test_seeds': 'conftest.py pytest.ini tests/browser.py',
     'test_since_2017': 'nbs/0[4-6]_* benchmarks/train_since_2017.py',
     'test_site': 'docs/*',
-    'test_systems': 'nbs/00a_* nbs/11_* tests/elsewhere.py',
+    'test_systems': 'transformer_nb/support/core.py nbs/11_* tests/elsewhere.py',
     'test_teaching': 'docs/teaching.md docs/questions.yaml',
     'test_types': 'mypy.ini',
     'test_variations': 'benchmarks/train_variations.py',
@@ -111,7 +110,7 @@ def select(names, root=ROOT, what=lambda path: 'exports'):
     changed = [path for path, kind in kinds.items() if kind != 'prose']
     sources = [path for path, kind in kinds.items() if kind == 'exports']
     dependents = [path for path in (depending(sources, root) if sources else [])
-                  if path not in changed and (is_quick(path) or prints_usage(path))]
+                  if path not in changed and is_quick(path)]
     modules = {name_of(path) for path in sources}
     inside = {f'nbs/{path.name}' for path in kinds if module(path) and path not in sources}
     numbers = {number(path.stem) for path in kinds}

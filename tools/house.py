@@ -14,7 +14,7 @@ from statistics import mean, median
 from symtable import symtable
 from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
-                  is_workshop, module, number, read_notebook)
+                  is_workshop, module, number, package, read_notebook)
 from readme import made_files
 import figures, grading, scripts
 
@@ -116,15 +116,34 @@ def folds_agree(root):
 
 @rule
 def one_module_each(root):
-    "`01_attention` exports to `attention`, `16_attention_maps` to `studies.attention_maps`"
+    "`01_attention` exports to `attention`, in whatever room"
     found = []
     for path in chapters(root):
-        folder = 'studies.' if path.stem >= FIRST_STUDY else ''
-        expected = folder + path.stem.partition('_')[2]
-        if path.stem == grading.CHAPTER: expected = 'grading' # which is many modules
-        if path.stem != 'index' and module(path) not in (expected, None):
-            found.append(f'{path.name}: default_exp is {module(path)}, expected {expected}')
+        expected, name = path.stem.partition('_')[2], module(path) or ''
+        if path.stem in ('index', grading.CHAPTER) or not name: continue
+        if name.rpartition('.')[2] != expected:
+            found.append(f'{path.name}: default_exp is {name}, expected {expected}')
     return found
+
+@rule
+def no_circle(root):
+    "Modules import each other in one direction, also inside functions and by name"
+    homes = {module_name(path, root): read(path) for path in package(root)}
+    graph = {name: {*imports_of(name, text)} & {*homes} - {name}
+             for name, text in homes.items()}
+    try: TopologicalSorter(graph).prepare()
+    except CycleError as e: return [f'modules import each other: {" -> ".join(e.args[1])}']
+    return []
+
+def imports_of(name, source):
+    "Absolute and relative imports, as `imported_modules` names them"
+    room = name.rpartition('.')[0]
+    def absolute(m):
+        folder = room if len(m[2]) == 1 and room else ''
+        origin = '.'.join(filter(None, ['transformer_nb', folder, m[3]]))
+        return f'{m[1]}from {origin} import'
+    relative = re.compile(r'^(\s*)from (\.+)([\w.]*) import', re.M)
+    return imported_modules(relative.sub(absolute, source))
 
 @rule
 def every_name_has_one_home(root):
@@ -245,7 +264,7 @@ def imports_point_back(root):
         if module(path) is None: continue # the introduction and the index use all of it
         for cell in cells(path, 'code'):
             for name in imported_modules(cell.source):
-                if homes.get(name, '99') > path.stem:
+                if homes.get(name, '') > path.stem: # plain modules: see `no_circle`
                     where = f'{path.name} cell {cell.number}'
                     found.append(f'{where}: imports {name} of a later chapter')
     return found
@@ -297,17 +316,18 @@ def speed_has_its_room(root):
     "Chapters 01 to 13 know nothing of `fast`"
     return [f'{path.name} cell {cell.number}: imports fast'
             for path in chapters(root) if path.stem < '14a'
-            for cell in cells(path, 'code') if 'fast' in imported_modules(cell.source)]
+            for cell in cells(path, 'code')
+            if 'speed.fast' in imported_modules(cell.source)]
 
 @rule
 def drawing_is_imported_late(root):
-    "Only functions of `notebook` import pyplot: who draws nothing need not wait for it"
+    "No chapter's module imports pyplot, so that who draws nothing need not wait for it"
     found = []
     for path in chapters(root):
         for cell in exported(path):
             at_top = re.search(r'^(from|import) matplotlib', cell.source, re.M)
             inside = re.search(r'^\s+(from|import) matplotlib', cell.source, re.M)
-            if at_top or inside and module(path) != 'notebook':
+            if at_top or inside:
                 found.append(f'{path.name} cell {cell.number}: imports matplotlib')
     return found
 
@@ -596,8 +616,9 @@ def scripts_exist(root):
     for line in config['DEFAULT']['console_scripts'].split():
         name, target = line.split('=')
         module_name, function = target.split(':')
-        path = Path(root, *module_name.split('.')).with_suffix('.py')
-        defined = defined_names(read(path)) if path.exists() else []
+        folder = Path(root, *module_name.split('.'))
+        places = folder.with_suffix('.py'), folder/'__init__.py'
+        defined = [n for path in places if path.exists() for n in defined_names(read(path))]
         if function not in defined:
             found.append(f'settings.ini: {name} names {target}, which is not there')
     return found

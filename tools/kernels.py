@@ -47,7 +47,7 @@ def warm_up():
     "What a dozen chapters pay for, each at its first optimizer, tokenizer or figure"
     import fastcore.test, sacremoses, scipy.stats, spacy, torch._dynamo # noqa: F401
     from matplotlib.figure import Figure
-    from transformer_nb.grammar import mini_corpus
+    from transformer_nb.lessons.grammar import mini_corpus
     with suppress(ImportError), warnings.catch_warnings(action='ignore'):
         import transformers.modeling_utils # noqa: F401
     mini_corpus()
@@ -61,6 +61,6 @@ def prepare(n_chapters):
     os.environ |= dict(IN_TEST='1', OMP_NUM_THREADS='1') # torch reads it once
     once.keep_mini_corpus()
     import ipykernel.kernelapp, matplotlib.pyplot, torch # noqa: F401
-    import transformer_nb.notebook, transformer_nb.translation # noqa: F401
+    import transformer_nb.support.notebook, transformer_nb.translation # noqa: F401
     if n_chapters > 3: warm_up()
     local_provisioner.launch_kernel = launch

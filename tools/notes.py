@@ -10,10 +10,10 @@ and tour, which people wrote, stay as they are.
 import json, sys
 from pathlib import Path
 import torch
-from transformer_nb.core import write_atomically
+from transformer_nb.support.core import write_atomically
 from transformer_nb.corpora import everyday_sentences, load_corpus
 from transformer_nb.data import TokenBatches, encode_pairs
-from transformer_nb.export import _header_and_weights
+from transformer_nb.formats.page import _header_and_weights
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import (
     SENTENCE_PAIRS, head_classes, head_costs, mean_measures)

@@ -1,6 +1,6 @@
 "What takes seconds and comes out the same each time, done once in a process."
 from functools import cache, wraps
-from transformer_nb import grammar
+from transformer_nb.lessons import grammar
 
 def keep_mini_corpus():
     "Let `mini_corpus` draw its 23,500 pairs once; to be called before others import it"

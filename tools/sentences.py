@@ -8,7 +8,7 @@ and Mary, who otherwise would be in every fourth. The first lines say whose they
 """
 import gzip, random, re
 from pathlib import Path
-from transformer_nb.core import write_atomically
+from transformer_nb.support.core import write_atomically
 from transformer_nb.corpora import tatoeba
 
 FILE = Path(__file__).parents[1]/'transformer_nb/sentences.txt.gz'

@@ -15,7 +15,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from .core import BOS, EOS, PAD
+from .support.core import BOS, EOS, PAD
 
 # %% ../nbs/01_attention.ipynb #63e405e0
 def scaled_dot_product_attention(

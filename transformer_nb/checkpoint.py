@@ -14,8 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
-from importlib import import_module
-from types import ModuleType
 from pathlib import Path
 import numpy as np
 import tokenizers
@@ -27,11 +25,12 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
-from .core import (
+from .support.core import (
     MAX_JSON, FieldError, InputError, check_plain_file, parse_json,
     remove_abandoned_folders, remove_half_written, temporary_path, write_atomically)
 from .model import Transformer, TransformerConfig
-from .text import Tokenizer, tokenizer_class
+from .foreign import tokenizer_class
+from .text import Tokenizer
 
 # %% ../nbs/11_checkpoint.ipynb #fa666281
 def _to_cpu(x:Tensor)->Tensor: return x.detach().cpu().contiguous()
@@ -113,7 +112,7 @@ def check_described(model:nn.Module # made of its `config`; without one, it can 
                      f'be loaded again: {"; ".join(different)}')
 
 # %% ../nbs/11_checkpoint.ipynb #8f486fb5
-def load_model(folder:str|Path,                  # of `save_model`, or of Marian
+def load_model(folder:str|Path,                  # of `save_model`
                device:torch.device|None=None,    # by default the CPU
                family:type[nn.Module]=Transformer, # or another one made of a config
                tokenizer:type[Tokenizer]|None=None, # its class, if not known here
@@ -121,8 +120,6 @@ def load_model(folder:str|Path,                  # of `save_model`, or of Marian
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
     folder = Path(folder)
     _check_is_model(folder)
-    marian = _reader_of(folder)
-    if marian: return marian.load_marian(folder, device)
     config, checksums = _load_part(folder/'config.json', _read_config)
     weights_path = folder/'model.safetensors'
     _load_part(weights_path, partial(_check_header, config, family=family))
@@ -132,22 +129,6 @@ def load_model(folder:str|Path,                  # of `save_model`, or of Marian
     model = family(config)
     _load_part(weights_path, partial(_read_weights, model))
     return model.to(device).eval(), loaded
-
-# %% ../nbs/11_checkpoint.ipynb #11other2
-def _model_type(path:Path # of a `config.json`
-               )->str|None: # of the hub; None: it is ours, or damaged
-    record = parse_json(path.read_text(encoding='utf8'))
-    if not isinstance(record, dict) or 'format' in record: return None
-    return record.get('model_type')
-
-def _reader_of(folder:Path)->ModuleType|None: # chapter 15d; None: one of ours
-    path = folder/'config.json'
-    kind = _load_part(path, _model_type)
-    if kind is None: return None
-    if kind == 'marian': return import_module('transformer_nb.marian')
-    raise InputError(f'{path} is that of a model of the library transformers, of type '
-                     f'{str(kind)[:60]!r}; only marian can be read')
-
 
 # %% ../nbs/11_checkpoint.ipynb #11tokcls
 def _load_tokenizer(folder:Path, c:TransformerConfig, given:type[Tokenizer]|None
@@ -183,6 +164,8 @@ def _check_is_model(folder:Path):
 
 def _read_record(path:Path)->dict: # of a model: its `config.json`
     record = parse_json(path.read_text(encoding='utf8'))
+    if 'model_type' in record and 'format' not in record:
+        raise ValueError('it is that of a model of the hub, which `open_model` reads')
     version = record['format']
     if version != 2:
         raise ValueError(f'its format is {version!r}; this program reads format 2')
@@ -201,8 +184,6 @@ def load_record(folder:str|Path # model folder
     "Raises `InputError` if it is not a model folder, or `config.json` is damaged"
     folder = Path(folder)
     _check_is_model(folder)
-    marian = _reader_of(folder)
-    if marian: return marian.describe_marian(folder)
     return _load_part(folder/'config.json', _read_record)
 
 # %% ../nbs/11_checkpoint.ipynb #0c4f86c7

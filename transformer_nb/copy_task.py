@@ -13,8 +13,8 @@ from math import log
 import torch
 from torch import Tensor
 from tqdm import tqdm
-from .core import BOS, EOS, PAD
-from .notebook import INK, heatmap, new_axes
+from .support.core import BOS, EOS, PAD
+from .support.notebook import INK, heatmap, new_axes
 from .model import Transformer, TransformerConfig, attention_weights
 from .multihead import padding_mask
 from .optimizer import adam, set_lr, smoothed_loss

@@ -19,7 +19,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
-from .core import FieldError, InputError, check_plain_file, write_atomically
+from .support.core import (
+    FieldError, InputError, check_plain_file, write_atomically)
 
 # %% ../nbs/10a_corpora.ipynb #c87ea7a3
 _MAX_LINE_BYTES = 2**20
@@ -455,7 +456,7 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday',
     _check_languages(name, src_lang, tgt_lang)
     if name == 'multi30k': return multi30k(src_lang, tgt_lang, data_dir)
     if name == 'mini':
-        from transformer_nb.grammar import mini_corpus # needed for nothing else
+        from transformer_nb.lessons.grammar import mini_corpus # needed for nothing else
         corpus = mini_corpus()
     else: corpus = tatoeba(data_dir, _language_beside_english(src_lang, tgt_lang))
     if short_code(src_lang) == 'en':

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformer_nb.core import (
+from transformer_nb.support.core import (
     BOS, EOS, PAD, InputError, check_plain_file, read_json, temporary_path,
     write_atomically)
 from .text import Tokenizer

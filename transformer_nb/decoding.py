@@ -16,7 +16,7 @@ from math import ceil
 import torch
 from fastcore.basics import patch
 from torch import Tensor
-from .core import BOS, EOS, PAD, FieldError, InputError
+from .support.core import BOS, EOS, PAD, FieldError, InputError
 from .data import split_by_budget, pad
 from .model import Transformer, attention_weights
 from .multihead import MultiHeadAttention, padding_mask

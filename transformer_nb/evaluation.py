@@ -11,7 +11,7 @@ from importlib.metadata import version
 from math import exp, inf
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
-from .core import FieldError, InputError
+from .support.core import FieldError, InputError
 from .corpora import short_code
 
 # %% ../nbs/14_evaluation.ipynb #d7d87005

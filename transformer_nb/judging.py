@@ -12,7 +12,7 @@ from math import isnan, nan, sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 import numpy as np
-from .core import InputError
+from .support.core import InputError
 
 # %% ../nbs/14b_judging.ipynb #14bint1
 def _stats():

@@ -13,7 +13,7 @@ from fastcore.basics import patch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from .attention import attention
-from .core import PAD, set_seed
+from .support.core import PAD, set_seed
 
 # %% ../nbs/02_multihead.ipynb #49148883
 class MultiHeadAttention(nn.Module):

@@ -9,7 +9,7 @@ __all__ = ['adam', 'set_lr', 'adamw', 'paper_lr', 'inverse_sqrt_lr', 'linear_lr'
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from .core import PAD
+from .support.core import PAD
 
 # %% ../nbs/06_optimizer.ipynb #ada1bb75
 def adam(model:nn.Module, # whose parameters are trained

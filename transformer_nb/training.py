@@ -26,14 +26,14 @@ from tqdm import tqdm
 from .checkpoint import (
     Checkpoints, average, check_described, check_same_run, cpu_state_dict, fingerprint,
     random_state, set_training_state, training_state)
-from transformer_nb.core import (
+from transformer_nb.support.core import (
     FieldError, InputError, check_positive, remove_half_written, set_seed,
     write_atomically)
 from .data import Batch, TokenBatches
-from .distributed import (
+from .support.distributed import (
     all_gather, all_reduce_sum, broadcast_from_rank0, in_any_process, rank, world_size)
 from .model import Stack
-from .notebook import new_axes
+from .support.notebook import new_axes
 from .optimizer import (
     adam, adamw, inverse_sqrt_lr, linear_lr, set_lr, smoothed_loss)
 

@@ -20,27 +20,30 @@ from fastcore.basics import patch
 from torch import Tensor
 from .checkpoint import (
     check_model_size, check_output_folder, check_same_run, find_model, fingerprint,
-    load_model, load_record, mark_begun, save_model, training_lock)
-from transformer_nb.core import (
+    mark_begun, save_model, training_lock)
+from transformer_nb.support.core import (
     FieldError, InputError, check_types, find_device, find_in, set_seed,
     write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
     SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, search)
 from .decoding import sample as draw_samples
-from .distributed import broadcast_from_rank0, check_shared_device, rank
-from .fast import accelerate
-from .gpu import (
+from .support.distributed import (
+    broadcast_from_rank0, check_shared_device, rank)
+from .speed.fast import accelerate
+from transformer_nb.speed.gpu import (
     FixedBatches, accelerate_on_gpu, gpu_step, has_fixed_shapes, prepare_gpu,
     searcher_for, shapes_of)
+from .foreign import load_any_tokenizer
+from .hub import open_model, open_record
 from .model import Transformer, TransformerConfig
-from .notebook import heatmap
+from .support.notebook import heatmap
 from .optimizer import paper_lr
 from .prepare import (
     DataConfig, PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
     open_prepared, prepare_data, remove_prepared, settle)
 from .reading import Sentence, doubts, rare_words, read_text, strange
-from .text import BPETokenizer, Tokenizer, load_any_tokenizer
+from .text import BPETokenizer, Tokenizer
 from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 
 # %% ../nbs/15_translation.ipynb #F86b807d
@@ -137,7 +140,7 @@ def fine_tuning(init:str|Path, # model folder
                )->RunConfig:
     "A run that continues a trained model: a tenth of its learning rate and of its steps"
     init = find_model(init)
-    model, _ = load_model(init)
+    model, _ = open_model(init)
     start = _stored_run(init, model.config)
     max_steps = options.get('max_steps') or max(20, start.training.max_steps // 10)
     warmup_steps = max(1, max_steps // 20)
@@ -161,7 +164,7 @@ _OF_THE_MODEL = ('src_lang', 'tgt_lang', 'normalize', 'batch_tokens') # of its d
 def _stored_run(folder:str|Path, model:TransformerConfig
                )->RunConfig: # how the model was trained, as far as the folder tells
     "Raises `InputError` if it tells what makes no sense"
-    stored = find_in(load_record(folder), 'training', kind=dict) or {}
+    stored = find_in(open_record(folder), 'training', kind=dict) or {}
     if 'config' not in stored:
         lr = paper_lr(4000, model.d_model, 4000)
         search = asdict(load_search(folder))
@@ -230,7 +233,7 @@ def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfi
         raise FieldError(other, 'and tokenizer cannot be combined: '
                          'there is a tokenizer in the folder')
     if not init: return None, load_any_tokenizer(tokenizer) if tokenizer else None
-    model, its_tokenizer = load_model(find_model(init))
+    model, its_tokenizer = open_model(find_model(init))
     _check_architecture(asdict(model.config), asdict(config.model), init)
     return model.state_dict(), its_tokenizer
 
@@ -393,7 +396,7 @@ def _run_settings(config:RunConfig, data:PreparedData, model_config:TransformerC
 def load_search(folder:str|Path # model folder
                )->SearchConfig: # how its author wants it to be searched
     "Raises `InputError` if the settings cannot be used"
-    stored = load_record(folder).get('search', {})
+    stored = open_record(folder).get('search', {})
     try: return SearchConfig(**stored)
     except (TypeError, InputError) as e:
         raise InputError(f'{folder}/config.json is damaged: search: {e}') from None
@@ -412,7 +415,7 @@ class Translator:
         prepare_gpu()
         device = find_device(device)
         folder = find_model(folder)
-        model, tokenizer = load_model(folder, device)
+        model, tokenizer = open_model(folder, device)
         own = asdict(load_search(folder))
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
         self._set_up(model, tokenizer, defaults | options, device)
@@ -470,12 +473,12 @@ def distinct(translator:Translator, hypotheses:list[Hypothesis])->list[Hypothesi
 # %% ../nbs/15_translation.ipynb #15tgtlan
 def model_languages(folder:str|Path)->tuple[str|None,str|None]: # source and target
     "As the folder of a model says; `None` for one that it does not tell"
-    record, names = load_record(folder), ('src_lang', 'tgt_lang')
+    record, names = open_record(folder), ('src_lang', 'tgt_lang')
     src, tgt = [find_in(record, 'training', 'config', 'data', name) for name in names]
     return src, tgt
 
 def _needs_tag(folder:str|Path)->bool: # had all sources of its training one?
-    tags = find_in(load_record(folder), 'training', 'config', 'data', 'tag')
+    tags = find_in(open_record(folder), 'training', 'config', 'data', 'tag')
     return bool(tags) and None not in as_list(tags)
 
 # %% ../nbs/15_translation.ipynb #b6fab3d1

@@ -3,10 +3,10 @@ import pytest, torch
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb.core import set_seed
+from transformer_nb.support.core import set_seed
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import causal_mask, padding_mask
-from transformer_nb.notebook import swap
+from transformer_nb.support.notebook import swap
 
 SMALL = TransformerConfig(vocab_size=20, d_model=16, d_ff=32, n_heads=4, dropout=0.,
                           n_encoder_layers=2, n_decoder_layers=3)

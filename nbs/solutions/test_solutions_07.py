@@ -4,7 +4,7 @@ import pytest, torch
 from transformer_nb.copy_task import (
     N_TOKENS, copy_batch, copy_model, cross_weights, draw_sequences, exact_match,
     train_copy)
-from transformer_nb.core import BOS, EOS, PAD, set_seed
+from transformer_nb.support.core import BOS, EOS, PAD, set_seed
 from transformer_nb.multihead import padding_mask
 
 def reversed_batch(seqs):

@@ -1,6 +1,6 @@
 "Solutions of the exercises of chapter 10, each with the check that the chapter makes."
 import numpy as np
-from transformer_nb.core import PAD
+from transformer_nb.support.core import PAD
 from transformer_nb.data import order_by_length, make_batch, split_by_budget
 
 def by_target_length(lengths, rng):

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from sacrebleu.metrics import BLEU
 from transformer_nb.evaluation import score
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.lessons.grammar import mini_corpus
 
 def broken(length, position):
     """Exercise 1. A broken run of n words begins at one of the n places up to `position`.

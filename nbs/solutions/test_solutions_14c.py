@@ -2,7 +2,7 @@
 import numpy as np
 import torch
 from torch.testing import assert_close
-from transformer_nb.gpu import best_widths
+from transformer_nb.speed.gpu import best_widths
 from transformer_nb.optimizer import smoothed_loss
 
 def test_predicted():

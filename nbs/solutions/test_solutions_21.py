@@ -5,7 +5,7 @@ import pytest, torch
 from torch import nn, tensor
 from torch.nn import functional as F
 from transformer_nb.checkpoint import load_model
-from transformer_nb.core import BOS, EOS, set_seed
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import (
     MASK, DecoderOnly, EncoderOnly, OneStack, family_loss, next_token_loss)

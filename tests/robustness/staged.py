@@ -4,7 +4,7 @@ from functools import cache, partial
 from pathlib import Path
 import yaml
 from watched import SECONDS, Scene, check_end, copes, must, works
-from transformer_nb import grammar
+from transformer_nb.lessons import grammar
 from transformer_nb.checkpoint import load_verified, save_verified
 
 TRAIN = 'tnb_train --config tiny.yaml --out new'

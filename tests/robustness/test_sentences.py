@@ -6,7 +6,7 @@ from watched import (
     BIN, TEXT, Ran, Scene, check_end, check_result, must, refuses, snapshot, works)
 from staged import (
     SHORT, TRAIN, TRANSLATE, after, bits, cases, edit, runs, seal, setting, unsealed)
-from transformer_nb.core import InputError
+from transformer_nb.support.core import InputError
 from transformer_nb.translation import Translator
 
 BOM = b'\xef\xbb\xbf'

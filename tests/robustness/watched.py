@@ -14,9 +14,9 @@ os.environ |= dict(OMP_NUM_THREADS='1', OPENBLAS_NUM_THREADS='1', IN_TEST='1',
                    TOKENIZERS_PARALLELISM='false', TRANSFORMER_NB_DATA='')
 import numpy as np
 from safetensors.numpy import load_file
-from transformer_nb.core import command
+from transformer_nb.support.core import command
 
-IMPORTED_ONCE = ('commands', 'evaluation', 'export', 'studies.variations')
+IMPORTED_ONCE = ('commands', 'evaluation', 'formats.page', 'studies.variations')
 for name in IMPORTED_ONCE: import_module(f'transformer_nb.{name}')
 import_module('torch._dynamo') # or every optimizer does it at its first step
 

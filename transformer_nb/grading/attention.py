@@ -9,7 +9,7 @@ import torch
 from contextlib import suppress
 from math import sqrt
 from torch import Tensor
-from ..core import EOS, PAD
+from ..support.core import EOS, PAD
 from .checks import Kit, _Unset, _listing, _look, _probe, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15attn1

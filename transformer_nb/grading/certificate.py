@@ -9,7 +9,7 @@ import html, transformer_nb
 from datetime import date
 from pathlib import Path
 from torch import Tensor
-from ..core import EOS, InputError
+from ..support.core import EOS, InputError
 from .checks import Kit, _read_text
 from .naming import _compared, _differs
 from .process import collect

@@ -17,7 +17,7 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.nn import functional as F
 from zlib import crc32
-from ..core import BOS, EOS, FieldError, PAD
+from ..support.core import BOS, EOS, FieldError, PAD
 
 # %% ../../nbs/15c_build.ipynb #b15kit01
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 from ..checkpoint import write_folder
-from ..core import (
+from ..support.core import (
     Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
     parse_json, write_atomically)
 from .certificate import certificate

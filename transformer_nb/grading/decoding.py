@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import exp
 from operator import itemgetter
 from torch import Tensor
-from ..core import BOS, EOS, PAD
+from ..support.core import BOS, EOS, PAD
 from .attention import _PaddingMask
 from .checks import (
     Kit, _Script, _TOLD, _id, _ids, _listing, _probe, _rows_in_words, _saying)

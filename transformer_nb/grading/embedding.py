@@ -9,7 +9,7 @@ import torch
 from math import sqrt
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..core import BOS, EOS
+from ..support.core import BOS, EOS
 from .checks import Kit, _TOLD, _make, _parameters, _probe, _text
 from .layers import _share
 

@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..core import BOS, EOS, PAD
 from ..model import TransformerConfig
+from ..support.core import BOS, EOS, PAD
 from .attention import _CausalMask, _PaddingMask
 from .checks import (
     Kit, _Unset, _gradients, _make, _parameters, _probe, _random, _shape, _shapes_differ,

@@ -9,7 +9,7 @@ import torch
 from math import sqrt
 from torch import nn
 from torch.nn import functional as F
-from ..core import PAD
+from ..support.core import PAD
 from .attention import _Attention, _SoftmaxOverQueries
 from .checks import Kit, _gradients, _make, _parameters, _probe, _random
 

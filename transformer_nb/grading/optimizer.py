@@ -8,7 +8,7 @@ __all__ = []
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..core import BOS, EOS, PAD, UNK
+from ..support.core import BOS, EOS, PAD, UNK
 from .checks import Kit, _asked_one, _id, _probe, _saying
 
 # %% ../../nbs/15c_build.ipynb #b15sched1

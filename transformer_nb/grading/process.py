@@ -13,7 +13,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from safetensors.torch import load, save
-from ..core import InputError
+from ..support.core import InputError
 from .checks import Kit, Probe, _files
 from .naming import NOT_WRITTEN, Outcome, _code, _double, _told, observed, run_probe
 from .stages import STAGES, Stage

@@ -12,8 +12,8 @@ from functools import partial
 from importlib import import_module
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..core import BOS, EOS, PAD
 from ..model import TransformerConfig
+from ..support.core import BOS, EOS, PAD
 from .attention import _PaddingMask
 from .checks import (
     Kit, _Script, _TOLD, _Unset, _asked_one, _few, _fill, _listing, _probe, _rows_in_words,

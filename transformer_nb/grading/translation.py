@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..checkpoint import load_model
-from ..core import BOS, EOS
 from ..decoding import SearchConfig
 from ..model import TransformerConfig
+from ..support.core import BOS, EOS
 from .checks import (
     Kit, _Script, _TOLD, _few, _listing, _probe, _rows_in_words, _saying, _text, _with_kit)
 from .decoding import _Search

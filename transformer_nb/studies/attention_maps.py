@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from ..core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, set_seed
-from ..notebook import INK, new_grid
+from ..support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, set_seed
+from ..support.notebook import INK, new_grid
 from ..data import Batch, Ids, TokenBatches, make_batch
-from ..fast import accelerate, unaccelerate
-from ..grammar import (
+from ..speed.fast import accelerate, unaccelerate
+from ..lessons.grammar import (
     AUXILIARIES, NEVER, PATTERNS, Clause, Phrase, contract, draw_purpose, draw_question,
     draw_report, draw_statement, english_phrase, english_verb, german_phrase, join_words,
     object_pronoun, split_of_facts, verb_parts)

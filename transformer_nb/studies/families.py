@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 import torch
 from torch import Tensor, nn
-from ..core import BOS, EOS, PAD, UNK
+from ..support.core import BOS, EOS, PAD, UNK
 from ..data import Batch, TokenBatches, pad
 from ..decoding import draw_tokens, search
 from ..embedding import PositionalEncoding

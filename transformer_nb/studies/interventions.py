@@ -15,9 +15,9 @@ from random import Random
 from typing import NamedTuple
 import torch
 from torch import Tensor, nn
-from ..core import PAD
+from ..support.core import PAD
 from ..data import make_batch
-from ..grammar import draw_statement, english_phrase, german_phrase
+from ..lessons.grammar import draw_statement, english_phrase, german_phrase
 from ..judging import mean_interval
 from ..model import Transformer, attention_modules
 from ..multihead import padding_mask

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from ..core import provenance
+from ..support.core import provenance
 from ..embedding import Embedding, PositionalEncoding
 from ..layers import ResidualNorm
 from ..multihead import MultiHeadAttention

@@ -11,11 +11,11 @@ from functools import partial
 from random import Random
 from statistics import fmean
 from typing import NamedTuple
-from ..core import SPECIAL_TOKENS, UNK, default_device, set_seed
+from ..support.core import SPECIAL_TOKENS, UNK, default_device, set_seed
 from ..data import TokenBatches
 from ..decoding import search
-from ..fast import accelerate
-from ..grammar import (
+from ..speed.fast import accelerate
+from ..lessons.grammar import (
     REPORTS, Clause, Complement, Phrase, draw_clause, english_phrase,
     english_verb, join_words, object_pronoun, draw_purpose, draw_question, draw_report,
     split_of_facts, draw_statement)

@@ -23,8 +23,8 @@ from torch.profiler import profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
-from ..core import BOS, EOS, PAD
-from ..fast import by_onednn, unaccelerate
+from ..support.core import BOS, EOS, PAD
+from ..speed.fast import by_onednn, unaccelerate
 from ..judging import mean_interval
 from ..layers import FeedForward
 from ..model import Transformer, TransformerConfig

@@ -11,8 +11,8 @@ from math import isfinite
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from ..core import default_device
-from ..fast import accelerate
+from ..support.core import default_device
+from ..speed.fast import accelerate
 from ..model import Transformer, TransformerConfig
 from ..multihead import MultiHeadAttention
 from ..optimizer import adamw

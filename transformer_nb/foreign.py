@@ -1,0 +1,122 @@
+"""Tokenizers that others made: any that the library *tokenizers* reads, and Marian's."""
+import base64, json, re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+import tokenizers
+from transformer_nb.support.core import SPECIAL_TOKENS, UNK, InputError, parse_json
+from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer, normalize
+
+_MAX_ID = 10**6 # as in `text`
+
+class ForeignTokenizer(Tokenizer):
+    "One that the library reads and others made; its ids stand after our special tokens"
+    tags = () # texts that are one token each are not told from the others
+
+    def __init__(self, tokenizer:tokenizers.Tokenizer):
+        tokenizer.encode_special_tokens = True # as in `BPETokenizer`
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.tokenizer = tokenizer
+
+    @property
+    def vocab_size(self)->int:
+        largest = max(self.tokenizer.get_vocab().values(), default=-1)
+        return len(SPECIAL_TOKENS) + largest + 1
+
+    def encode(self, text:str)->list[int]: return self.encode_batch([text])[0]
+    def encode_batch(self, texts:list[str])->list[list[int]]:
+        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [[i + len(SPECIAL_TOKENS) for i in encoding.ids] for encoding in encodings]
+    def decode(self, ids:Iterable[int])->str:
+        theirs = [i - len(SPECIAL_TOKENS) for i in ids if i >= len(SPECIAL_TOKENS)]
+        return self.tokenizer.decode(theirs)
+    def to_json(self)->str: return self.tokenizer.to_str(pretty=True)
+    @classmethod
+    def from_json(cls, text:str)->Self: return cls(_foreign_from_json(text))
+
+def _foreign_from_json(text:str)->tokenizers.Tokenizer:
+    try:
+        parse_json(text) # the library takes the last of equal names
+        tokenizer = tokenizers.Tokenizer.from_str(text)
+        ids = tokenizer.get_vocab().values()
+    except Exception as e: # the library raises nothing else
+        raise ValueError(f'not a tokenizer of the library: {e}') from None
+    if not ids or max(ids) >= _MAX_ID:
+        raise ValueError(f'its ids should be below {_MAX_ID}, and not none')
+    return tokenizer
+
+class SentencePieceTokenizer(Tokenizer):
+    "Marian's: one SentencePiece model cuts the source, another one joins the target"
+    def __init__(self, source:bytes, target:bytes, # the models
+                 pieces:list[str]):                # the piece of each id
+        self.models, self.pieces = (source, target), pieces
+        self.source, self.target = _pieces_of(source), _pieces_of(target)
+        self.ids = {piece: i for i, piece in enumerate(pieces)}
+        self.tags = [x for x in pieces if x.startswith('>>') and x.endswith('<<')]
+        self.needs_tag = bool(self.tags)
+
+    @property
+    def vocab_size(self)->int: return len(self.pieces)
+
+    def _cut(self, text:str)->list[str]: # a source
+        code, text = re.fullmatch('(>>.*?<<)?(.*)', text, re.S).groups('')
+        pieces = self.source.encode(text, out_type=str)
+        return [piece for piece in [code, *pieces] if piece]
+
+    def encode(self, text:str)->list[int]: # may begin with a tag, such as `>>fra<<`
+        return [self.ids.get(piece, UNK) for piece in self._cut(text)]
+
+    def unknown(self, text:str)->list[str]:
+        return [x.strip('▁') or x for x in self._cut(text) if x not in self.ids]
+
+    def encode_targets(self, texts:list[str])->list[list[int]]: # by the other model
+        cut = self.target.encode(texts, out_type=str)
+        return [[self.ids.get(piece, UNK) for piece in pieces] for pieces in cut]
+
+    def normalize(self, text:str)->str: return normalize(text)
+
+    def decode(self, ids)->str:
+        pieces = [self.pieces[i] for i in ids if i >= len(SPECIAL_TOKENS)]
+        return self.target.decode(pieces).replace('▁', ' ').strip()
+
+    def to_json(self)->str:
+        source, target = (base64.b64encode(model).decode() for model in self.models)
+        content = dict(source=source, target=target, pieces=self.pieces)
+        return json.dumps(content, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text:str)->Self:
+        try:
+            content = parse_json(text)
+            pieces = [str(piece) for piece in content['pieces']]
+            models = [base64.b64decode(content[name]) for name in ('source', 'target')]
+            return cls(*models, pieces)
+        except (KeyError, TypeError, RuntimeError) as e: # the last of SentencePiece
+            message = f'not a tokenizer of two SentencePiece models: {e!r}'
+            raise ValueError(message) from None
+
+def _pieces_of(model:bytes): # a SentencePiece processor
+    try: from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        message = 'SentencePiece is not installed; run: pip install sentencepiece'
+        raise InputError(message) from None
+    return SentencePieceProcessor(model_proto=model)
+
+_KINDS = BPETokenizer, WordTokenizer, ForeignTokenizer, SentencePieceTokenizer
+
+def tokenizer_class(name:str)->type[Tokenizer]|None: # as the folder of a model names it
+    return next((kind for kind in _KINDS if kind.__name__ == name), None)
+
+def load_any_tokenizer(path:str|Path)->Tokenizer: # from a `tokenizer.json`
+    "Ours, or else any that the library reads; raises `InputError` for other files"
+    if Path(path).suffix in ('.model', '.spm'):
+        raise InputError(f'{path} is a model of SentencePiece, which cannot be read here; '
+                         'AutoTokenizer of the library transformers saves most of them '
+                         'as a tokenizer.json')
+    try: return BPETokenizer.load(path)
+    except InputError:
+        for name in ('ForeignTokenizer', 'SentencePieceTokenizer'):
+            with suppress(InputError): return tokenizer_class(name).load(path)
+        raise

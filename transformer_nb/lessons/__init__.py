@@ -1,0 +1,1 @@
+"Small models and tasks that chapters 00 to 07a teach with"

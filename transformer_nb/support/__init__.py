@@ -1,0 +1,1 @@
+"Files, messages, figures, several processes: what every room shares"
