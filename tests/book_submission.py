@@ -9,8 +9,8 @@ from pathlib import Path
 import transformer_nb
 
 PACKAGE = Path(transformer_nb.__file__).parent
-MODULES = ['support/core', 'attention', 'multihead', 'layers', 'embedding', 'parts', 'model',
-           'optimizer', 'copy_task', 'text', 'data', 'decoding', 'checkpoint', 'foreign']
+MODULES = ['support/core', 'attention', 'multihead', 'layers', 'embedding', 'parts',
+           'model', 'optimizer', 'copy_task', 'text', 'data', 'decoding', 'checkpoint', 'foreign']
 
 FILES = dict(
     book_notebook='INK = heatmap = new_axes = None # figures are no part of a submission\n',
@@ -94,8 +94,8 @@ def write_book(folder:Path):
              for name in MODULES}
     texts['book'] = (PACKAGE/'__init__.py').read_text(encoding='utf8')
     for name, text in (texts | FILES).items():
-        text = re.sub(r'^from (\.|transformer_nb\.)(?:support\.)?(\w+)', r'from book_\2', text,
-                      flags=re.M)
+        inside = r'^from (\.|transformer_nb\.)(?:support\.)?(\w+)'
+        text = re.sub(inside, r'from book_\2', text, flags=re.M)
         text = re.sub(r'^from \. ', 'from book ', text, flags=re.M)
         text = re.sub(r'^import transformer_nb$', 'import book as transformer_nb', text,
                       flags=re.M)
