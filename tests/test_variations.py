@@ -1,16 +1,13 @@
 """Chapter 18 beyond its own proofs: what a row changes, what it leaves alone, a table that
 is interrupted, and the rule on losses whose effects are known."""
-import json, re
 from copy import deepcopy
 from itertools import islice
-from math import exp, nan, sqrt
+from math import nan, sqrt
 from pathlib import Path
 from unittest import mock
 import numpy as np
 import pytest, torch
-from book import read_notebook
-from matplotlib import pyplot
-from running import call, call_script, definitions, refuses
+from running import call_script, refuses
 from scipy import stats
 from torch.testing import assert_close
 from transformer_nb.checkpoint import _n_parameters as n_parameters
@@ -29,7 +26,6 @@ from transformer_nb.studies.variations import (
     Slope, ablate, after_rates, beside_paper, best_rates, confirmation, direction,
     judge_heads, row_lr, slope, train_row, trends, whole_seeds)
 import train_variations as protocol
-from runs import read_results
 from train_variations import train_rows
 
 NOT_CONFIG = 'label_smoothing', 'warmup', 'without', 'rate'
