@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from ..checkpoint import fingerprint
-from ..core import default_device, provenance, set_seed
+from ..support.core import default_device, provenance, set_seed
 from ..corpora import load_corpus
 from ..data import TokenBatches, encode_pairs
 from ..decoding import search
