@@ -19,7 +19,7 @@ from ..data import TokenBatches, encode_pairs
 from ..decoding import search
 from ..embedding import Embedding
 from ..evaluation import score
-from ..fast import accelerate
+from ..speed.fast import accelerate
 from ..judging import (
     MARGIN, Difference, compare_rows, holm, mean_interval, t_p_value)
 from ..model import Transformer, TransformerConfig
