@@ -27,7 +27,7 @@ def new_model(tokenizer, **options):
     set_seed(1)
     config = TransformerConfig.tiny(tokenizer.vocab_size, d_model=24, d_ff=32, n_heads=3,
                                     d_v=5, n_encoder_layers=2, n_decoder_layers=3)
-    return Transformer(replace(config, **options)).double().eval()
+    return Transformer(replace(config, **options)).double().eval().requires_grad_(False)
 
 @pytest.fixture(scope='module')
 def model(tokenizer): return new_model(tokenizer)
@@ -209,27 +209,76 @@ def test_sets_have_heads_of_the_same_kinds():
             assert not set(drawn) & set(like)
 
 def test_the_captions_differ_in_one_word_and_halves_share_no_noun():
-    halves = [iv.gender_pairs(half) for half in range(2)]
+    halves = [iv.gender_pairs(half) for half in range(3)]
     nouns = [{noun for pair in half for noun in pair.nouns.split('/')} for half in halves]
-    assert not nouns[0] & nouns[1] and [len(half) for half in halves] == [32, 32]
-    for pair in [*halves[0], *halves[1], *iv.verb_pairs(0), *iv.verb_pairs(1)]:
+    assert not nouns[0] & nouns[1] and not nouns[2] & (nouns[0] | nouns[1])
+    assert [len(half) for half in halves] == [32, 32, 36]
+    for pair in [*halves[0], *halves[1], *halves[2], *iv.verb_pairs(0), *iv.verb_pairs(1)]:
         a, b = (text.rstrip('.').split() for text in pair.sources)
         assert len(a) == len(b) and sum(x != y for x, y in zip(a, b)) == 1
 
-def test_the_grammar_knows_the_articles():
-    lexicon = iv._lexicon()
-    for half in range(2):
-        pairs = iv.grammar_pairs(half, n=3)
-        assert len(pairs) == 15
-        for pair in pairs:
-            nouns = [lexicon[name] for name in pair.nouns.split('/')]
-            assert nouns[0].gender == 'f'
-            articles = dict(f='eine', m='einen', n='ein')
-            assert pair.targets == tuple(articles[noun.gender] for noun in nouns)
-            for noun, text in zip(nouns, pair.sources): assert noun.english in text
-            assert pair.prefix and not pair.prefix.endswith(pair.targets)
-    assert not ({p.nouns for p in iv.grammar_pairs(0, 1)}
-                & {p.nouns for p in iv.grammar_pairs(1, 1)})
+def test_one_gender_pairs_are_neighbors_of_one_column():
+    assert iv.one_gender('a/x b/y c/z') == 'a/b b/c x/y y/z'
+
+def test_a_direction_that_was_planted_is_found(model, runs):
+    "A head whose outputs differ along one direction: it carries all, the rest nothing"
+    head = Place('cross', 2, head=1)
+    d, u = 5, torch.nn.functional.normalize(torch.arange(1., 6).double(), dim=0)
+    sign = torch.tensor([1., -1] * 3, dtype=torch.float64)[:, None, None]
+    with recorded(model, [head]) as values: next_logits_of(model, runs)
+    planted = {head: 0 * values[head] + sign * u}
+    eye, along = torch.eye(d, dtype=torch.float64), torch.outer(u, u)
+    with patched(model, planted):
+        # `changes_through` replaces what the hook before it wrote: read it back the same way
+        found = iv.direction_between(model, runs, head)
+        whole, one, rest = iv.changes_through(model, runs, head, [eye, along, eye - along])
+    assert_close(found, u)
+    assert_close(one, whole)
+    assert_close(rest, 0 * rest, rtol=0, atol=1e-12)
+    assert whole.abs().min() > 1e-6
+
+def test_shares_of_a_patch_by_hand(model, runs):
+    head, generator = Place('cross', 2, head=0), torch.Generator().manual_seed(0)
+    projection = torch.randn(5, 5, generator=generator, dtype=torch.float64)
+    with recorded(model, [head]) as values: before = iv.differences(model, runs)
+    x = values[head]
+    wanted = torch.empty_like(x)
+    for i in range(len(x)): wanted[i] = x[i] + (x[i ^ 1] - x[i]) @ projection
+    with patched(model, {head: wanted}): after = iv.differences(model, runs)
+    found = iv.changes_through(model, runs, head, [projection])
+    assert_close(found[0], before - after)
+
+@pytest.mark.parametrize('effect, rest, one, word', [
+    (.9, .05, .1, 'one direction carries it'),
+    (.9, .95, .1, 'a direction carries a part'), # as much without it
+    (.9, .05, 9., 'a direction carries a part'), # nouns of one gender move it, too
+    (.4, .05, .1, 'a direction carries a part'),
+    (.02, .05, .1, 'undecided')])                # no better than a random one
+def test_verdicts_of_directions(monkeypatch, effect, rest, one, word):
+    groups = [Pair(str(i), ('', ''), '', ('', '')) for i in range(6)]
+    fake = iv.Runs(*[torch.zeros(12)] * 5, groups)
+    monkeypatch.setattr(iv, 'direction_between', lambda *args: torch.eye(4)[0])
+    monkeypatch.setattr(iv, 'encode_runs', lambda tokenizer, pairs: fake)
+    monkeypatch.setattr(iv, 'differences', lambda *args: torch.ones(12))
+    noise = 1 + .01 * torch.arange(12)
+    def changes(model, runs, head, projections):
+        if len(projections) == 1: return one * noise[None]
+        shares = torch.tensor([1., effect, rest, *[.1] * (len(projections) - 3)])
+        return 2 * shares[:, None] * noise
+    monkeypatch.setattr(iv, 'changes_through', changes)
+    found = iv.study_direction(None, None, HEADS[0], groups, groups, groups)
+    assert found['word'] == word
+
+def test_attributions_are_the_slope_of_a_patch(model, runs):
+    "A ten-thousandth of the way, times ten thousand"
+    heads = all_heads(model)
+    found = iv.attributions(model, runs, heads)
+    for head, estimate in zip(heads, found):
+        with recorded(model, [head]) as values: before = iv.differences(model, runs)
+        step = values[head] + 1e-4 * (swap_partners(values[head]) - values[head])
+        with patched(model, {head: step}): after = iv.differences(model, runs)
+        shares = 1e4 * (before - after) / (before + swap_partners(before))
+        assert_close(estimate, shares.view(-1, 2).mean(1), rtol=1e-2, atol=1e-4)
 
 def test_a_study_is_whole_and_a_model_that_knows_nothing_is_refused(model, tokenizer, runs,
                                                                   monkeypatch):
