@@ -50,7 +50,6 @@ TESTS_OF = {
     'test_pasted': 'transformer_nb/reading.py nbs/models/*',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
-    'test_parsing': 'benchmarks/train_parsing.py',
     'test_pretrained': 'nbs/04_*',
     'test_readme': 'nbs/index.ipynb README.md',
     'test_recipe': 'nbs/12_*',
