@@ -1,40 +1,25 @@
 """Chapter 21 beyond its own proofs: who sees whom, rows that are joined, texts that are
-drawn token by token, gaps, the weights of GPT-2 and BERT, and interrupted trainings."""
-import json, shutil
+drawn token by token, gaps, and the weights of GPT-2 and BERT."""
 from collections import Counter
-from copy import deepcopy
-from inspect import signature
-from math import exp, sqrt
-from pathlib import Path
+from math import sqrt
 from unittest import mock
 import pytest, torch
 from hypothesis import given, settings, strategies as st
-from running import sample
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb import training
-from transformer_nb.checkpoint import load_model
-from transformer_nb.support.core import BOS, EOS, PAD, UNK, InputError, set_seed
-from transformer_nb.corpora import load_corpus
+from transformer_nb.core import BOS, EOS, PAD, UNK, set_seed
 from transformer_nb.data import make_batch
-from transformer_nb.support.notebook import read_jsonl
 from transformer_nb.embedding import Embedding
 from transformer_nb.layers import FeedForward
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.optimizer import inverse_sqrt_lr
 from transformer_nb.studies import families
 from transformer_nb.studies.families import (
-    MASK, TRANSLATORS, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss, generate,
-    hidden_logits, join_rows, mask_tokens, masked_loss, next_token_loss, target_logits,
+    MASK, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss, generate,
+    join_rows, mask_tokens, masked_loss, next_token_loss, target_logits,
     translate_ids, translation_loss)
-from transformer_nb.studies.variations import BASE, PEAK_LR, WARMUP_STEPS, ablate, train_row
-import train_families as protocol
-from train_families import READERS, train_families
+from transformer_nb.studies.variations import ablate
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT/'nbs/results/families.jsonl'
-MODELS = ROOT/'nbs/models/families'
 V = 50 # tokens
 PAIRS = [([10, 11, 12, 13], [20, 21]), ([14], [22, 23, 24, 25, 26]), ([15, 16], [27])]
 
@@ -253,11 +238,6 @@ def test_gaps_are_drawn_anew():
     first, second = mask_tokens(ids, V), mask_tokens(ids, V)
     assert not first[0].equal(second[0])
 
-def test_no_text_contains_the_gap(mini):
-    bpe = protocol.BPETokenizer.train(mini['captions']['train'], 400)
-    ids = bpe.encode('Ein Ausdruck <unk> mit </s> und ☃ 雪.')
-    assert MASK == UNK and not {MASK, PAD, BOS, EOS} & set(ids)
-
 def test_masked_loss_counts_the_chosen_tokens():
     model, batch = small(EncoderOnly), make_batch([([], ids) for _, ids in PAIRS*20])
     set_seed(1)
@@ -267,53 +247,6 @@ def test_masked_loss_counts_the_chosen_tokens():
     logits = model(masked)
     expected = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
     assert_close(loss, expected)
-
-def test_hidden_tokens_are_not_seen():
-    ids = random_ids(9).tolist()
-    for family in (DecoderOnly, EncoderOnly):
-        model = small(family)
-        found = hidden_logits(model, ids)
-        for i in range(9):
-            other = list(ids)
-            other[i] = 5 if ids[i] != 5 else 6
-            exactly(hidden_logits(model, other)[i], found[i])
-            if i < 8: # a token that one reads and the other does not
-                other = ids[:-1] + [5 if ids[-1] != 5 else 6]
-                moved = not hidden_logits(model, other)[i].equal(found[i])
-                assert moved == (family is EncoderOnly)
-
-def test_hidden_tokens_one_by_one():
-    ids = random_ids(5).tolist()
-    encoder, decoder = small(EncoderOnly), small(DecoderOnly)
-    with torch.no_grad():
-        for i, (both, left) in enumerate(zip(hidden_logits(encoder, ids),
-                                             hidden_logits(decoder, ids))):
-            gap = torch.tensor([ids[:i] + [MASK] + ids[i+1:] + [EOS]])
-            exactly(both, encoder(gap)[0, i])
-            exactly(left, decoder(torch.tensor([[BOS] + ids[:i]]))[0, -1])
-
-def test_hidden_scores():
-    model = small(EncoderOnly)
-    texts = [random_ids(n, seed=n).tolist() for n in (3, 8)]
-    found = protocol.hidden_scores(model, texts)
-    right, nats = [], []
-    for ids in texts:
-        logits = hidden_logits(model, ids)
-        right.append(sum(int(row.argmax()) == i for row, i in zip(logits, ids)))
-        nats += [-row.log_softmax(-1)[i].item() for row, i in zip(logits, ids)]
-    assert found['right'] == right and found['tokens'] == [3, 8]
-    assert found['accuracy'] == round(sum(right)/11, 4)
-    assert found['hidden_loss'] == round(sum(nats)/11, 4)
-
-def test_accuracy_is_over_tokens():
-    "All of three tokens right, and one of eight"
-    def guess(model, ids):
-        guesses = ids if len(ids) == 3 else [ids[0]] + [4]*7
-        return F.one_hot(torch.tensor(guesses), V).float()
-    texts = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15]]
-    with mock.patch.object(protocol, 'hidden_logits', guess):
-        found = protocol.hidden_scores(None, texts)
-    assert found['right'] == [3, 1] and found['accuracy'] == round(4/11, 4)
 
 # GPT-2 and BERT, as in the chapter
 
@@ -435,239 +368,3 @@ def test_every_exchange_matters(gpt2, bert):
     assert off_gpt2(gpt2, feed_forward=FeedForward) > 1e-2
     assert off_bert(bert, token_types=False) > 1e-3
     assert off_bert(bert, norm=False) > 1e-3
-
-# Trainings
-
-@pytest.fixture(scope='module')
-def mini():
-    pairs = load_corpus('mini', 'en', 'de')
-    short = {'train': pairs['train'][:60], 'valid': pairs['valid'][:3]}
-    captions = {split: [english for english, _ in short[split]] for split in short}
-    return dict(translate=short, captions=captions, masks=captions)
-
-JOBS = [('translate', 'prefix', 1, 0), ('captions', 'decoder', 1, 0),
-        ('masks', 'encoder', 1, 0), ('translate', 'prefix', 2, 1)]
-train_some = {'processes': 0, 'steps': 2}
-
-def timeless(results): return [r | dict(seconds=0) for r in results]
-
-def test_the_encoder_decoder_is_the_base_of_chapter_18(mini):
-    ours = protocol.train_translator('encoder-decoder', 1, 3, mini['translate'], 4)
-    base = train_row({}, 3, mini['translate'], 4)
-    for measure in ('parameters', 'valid_loss', 'train_loss', 'epochs', 'skipped'):
-        assert ours[measure] == base[measure], measure
-
-def test_a_split_that_chose_nothing_is_measured(mini):
-    pairs = mini['translate']
-    longer = pairs | dict(test=[*pairs['valid'], *pairs['train'][:2]])
-    ours = protocol.train_translator('encoder-decoder', 1, 3, longer, 2)
-    base = train_row({}, 3, longer, 2)
-    assert ours['test_loss'] == base['test_loss'] != ours['valid_loss']
-    assert 'test_loss' not in protocol.train_translator('prefix', 1, 3, pairs, 1)
-
-def test_what_is_confirmed_had_no_part_in_the_verdict(monkeypatch):
-    seen = []
-    def note(out, corpora, jobs): seen.extend(jobs)
-    monkeypatch.setattr(protocol, 'train_families', note)
-    protocol.confirm_families('out', corpora={'translate': None})
-    assert seen == [('translate', name, 1, seed) for seed in range(6, 10)
-                    for name in TRANSLATORS]
-    assert not {seed for *_, seed in seen} & {seed for *_, seed in protocol.family_jobs()}
-
-def test_equal_parameters():
-    counts = {}
-    for name, (family, layers) in TRANSLATORS.items():
-        sizes = families.FAMILY_SIZES
-        with torch.device('meta'):
-            model = family(TransformerConfig(protocol.VOCAB_SIZE, **sizes, **layers))
-        counts[name] = sum(p.numel() for p in model.parameters())
-        for key in {'d_model', 'd_ff', 'n_heads', 'dropout'}: assert sizes[key] == BASE[key]
-    assert counts['decoder'] == counts['prefix'] == 476_096
-    assert counts['encoder-decoder'] == 475_904
-    updates = {name: n for name, (*_, n) in READERS.items()}
-    assert updates['encoder-long'] == round(updates['decoder'] / 0.15)
-
-def batches_of(name, seed, mini):
-    seen = []
-    def note(model, batch, label_smoothing=0.):
-        if model.training: seen.append((batch.src.tolist(), batch.labels.tolist()))
-        return model.embedding.weight.sum() * 0 if hasattr(model, 'embedding') else (
-            model.output.weight.sum() * 0)
-    with (mock.patch.object(protocol, 'translation_loss', note),
-          mock.patch.object(protocol, 'bleu_of', return_value={}),
-          mock.patch.object(protocol, 'BATCH_TOKENS', 100)):
-        protocol.train_translator(name, 1, seed, mini['translate'], 5)
-    return seen
-
-def test_equal_batches_for_all_models_of_a_seed(mini):
-    first, *others = [batches_of(name, 0, mini) for name in TRANSLATORS]
-    assert len(first) == 5 and others == [first, first]
-    assert batches_of('prefix', 1, mini) != first
-
-def test_the_learning_rate_is_that_of_chapter_18():
-    model, rates = small(DecoderOnly).float(), []
-    batches = families.TokenBatches([([], [5, 6, 7])]*20, 32)
-    with mock.patch.object(training, 'set_lr', lambda optimizer, lr: rates.append(lr)):
-        result = families.train_family(model, batches, next_token_loss, 4, lr=0.5)
-    assert rates == [inverse_sqrt_lr(step, 0.5, WARMUP_STEPS) for step in range(1, 5)]
-    assert result['steps'] == 4 and result['skipped'] == 0 and result['epochs'] == 2
-    default = signature(families.train_family).parameters['lr'].default
-    assert default == protocol.PEAK_LR == PEAK_LR and model.training
-
-@pytest.mark.parametrize('job', JOBS)
-def test_every_training_has_its_rate_and_seed(mini, job):
-    task, name, _, _ = job
-    seen = []
-    def note(model, batches, loss_of, n_steps, lr):
-        seen.append((batches.seed, lr, batches.batch_tokens, n_steps))
-        raise InterruptedError
-    with mock.patch.object(protocol, 'train_family', note):
-        for rate, seed in ((0.5, 4), (2, 7)):
-            with pytest.raises(InterruptedError):
-                protocol.run_job(task, name, rate, seed, mini[task], 9, None)
-    assert seen == [(4, PEAK_LR/2, 1024, 9), (7, PEAK_LR*2, 1024, 9)]
-
-def test_a_step_without_a_finite_loss_is_skipped():
-    model = small(DecoderOnly).float()
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    def infinite(model, batch): return next_token_loss(model, batch) * torch.inf
-    batches = families.TokenBatches([([], [5, 6, 7])]*3, 32)
-    result = families.train_family(model, batches, infinite, 3)
-    assert result['skipped'] == 3
-    for name, weight in model.state_dict().items(): assert weight.equal(before[name])
-
-@pytest.fixture(scope='module')
-def trained(mini, tmp_path_factory):
-    folder = tmp_path_factory.mktemp('families')
-    out = folder/'out.jsonl'
-    results = train_families(out, mini, JOBS, models=folder/'models', **train_some)
-    return folder, out, results
-
-def test_results_are_complete(trained):
-    folder, out, results = trained
-    rows = [(r['task'], r['model'], r['rate'], r['seed']) for r in results]
-    assert rows == JOBS
-    assert read_jsonl(out) == results
-    lines = [json.loads(line) for line in out.read_text(encoding='utf8').splitlines()]
-    assert [r['row'] for r in lines] == ['/'.join(map(str, job[:3])) for job in JOBS]
-    for r in lines:
-        assert r['steps'] == 2 and r['commit'] and r['seconds'] > 0
-        if r['task'] == 'translate': assert {'valid_loss', 'bleu', 'examples'} <= set(r)
-        else: assert len(r['right']) == len(r['tokens']) == 3
-    captions = lines[1]
-    assert captions['ppl'] == same(exp(captions['valid_loss']), rel=1e-3)
-    assert set(captions['samples']) == {'plain', 'cool', 'top_k', 'top_p', 'greedy'}
-
-def test_an_interrupted_call_goes_on(trained, mini, tmp_path):
-    _, out, results = trained
-    lines = out.read_text(encoding='utf8').splitlines(keepends=True)
-    copy = tmp_path/'out.jsonl'
-    copy.write_text(lines[0] + lines[2], encoding='utf8')
-    with mock.patch.object(protocol, 'run_job', wraps=protocol.run_job) as run:
-        again = train_families(copy, mini, JOBS, **train_some)
-    assert [call.args[:4] for call in run.call_args_list] == [JOBS[1], JOBS[3]]
-    def by_row(found): return sorted(timeless(found), key=lambda r: (r['row'], r['seed']))
-    assert by_row(again) == by_row(results)
-
-@pytest.mark.parametrize('change', ['steps', 'corpus', 'settings'])
-def test_other_settings_are_refused(trained, mini, tmp_path, change):
-    _, out, _ = trained
-    copy = tmp_path/'out.jsonl'
-    copy.write_bytes(out.read_bytes())
-    corpora, options = deepcopy(mini), dict(train_some)
-    if change == 'steps': options['steps'] = 3
-    if change == 'corpus': corpora['masks']['train'].append('A dog.')
-    peak_lr = 1e-3 if change == 'settings' else protocol.PEAK_LR
-    with (mock.patch.object(protocol, 'PEAK_LR', peak_lr),
-          pytest.raises(InputError, match='was run with other settings')):
-        train_families(copy, corpora, JOBS, **options)
-    assert copy.read_bytes() == out.read_bytes()
-
-def test_readers_are_saved(trained, mini):
-    folder, _, results = trained
-    assert {p.name for p in (folder/'models').iterdir()} == {'decoder', 'encoder'}
-    for name, (family, *_) in list(READERS.items())[:2]:
-        model, bpe = load_model(folder/'models'/name, family=family)
-        assert not model.training and model.config.n_encoder_layers == 7
-        texts = bpe.encode_batch(mini['captions']['valid'])
-        found = protocol.hidden_scores(model, texts)
-        [result] = [r for r in results if r['model'] == name]
-        assert found['tokens'] == result['tokens']
-        assert found['hidden_loss'] == same(result['hidden_loss'], abs=2e-4)
-
-def test_damaged_and_foreign_folders_are_refused(tmp_path):
-    shutil.copytree(MODELS/'decoder', tmp_path/'damaged')
-    weights = tmp_path/'damaged/model.safetensors'
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(InputError, match='not the file that was saved'):
-        load_model(tmp_path/'damaged', family=DecoderOnly)
-    with pytest.raises(InputError, match='config.json asks for'):
-        load_model(MODELS/'decoder') # a decoder is not an encoder and a decoder
-
-def test_the_jobs_of_the_rule():
-    jobs = protocol.family_jobs()
-    assert len(jobs) == len(set(jobs)) == 37
-    count = Counter((task, model, rate) for task, model, rate, _ in jobs)
-    for name in TRANSLATORS:
-        assert [count['translate', name, rate] for rate in (0.5, 1, 2)] == [2, 6, 2]
-    readers = [count['captions', 'decoder', 1], count['masks', 'encoder', 1],
-               count['masks', 'encoder-long', 1]]
-    assert readers == [3, 3, 1]
-
-# What is stored
-
-@pytest.fixture(scope='module')
-def stored():
-    if not RESULTS.exists(): pytest.skip('not yet measured')
-    lines = RESULTS.read_text(encoding='utf8').splitlines()
-    return {(r['row'], r['seed']): r for r in map(json.loads, lines)}
-
-def test_stored_results_are_those_of_the_rule(stored):
-    wanted = {('/'.join(map(str, job[:3])), job[3]) for job in protocol.family_jobs()}
-    assert set(stored) <= wanted
-    for (row, _), r in stored.items():
-        long = READERS['encoder-long'][-1]
-        steps = 700 if r['task'] == 'translate' else long if 'long' in row else 2000
-        assert r['steps'] == steps and not r['commit'].endswith('dirty')
-        assert r['skipped'] == 0 or r['task'] == 'translate'
-
-def test_stored_base_is_that_of_chapter_18(stored):
-    "The same losses to four digits, where machine and PyTorch were the same"
-    path = RESULTS.parent/'variations_ten.jsonl'
-    theirs = [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
-    base = {r['seed']: r for r in theirs if r['row'] == 'base'}
-    where, compared = ('hardware', 'threads', 'torch', 'python'), 0
-    for (row, seed), r in stored.items():
-        if row != 'translate/encoder-decoder/1' or seed not in base: continue
-        if any(r[key] != base[seed][key] for key in where): continue
-        assert r['valid_loss'] == base[seed]['valid_loss'], seed
-        compared += 1
-    assert compared
-
-@pytest.mark.parametrize('name', ['decoder', 'encoder-long'])
-def test_stored_readers(name):
-    files = {path.name for path in (MODELS/name).iterdir()}
-    assert files == {'config.json', 'model.safetensors', 'tokenizer.json'}
-    assert sum(path.stat().st_size for path in (MODELS/name).iterdir()) < 2e6
-    family, *_ = READERS[name]
-    model, bpe = load_model(MODELS/name, family=family)
-    assert next(model.parameters()).dtype == torch.float32
-    assert sum(p.numel() for p in model.parameters()) == 604_096
-    assert model.config.vocab_size == protocol.CAPTION_VOCAB
-    assert bpe.decode(bpe.encode('A man in a blue shirt.')) == 'A man in a blue shirt.'
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name, n', sample([('encoder-long', 200), ('decoder', 1014)], 2))
-def test_stored_readers_are_those_of_the_results(name, n, stored, multi30k_dir):
-    "Half precision moves a few of the likeliest tokens"
-    family, *_ = READERS[name]
-    model, bpe = load_model(MODELS/name, family=family)
-    captions = protocol.family_corpora(multi30k_dir)['captions']['valid'][:n]
-    found = protocol.hidden_scores(model, bpe.encode_batch(captions))
-    task = 'captions' if name == 'decoder' else 'masks'
-    result = stored[f'{task}/{name}/1', 0]
-    assert found['tokens'] == result['tokens'][:n]
-    measured = sum(result['right'][:n]) / sum(result['tokens'][:n])
-    assert found['accuracy'] == same(measured, abs=0.002)

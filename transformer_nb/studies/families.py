@@ -132,19 +132,6 @@ def masked_loss(model:EncoderOnly, batch:Batch # its labels are the text
     logits = model.embedding.logits(model.states(masked)[chosen]) # (chosen, v)
     return nn.functional.cross_entropy(logits, labels[chosen])
 
-# %% ../../nbs/21_families.ipynb #f21hidden
-@torch.no_grad()
-def hidden_logits(model:OneStack,
-                  ids:list[int] # a text
-                 )->Tensor:     # for each of its tokens, not seen by the model (n, v)
-    "An encoder reads the whole text but the token; a decoder reads what is left of it"
-    if isinstance(model, DecoderOnly): return model(torch.tensor([[BOS] + ids]))[0, :-1]
-    token = torch.arange(len(ids))
-    rows = torch.tensor(ids + [EOS]).repeat(len(ids), 1) # one for each token
-    rows[token, token] = MASK
-    x = model.states(rows)[token, token] # (n, d)
-    return model.embedding.logits(x)
-
 # %% ../../nbs/21_families.ipynb #f21join
 def join_rows(src:Tensor,             # source ids, padded at the end (b, s)
               tgt:Tensor,             # target ids, padded at the end (b, t)
