@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from transformer_nb.core import BOS, EOS, PAD, UNK, set_seed
+from transformer_nb.support.core import BOS, EOS, PAD, UNK, set_seed
 from transformer_nb.data import make_batch
 from transformer_nb.embedding import Embedding
 from transformer_nb.layers import FeedForward

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
-from transformer_nb.core import EOS, UNK
-from transformer_nb.grammar import PATTERNS, draw_pair
+from transformer_nb.support.core import EOS, UNK
+from transformer_nb.lessons.grammar import PATTERNS, draw_pair
 from transformer_nb.studies import parsing
 from transformer_nb.studies.parsing import (
     LONGEST, Tree, brackets, compare, draw_tree, encode_trees, leaves, linearize, parse,
