@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..core import PAD
+from ..support.core import PAD
 from ..data import make_batch
 from ..judging import mean_interval
 from ..model import Transformer, attention_modules
