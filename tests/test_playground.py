@@ -1251,7 +1251,8 @@ def test_a_page_that_is_missing_says_so(chromium, site, tmp_path):
     page.click('#read-back')
     says = 'It cannot be read back: translate_german.html is missing.'
     wait(page, "document.getElementById('way-back').innerText.trim() == arg", says)
-    assert translation(page) == 'Ich liebe dich.' and 'engine' not in page.inner_text('#status')
+    assert translation(page) == 'Ich liebe dich.'
+    assert 'engine' not in page.inner_text('#status')
     page.close()
 
 def test_the_site_translates_both_ways(new_page, site):
@@ -1731,7 +1732,8 @@ def test_a_character_is_named_and_not_its_bytes(new_page):
         'I think she will come tomorrow.', 'I think she will come tomorrow.',
         'The house he lives in is very old.', 'He calls his mother calls his mother calls',
         "According to the world, it's a great deal.", 'How late is it?',
-        'I think she will come tomorrow.', "She's on a diet."])], 4), ids=['everyday', 'everyday into English'])
+        'I think she will come tomorrow.', "She's on a diet."])], 4),
+    ids=['everyday', 'everyday into English'])
 def test_the_tour_says_what_is_there(new_page, site, name, wanted):
     page = new_page('#looked', site[name])
     page.set_viewport_size(dict(width=1280, height=800))

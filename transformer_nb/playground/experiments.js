@@ -85,8 +85,8 @@ function experimentSays() {
 
 function whatToTry() {
   const {off = [], then} = model().examples?.find(({text}) => text === sentence()) ?? {}
-  const place = EXPERIMENTS.indexOf(experimentOf(off))
-  return place < 0 || !then ? [] : [`Try the ${['first', 'second', 'third'][place]}: ${then}.`]
+  const place = ['first', 'second', 'third'][EXPERIMENTS.indexOf(experimentOf(off))]
+  return place && then ? [`Try the ${place}: ${then}.`] : []
 }
 
 const SHUFFLED = 'The words are shuffled; click again to put them back. It knows their '
