@@ -17,20 +17,19 @@ from safetensors.torch import load_file
 from transformer_nb.attention import CHARACTERS
 from transformer_nb.formats.page import _header_and_weights, _join, _read
 
-# The models that live in the site, by what the figures call them, and their folders
-MODELS = {'everyday': 'everyday-en-de', 'captions': 'multi30k-en-de'}
+# What lives in the site, by what the figures call it: models and, without weights, a
+# tokenizer; and their folders
+MODELS, TOKENIZERS = {'everyday': 'everyday-en-de'}, {'captions': 'multi30k-en-de'}
 IN_JUPYTER = r'(?:\n\n\*\(On the site, .*\)\*)?' # a line for those who see no figure
 COMMENT = re.compile(rf'^<!-- live (\w+): (.*?) -->{IN_JUPYTER}$', re.M)
 # Pixels that each takes as it begins, in windows 320, 390, 768 and 1,280 wide: its place
 # is kept from the beginning, so that what stands below does not move when it comes
-HEIGHTS = {'beam': (1003, 904, 651, 651), 'bleu': (1094, 946, 627, 567),
-           'cache': (978, 841, 553, 553), 'heads': (2220, 2424, 661, 685),
-           'learning': (538, 586, 640, 640), 'merges': (864, 777, 473, 440),
+HEIGHTS = {'bleu': (1094, 946, 627, 567), 'cache': (978, 841, 553, 553),
+           'heads': (2220, 2424, 661, 685), 'learning': (538, 586, 640, 640), 'merges': (864, 777, 473, 440),
            'neighbors': (725, 698, 542, 542), 'positions': (1051, 1026, 690, 690),
-           'query': (1320, 1266, 722, 722), 'removal': (1257, 1173, 1093, 821),
-           'rotary': (849, 795, 610, 610), 'schedule': (917, 889, 590, 590),
-           'shuffle': (669, 591, 370, 337), 'translation': (930, 732, 514, 480),
-           'walk': (1370, 1274, 906, 906), 'writer': (748, 629, 435, 399)}
+           'query': (1320, 1266, 722, 722), 'rotary': (849, 795, 610, 610),
+           'schedule': (917, 889, 590, 590), 'shuffle': (669, 591, 370, 337),
+           'translation': (930, 732, 514, 480), 'writer': (748, 629, 435, 399)}
 PLACES = ('narrow', 'phone', 'tablet', 'wide') # as book.css calls them
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '
        'style="{heights}" hidden>\n\n**Try it.** {words}\n\n'
@@ -87,6 +86,8 @@ def write(models, out):
         headers[name], weights = _header_and_weights(models/folder)
         headers[name]['key'] = name # of two models, both may be English to German
         files |= both_weights(name, weights)
+    for name, folder in TOKENIZERS.items():
+        headers[name], _ = _header_and_weights(models/folder)
     headers['writer'] = writer(models/'writer')
     headers['learning'] = learning(models.parent/'results/learning.jsonl')
     for name, header in headers.items(): files |= both_headers(name, header)

@@ -429,7 +429,7 @@ HERE = ('Type a sentence, see it translated by a small Transformer in your brows
         'look inside: where it looked, what each head is worth, how the search goes.')
 
 def introduce(root, path, languages):
-    "In its head: the name that signs its pictures, and what a link to it shows"
+    "In its head: the name of the book, and what a link to it shows"
     title = settings(root)['title']
     text = path.read_text(encoding='utf8')
     picture = f'{machines.site(root)}{machines.PICTURE}'

@@ -4,7 +4,7 @@ it, and its numbers beside PyTorch's.
 Every page is opened from a file. At its end each test looks whether the page complained, or
 asked anyone for anything.
 """
-import base64, math, re, shutil, threading
+import math, re, shutil, threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +12,6 @@ import pytest
 import torch
 import pages
 from browser import PATIENCE, pause
-from repository import settings
 from running import sample
 from test_site import ALL_RULES, AXE, MOST_SHIFT, WATCH, load_axe
 from transformer_nb.checkpoint import load_model, save_model
@@ -830,32 +829,6 @@ def test_on_a_phone_the_machine_is_turned(new_page, site):
         return [x.textContent, left, right]
     })""")
     assert [t for t, left, right in texts if left < 8 or right > 390] == []
-
-def test_a_picture_of_the_machine_is_kept_and_signed(new_page):
-    page = new_page('#machine?pin=2')
-    machine(page, 2)
-    with page.expect_download() as saved: page.click('#save-picture')
-    data = base64.b64encode(Path(saved.value.path()).read_bytes()).decode()
-    box = page.evaluate("""() => {
-        const svg = document.getElementById('machine-picture')
-        const {x, y, width, height} = svg.getBoundingClientRect()
-        const bar = svg.querySelector('.bar.written').getBoundingClientRect()
-        return {width, height, x: bar.x - x + 2, y: bar.y - y + 3}
-    }""")
-    at = [2*(24 + box[name]) for name in ('x', 'y')]
-    found = page.evaluate(SHOWN_PIXEL, [data, *at])
-    assert found['width'] == 2*(box['width'] + 48)
-    assert found['height'] > 2*(box['height'] + 48)
-    assert found['color'] not in ('rgb(255, 255, 255)', 'rgb(247, 247, 245)') # it is drawn
-    assert page.text_content('.sign') == 'transformer_nb' # it has no book, and no address
-    page.evaluate("""() => {
-        const props = {rel: 'contents', href: './', title: 'A book'}
-        document.head.append(Object.assign(document.createElement('link'), props))
-        document.getElementById('machine-picture').drawn = ''
-        draw()
-    }""")
-    assert page.text_content('.sign') == 'A book'
-    page.evaluate("document.querySelector('link[rel=contents]').remove()")
 
 # The address
 
@@ -1875,84 +1848,6 @@ def test_it_has_the_theme_of_the_site(new_page):
     page = new_page('#type', script=script, color_scheme='light')
     color = 'getComputedStyle(document.body).backgroundColor'
     assert page.evaluate(color) == 'rgb(18, 18, 18)'
-
-SHOWN_PIXEL = '''async ([data, x, y]) => {
-    const image = new Image()
-    image.src = `data:image/png;base64,${data}`
-    await image.decode()
-    const canvas = document.createElement('canvas'), g = canvas.getContext('2d')
-    Object.assign(canvas, {width: image.width, height: image.height})
-    g.drawImage(image, 0, 0)
-    const color = [...g.getImageData(x, y, 1, 1).data].slice(0, 3)
-    return {width: image.width, height: image.height, color: `rgb(${color.join(', ')})`}
-}'''
-
-def saved_picture(page, i=1):
-    "Its size, and the color of a corner of token i of the translation"
-    with page.expect_download() as saved: page.click('#save-picture')
-    assert saved.value.suggested_filename == 'translate-here.png'
-    data = base64.b64encode(Path(saved.value.path()).read_bytes()).decode()
-    chip, src = (page.locator(x).bounding_box() for x in (f'#tgt .chip >> nth={i}', '#src'))
-    x = 2*(24 + chip['x'] + 3 - src['x'])
-    y = 2*(24 + 30 + chip['y'] + 3 - src['y'])
-    return page.evaluate(SHOWN_PIXEL, [data, x, y])
-
-ROWS_BELOW = '''width => { // of a picture, whose words are broken at its width
-    const g = document.createElement('canvas').getContext('2d')
-    g.font = getComputedStyle(document.getElementById('experiment-says')).font
-    const {wordsBelow, inRows} = modules.picture
-    return wordsBelow().flatMap(text => inRows(g, text, width)).length
-}'''
-
-def height_of_all_but_rows(page, picture):
-    width = picture['width']/2 - 2*24
-    return picture['height'] - 2*26 * page.evaluate(ROWS_BELOW, width)
-
-def test_a_picture_of_what_is_there(new_page):
-    page = new_page('#looked?pin=1')
-    chip = page.locator('#tgt .chip').nth(1)
-    color = chip.evaluate('x => getComputedStyle(x).backgroundColor')
-    pinned = saved_picture(page)
-    assert pinned['color'] == color
-    height = height_of_all_but_rows(page, pinned)
-    page.keyboard.press('Escape')
-    plain = saved_picture(page)
-    assert plain['color'] != color and height_of_all_but_rows(page, plain) == height
-    page.evaluate("toggle('cross.4.4')")
-    settle(page)
-    broken = saved_picture(page) # two lines more: what is off, and what it said before
-    assert height_of_all_but_rows(page, broken) == height
-    assert broken['height'] >= plain['height'] + 2*2*26
-    words = page.evaluate('modules.picture.wordsBelow()')
-    assert words[1].startswith('1 off: cross 4.4') and words[2] == f'before: “{BOY_DE}”'
-    assert words[3].startswith('English → German: a Transformer of 2,086,912 parameters')
-
-def test_pictures_of_the_site_are_signed_with_the_books_title(new_page, site):
-    page = new_page('#machine?pin=1', site['translate_here.html'])
-    machine(page, 1)
-    title = settings(ROOT)['title']
-    assert page.text_content('.sign') == title
-    go_to(page, 'type')
-    assert page.evaluate('modules.picture.wordsBelow().at(-1)').endswith(f' {title}')
-
-def test_a_picture_says_what_is_seen(new_page):
-    page = new_page('#looked?pin=1&off=c4.4')
-    says = lambda: page.evaluate('modules.picture.wordsBelow()')[0]
-    assert says() == ('Above, the tokens of the sentence; below, those of its translation. '
-        'The bluer a token, the more attention between it and “Junge” (mean of layer 3). '
-        'Under a token, the word that it looked at most. '
-        'Orange: new, since parts of the model are off.')
-    page.keyboard.press('Escape')
-    page.click('#reset')
-    settle(page)
-    assert 'bluer' not in says() and 'Orange' not in says()
-    lines = page.evaluate('''() => { // none is wider than the picture
-        const g = document.createElement('canvas').getContext('2d')
-        return modules.picture.inRows(g, 'one two three '.repeat(20), 100)
-            .map(line => [line, g.measureText(line).width])
-    }''')
-    assert max(width for _, width in lines) <= 100 and len(lines) > 5
-    assert ' '.join(line for line, _ in lines).split() == ['one', 'two', 'three']*20
 
 # Maps
 

@@ -1,6 +1,5 @@
 // The live figures of the chapters, by the names that the chapters call them
 import {el} from './dom.js'
-import {beam} from './live_beam.js'
 import {bleuFigure} from './live_bleu.js'
 import {cache} from './live_cache.js'
 import {heads} from './live_heads.js'
@@ -9,17 +8,14 @@ import {merges} from './live_merges.js'
 import {neighbors} from './live_neighbors.js'
 import {positions} from './live_positions.js'
 import {query} from './live_query.js'
-import {removal} from './live_removal.js'
 import {rotary} from './live_rotary.js'
 import {schedule} from './live_schedule.js'
 import {shuffle} from './live_shuffle.js'
 import {translation} from './live_translation.js'
-import {walk} from './live_walk.js'
 import {writer} from './live_writer.js'
 
-const FIGURES = {beam, bleu: bleuFigure, cache, heads, learning, merges, neighbors,
-                 positions, query, removal, rotary, schedule, shuffle, translation, walk,
-                 writer}
+const FIGURES = {bleu: bleuFigure, cache, heads, learning, merges, neighbors, positions,
+                 query, rotary, schedule, shuffle, translation, writer}
 
 async function start(box) { // once; what goes wrong is said in its place
   if (box.dataset.started) return

@@ -10,7 +10,7 @@ import {drawNames, drawLayers, drawWords, drawOutput, drawReturn, titleOf, heigh
 
 // A picture is {scene, at (the token that is written), near (a token of the sentence, or
 // null), vectors (or undefined, while they are computed)}
-function drawPicture(svg, picture, {width, isTurned, sign}) { // -> its plan
+function drawPicture(svg, picture, {width, isTurned}) { // -> its plan
   const {scene: {src, tgt}} = picture, {config} = model()
   const rows = isTurned ? titleOf(picture, width - 2 * EDGE) : []
   const plan = planOf({
@@ -26,7 +26,6 @@ function drawPicture(svg, picture, {width, isTurned, sign}) { // -> its plan
   }
   if (isTurned) drawTitle(svg, rows, 0)
   else drawBeside(svg, plan, picture)
-  shape(svg, 'text', {x: EDGE, y: plan.height - 4, class: 'sign'}, sign)
   return plan
 }
 

@@ -4,7 +4,6 @@ import {el, attributes} from './dom.js'
 import {percent, label, isSpecial, specialName} from './words.js'
 import {model} from './store.js'
 import {nameOf} from './parts.js'
-import {inRows} from './picture.js'
 import {EDGE, TILE, BAR} from './plan.js'
 import {shape, pathOf, headsOff, isBoxOff, hasNoPositions} from './machine_flow.js'
 
@@ -196,6 +195,14 @@ function drawParts(node, {text, cuts}) { // what is written, new, and still to c
   for (const [kind, part] of Object.entries(parts)) {
     if (part) shape(node, 'tspan', {class: kind}, part)
   }
+}
+
+function inRows(g, text, width) { // -> lines no wider than that
+  return text.split(' ').reduce(([line, ...before], word) => {
+    const longer = line ? `${line} ${word}` : word
+    const fits = !line || g.measureText(longer).width <= width
+    return fits ? [longer, ...before] : [word, line, ...before]
+  }, ['']).reverse()
 }
 
 export {NAMES, choices, drawNames, drawLayers, drawWords, drawOutput, drawReturn, titleOf,

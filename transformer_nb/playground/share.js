@@ -4,7 +4,6 @@ import {$, attributes, write} from './dom.js'
 import {state, update, model} from './store.js'
 import {firstPin} from './address.js'
 import {wholeTranslation} from './scene.js'
-import {savePicture} from './picture.js'
 
 const A_MOMENT = 2000 // ms
 
@@ -50,7 +49,6 @@ function listenToSharing() {
   $('copy-link').hidden = location.protocol === 'about:' // a frame has no address
   copies($('copy-link'), () => location.href)
   copies($('copy-text'), wholeTranslation)
-  $('save-picture').onclick = savePicture
   $('present').onclick = () => update({present: !state.present})
 }
 

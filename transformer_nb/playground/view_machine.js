@@ -9,7 +9,6 @@ import {placeOf} from './plan.js'
 import {isBoxOff, headsOn} from './machine_flow.js'
 import {NAMES, textOf} from './machine_words.js'
 import {drawPicture} from './machine.js'
-import {signature} from './picture.js'
 import {openBox, closeBox, drawOpen} from './machine_open.js'
 
 let last = 0 // the token that was written when one of the sentence was pinned
@@ -39,14 +38,13 @@ function drawMachine() {
   drawOpen(plan, at)
 }
 
-const MAKER = 'transformer_nb' // of a page that belongs to no book
 
 function drawOnce(picture) { // -> its plan
   const svg = $('machine-picture'), width = $('machine').clientWidth
   const {scene, at, near, vectors} = picture
   const colors = getComputedStyle(document.documentElement).getPropertyValue('--blue')
   const key = JSON.stringify([scene.key, at, near, Boolean(vectors), width, colors])
-  const page = {width, isTurned: phone.matches, sign: signature() || MAKER}
+  const page = {width, isTurned: phone.matches}
   if (svg.drawn !== key) svg.plan = drawPicture(svg, picture, page)
   svg.drawn = key
   return svg.plan

@@ -197,23 +197,6 @@ function vectors(args) {
   return stages.map(({where, name, rows}) => ({where, name, ...toMap(rows)}))
 }
 
-// Along the way of one token: the tokens whose embeddings point most nearly the same way
-function similar(args) {
-  const {tokenizer, model, run} = watched(args), {stack, token} = args
-  const embedding = stack === 'encoder' ? model.srcEmbedding : model.tgtEmbedding
-  const length = x => Math.sqrt(sum([...x].map(value => value * value)))
-  const lengths = tokenizer.tokens.map((_, id) => length(embedding.row(id)))
-  const ofStack = run.notes.filter(({where}) => where.startsWith(stack))
-  return ofStack.map(({where, name, rows}) => {
-    const x = rows[token], [products] = embedding.logits([x]), norm = length(x)
-    const cosines = products.map((dot, id) => dot / (norm * lengths[id]))
-    const near = topTokens(cosines, 5).map(id =>
-      ({id, text: tokenizer.pieces([id])[0].text, cosine: cosines[id]}))
-    const layer = Number(where.split(' ')[2] ?? 0)
-    return {name, layer, shape: [rows.length, x.length], norm, near}
-  })
-}
-
 // The tokens whose rows point most nearly the same way, the mean of all rows taken off
 function neighbors({model: key, text, n = 10}) {
   const {tokenizer, model} = find(key), {srcEmbedding} = model
@@ -251,7 +234,7 @@ function pair(args) { // one score of one head, by hand
 }
 
 const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
-                 vectors, similar, neighbors, pair}
+                 vectors, neighbors, pair}
 
 // ---- One request at a time -------------------------------------------------------------
 
