@@ -17,7 +17,7 @@ TRY = 'Try, build, teach'
 RECORDS = ['claims', 'article', 'results/README', 'models', 'bibliography', 'about']
 # Pages that other pages link to, and the table of contents does not list
 UNLISTED = ['results/RULES', 'genindex', 'CONTRIBUTING', 'RELEASING']
-FOLDED = 'Workshop', 'Reference', 'Records'
+FOLDED = 'Workshop', 'Records'
 
 @dataclass(frozen=True)
 class Entry:
@@ -28,8 +28,8 @@ class Entry:
     is_workshop: bool = False
 
 def parts(root): # -> [(name of the part, entries)]
-    """The line: the map of index.ipynb, part by part. Then what one can do, and in folds
-    the workshop, which the map lists in a table of its own, and what one looks up."""
+    """The line: the map of index.ipynb, part by part. Then what one can do and look up,
+    and in folds the workshop, which the map lists in a table of its own, and records."""
     text = '\n'.join(cell.source for cell in cells(Path(root, 'nbs/index.ipynb')))
     row = r'^\| (?:\*\*(.+?)\*\*|\[(.+?)\]\((\w+)\.ipynb\)( ⚒)?.*\| (\d+)) \|'
     found, workshop = [('', [])], []
@@ -38,11 +38,11 @@ def parts(root): # -> [(name of the part, entries)]
         else:
             rows = workshop if hammers else found[-1][1]
             rows.append(Entry(page, title, int(minutes), bool(hammers)))
-    to_do = [Entry(TOOL, 'Translate here'), *map(Entry, ['build', 'teaching', 'overview'])]
-    pages = Path(root, 'docs/reference').glob('*.md')
-    reference = [Entry(f'reference/{path.stem}') for path in sorted(pages)]
-    folded = zip(FOLDED, [workshop, reference, list(map(Entry, RECORDS))])
-    return [*found, (TRY, to_do), *((part, rows) for part, rows in folded if rows)]
+    to_do = [Entry(TOOL, 'Translate here'), *map(Entry, ['build', 'teaching'])]
+    pages = [f'reference/{path.stem}' for path in sorted(root.glob('docs/reference/*.md'))]
+    gathered = {TRY: to_do, 'Reference': list(map(Entry, ['overview', *pages])),
+                'Workshop': workshop, 'Records': list(map(Entry, RECORDS))}
+    return [*found, *((part, rows) for part, rows in gathered.items() if rows)]
 
 def neighbors(book, page):
     "Pages before and after; the line goes on around the workshop"
