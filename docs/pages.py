@@ -456,7 +456,8 @@ def copy_linked_files(book, out):
     "Figures, and what else the chapters link to"
     prose = '\n'.join(cell.text for rows in book.cells.values() for cell in rows
                       if cell.kind == 'markdown')
-    for link in set(re.findall(r'\]\(([^)#:\s]+)', prose)) - {'../CONTRIBUTING.md'}:
+    for link in set(re.findall(r'\]\((?!\.\./docs/)([^)#:\s]+)', prose)):
+        if link == '../CONTRIBUTING.md': continue
         source, target = book.root/'nbs'/link, out/link.removeprefix('../')
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_file() and target.suffix != '.ipynb': shutil.copy(source, target)

@@ -405,7 +405,8 @@ def translator(): return model_called('captions')
 def everyday(): return model_called('everyday')
 
 def model_called(name):
-    return Translator(ROOT/'nbs/models'/live.MODELS[name], torch.device('cpu'))
+    folder = (live.MODELS | live.TOKENIZERS)[name]
+    return Translator(ROOT/'nbs/models'/folder, torch.device('cpu'))
 
 def type_text(page, text):
     page.get_by_label('English').fill(text)
@@ -482,6 +483,7 @@ def test_the_figure_reads_as_the_page_does(open_figure, everyday):
     german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
     assert 'nicht' in german and says(page).startswith('To write')
     type_text(page, 'I LOVE YOU')
+    page.get_by_text('More', exact=True).click()
     exact = page.get_by_role('button', name='Exactly as typed')
     exact.click()
     pause(page, 100)
@@ -506,6 +508,7 @@ def test_a_figure_reads_small_letters_and_capitals_alike(open_figure):
 def test_the_figure_reads_back_by_the_page_beside(open_figure, folder):
     export_page([ROOT/'nbs/models/everyday-de-en'], folder/'translate_german.html')
     page = open_figure('translation', fresh=True)
+    page.get_by_text('More', exact=True).click()
     page.get_by_role('button', name='Read it back').click()
     for text, wanted in {'I have lost my keys.': 'I lost my keys.',
                          'I LOVE YOU': 'I love you.'}.items(): # what the model wrote
