@@ -32,7 +32,8 @@ def bent(text): # links lead to the copies; live figures are left out
     text = re.sub(r'<!-- live .*? -->\n*', '', text)
     text = re.sub(r'\]\((\w+)\.ipynb(#[\w-]+)?', r'](\1.md', text.replace('index.ipynb',
                                                                         'overview.ipynb'))
-    return re.sub(r'\]\(\.\./(docs/)?', '](', text)
+    text = re.sub(r'\]\(\.\./docs/(\S+)\.md', r'](\1.html', text)
+    return re.sub(r'\]\(\.\./', '](', text)
 
 def list_of(root, book):
     "llms.txt: what the book is, and where each part of it stands"
@@ -83,8 +84,4 @@ def write(root, book, folder):
     for path in chapters(root):
         name = 'overview' if path.stem == 'index' else path.stem
         (folder/f'{name}.md').write_text(copy(path), encoding='utf8')
-    (folder/'reference').mkdir(exist_ok=True)
-    for path in (root/'docs/reference').glob('*.md'):
-        text = path.read_text(encoding='utf8').replace('](../../nbs/', '](../')
-        (folder/'reference'/path.name).write_text(bent(text), encoding='utf8')
     (folder/'llms.txt').write_text(list_of(root, book), encoding='utf8')

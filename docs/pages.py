@@ -9,7 +9,7 @@ below its exercises their solutions are folded. Backticked names link to their d
 paper sections to where they are quoted. One page is gathered from all chapters: the claims,
 which docs/claims.md has in words.
 """
-import ast, builtins, json, re, shutil, sys
+import ast, json, re, shutil, sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -334,54 +334,16 @@ def prompt_of(cell):
     return ' · '.join(lines).replace('`', '') or what_it_holds(cell)
 
 def what_it_holds(cell):
-    "The names that a cell defines, else what it checks or works with"
-    tree = ast.parse(cell.text)
-    made = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    names = [name for node in made for name in names_of(node)]
-    if names == ['_'] * len(made) and made: return listed(map(words_of, made), most=2)
-    if len(made) == 1:
+    "The names that a cell defines, else how its last statement begins"
+    nodes = ast.parse(cell.text).body
+    made = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    names = [name for node in made for name in names_of(node) if name != '_']
+    if len(made) == 1 and names:
         line = one_line(made[0], cell.text)
         return line.strip('`') if line[0] == '`' else f'{names[0]}: {line}'.replace('`', '')
-    if made: return listed(name for name in names if name != '_')
-    if all(isinstance(node, ast.Assign) for node in tree.body):
-        return f'Definition of {listed(assigned(tree))}'
-    kind = 'Check of' if CHECK & set(called(tree, ast.Name)) else 'Code with'
-    return f'{kind} {listed(used(tree))}'
-
-def words_of(node):
-    "What is said of a function without a name, as the grader's checks are"
-    strings = (n.value for decorator in node.decorator_list for n in ast.walk(decorator)
-               if isinstance(n, ast.Constant) and isinstance(n.value, str))
-    return next(strings)
-
-CHECK = {'assert', 'assert_close', 'test_close', 'test_eq', 'test_fail', 'test_same'}
-# what any cell may call
-COMMON = CHECK | {*dir(builtins), 'append', 'format', 'item', 'items', 'join', 'no_grad',
-                  'randn64', 'set_seed', 'split', 'sqrt', 'tensor', 'values'}
-
-def called(tree, kind):
-    "Names of functions (ast.Name) or methods (ast.Attribute), in the order of the text"
-    nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.Call, ast.Assert))]
-    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
-        if isinstance(node, ast.Assert): yield 'assert'
-        elif isinstance(node.func, kind):
-            yield node.func.id if kind is ast.Name else node.func.attr
-
-def assigned(tree):
-    return [n.id for n in ast.walk(tree)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-
-def used(tree):
-    "What a cell calls, without what any cell calls; else what it makes"
-    for names in (called(tree, ast.Name), called(tree, ast.Attribute), assigned(tree)):
-        found = [name for name in names if name not in COMMON]
-        if found: return found
-    return ['a value']
-
-def listed(names, most=4):
-    "The first few of them, each once"
-    different = list(dict.fromkeys(names))
-    return ', '.join(different[:most]) + (' …' if len(different) > most else '')
+    if names: return ', '.join(dict.fromkeys(names))
+    last = cell.text.splitlines()[nodes[-1].lineno - 1]
+    return f'Code that ends in {last[:60]}'
 
 def contents(root):
     "For Sphinx, which wants every page in a table of contents; templates/ shows ours"
