@@ -155,5 +155,5 @@ def train_ladder(out, processes, verdict_only, data_dir):
     verdict(out)
 
 if __name__ == '__main__':
-    main(__doc__, train_ladder, 0, data_dir=dict(help='folder with the files of multi30k'),
-         verdict_only=dict(action='store_true', help='of what is there; nothing is trained'))
+    main(__doc__, train_ladder, 0, data_dir=dict(help='folder with the corpus'),
+         verdict_only=dict(action='store_true', help='of what is there alone'))
