@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from torch import Tensor, nn
 from .draw import Later, Part
-from .match import Unset, fill, set_values, shapes_of
+from .match import Unset, fill, set_values, shapes_of, unlike
 
-ERROR, LINE, DRAWS, NEW = 'error', 'line', 'draws', 'new'
+ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
 
 @dataclass
 class Difference:
@@ -70,6 +70,7 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
             if part.back: result = part.back(result, kit)
             if part.shown: result = part.shown(result, list(args.values()))
             found.update(places(result, 'result'))
+            if part.once: return found
             found.update(_gradients(result, args, parameters or {}))
     except Exception as e: return error_of(e)
     for name, x in args.items():
@@ -99,8 +100,9 @@ def _gradients(result, args:dict, parameters:dict)->Iterator[tuple]:
 def error_of(e:BaseException)->dict:
     "An error in words, with the last line that does not belong to a library"
     rows = [row for row in traceback.extract_tb(e.__traceback__) if _is_own(row.filename)]
-    text = f'{type(e).__name__}: {str(e)[:200]}'
-    if isinstance(e, Unset): text = str(e)
+    try: text = str(e)[:200]
+    except Exception: text = '' # an error of one's own may do anything
+    if not isinstance(e, Unset): text = f'{type(e).__name__}: {text}'
     if isinstance(e, NotImplementedError): text = 'not written yet'
     found = {ERROR: text}
     if rows: found[LINE] = f'{rows[-1].filename}:{rows[-1].lineno}'
@@ -129,6 +131,7 @@ def observed(part:Part,
             note(NEW, error_of(e))
             return found
         note(NEW, dict(parameters=_sizes(model)))
+        if right not in (None, own): note(NEW, {TOLD: _told(model, right, drawn)})
     for method, (first, second) in drawn.calls.items():
         title = method or part.name
         def step(name, args, method=method, **options):
@@ -136,7 +139,7 @@ def observed(part:Part,
             notes = noted(part, call, copied(args), n, kit, **options)
             note((method or part.name) + name, notes)
         step('', first, parameters=parameters, by_name=n % 4 == 3)
-        if f'{title} · {ERROR}' in found or not part.new and n % 3: continue
+        if f'{title} · {ERROR}' in found or part.once or not part.new and n % 3: continue
         step(', a second call', second)
         if model is not None: _with_model(part, model, parameters, drawn.case.n, step, first,
                                           second)
@@ -185,6 +188,10 @@ def _sizes(model)->Tensor: # sorted: names and order are free
     sizes = sorted(shape + (0,) * (4 - len(shape)) for shape in shapes_of(model).values())
     return torch.tensor(sizes)
 
+def _told(model, right, drawn)->str: # which parameters are missing, or too many
+    mine, ours = shapes_of(model), shapes_of(_ready(right, drawn))
+    return '' if sorted(mine.values()) == sorted(ours.values()) else unlike(mine, ours)
+
 # First values, and dropout
 
 def _first_values(part, own, drawn, model, parameters:dict, n:int=12)->dict:
@@ -226,7 +233,7 @@ def differences(came:dict, right:dict, n:int, tolerance:float=1e-6)->list[Differ
     for key in dict.fromkeys([*right, *came]):
         step, _, what = key.partition(' · ')
         is_lost = errors and (step in errors or step not in steps)
-        if what == LINE or is_lost and what != ERROR: continue
+        if what in (LINE, TOLD) or is_lost and what != ERROR: continue
         if not same(came.get(key), right.get(key), what, tolerance):
             found.append(Difference(n, step, what, came.get(key), right.get(key)))
     return found
