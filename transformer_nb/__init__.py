@@ -1,10 +1,33 @@
-import signal, sys
-from pathlib import Path
+"""*Attention Is All You Need* as a book that runs: the Transformer, trained, searched and proved.
+
+    from transformer_nb import Transformer, TransformerConfig, Translator
+    Translator('everyday-en-de').translate(['I love you.'])
+
+The names of `__all__` are loaded when they are first used; docs/reference/python.md shows them
+at work. The modules of the paper are attention, multihead, layers, embedding, model, optimizer,
+copy_task, text, data, training, decoding, evaluation and translation."""
+import signal as _signal
+import sys as _sys
+from importlib import import_module as _import_module
+from pathlib import Path as _Path
 
 __version__ = "1.0.0.dev0"
 
-# Ctrl-C during the imports of a command ends it without a traceback; `core.command` then
-# makes Ctrl-C an exception again
-_name = Path(sys.argv[0]).name if sys.argv else ''
-if _name.startswith('tnb_') and signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+_HOMES = dict(
+    Transformer='model', TransformerConfig='model', Translator='translation',
+    train_translator='translation', search='decoding', open_model='hub',
+    save_model='checkpoint', export_page='formats.page')
+__all__ = list(_HOMES)
+
+def __getattr__(name):
+    if name not in _HOMES: raise AttributeError(f'transformer_nb has no {name}')
+    return getattr(_import_module(f'transformer_nb.{_HOMES[name]}'), name)
+
+def __dir__(): return sorted([*globals(), *__all__])
+
+# Ctrl-C during the imports of a command ends it without a traceback; `support.core.command`
+# then makes Ctrl-C an exception again
+_name = _Path(_sys.argv[0]).name if _sys.argv else ''
+if (_name.startswith('tnb_')
+        and _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler):
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

@@ -53,6 +53,7 @@ def save_model(folder:str|Path, # created if it is missing
         model=json.loads(model.config.to_json()),
         search=search or {},
         tokenizer=type(tokenizer).__name__,
+        family=type(model).__name__,
         training=training or {},
         versions=_versions(),
         sha256={name: _sha256(data) for name, data in files.items()})
@@ -121,6 +122,7 @@ def load_model(folder:str|Path,                  # of `save_model`
     folder = Path(folder)
     _check_is_model(folder)
     config, checksums = _load_part(folder/'config.json', _read_config)
+    _check_family(folder, family)
     weights_path = folder/'model.safetensors'
     _load_part(weights_path, partial(_check_header, config, family=family))
     for name, sha256 in checksums.items():
@@ -131,6 +133,12 @@ def load_model(folder:str|Path,                  # of `save_model`
     return model.to(device).eval(), loaded
 
 # %% ../nbs/11_checkpoint.ipynb #11tokcls
+def _check_family(folder:Path, family:type[nn.Module]):
+    name = load_record(folder).get('family', family.__name__) # older folders do not tell
+    if name == family.__name__: return
+    raise InputError(f'{folder} was saved by {name}, not by {family.__name__}; '
+                     f'pass family={name} (exports know Transformer alone)')
+
 def _load_tokenizer(folder:Path, c:TransformerConfig, given:type[Tokenizer]|None
                    )->Tokenizer:
     "Raise `InputError` if it is of an unknown class, or has another number of tokens"

@@ -98,6 +98,7 @@ def score(translations:list[str], # one sentence each, raw
           tokenize:str|None=None, # sacreBLEU's rule; by default that of `lang`
          )->dict: # `bleu`, `bleu_lc`, `bleu_moses_lc`, `chrf`; `signatures`; intervals
     "Corpus scores in percent by sacreBLEU; 95% intervals of `bleu` and `bleu_moses_lc`"
+    translations, references = list(translations), list(references)
     sets = references
     if not references or isinstance(references[0], str): sets = [references]
     for wanted in sets: _check_lines(wanted, translations=translations)

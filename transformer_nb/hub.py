@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformer_nb.checkpoint import (
-    check_model_size, check_output_folder, load_model, load_record, save_model)
+    check_model_size, check_output_folder, find_model, load_model, load_record, save_model)
 from transformer_nb.decoding import SearchConfig
 from transformer_nb.foreign import SentencePieceTokenizer
 from transformer_nb.model import Transformer, TransformerConfig
@@ -389,11 +389,14 @@ def _is_of_the_hub(folder:Path)->bool: # else it is ours, or damaged
 
 def open_model(folder:str|Path,               # of `save_model`, or of Marian
                device:torch.device|None=None, # by default the CPU
+               family:type[nn.Module]=Transformer, # or a class of your own, of a config
               )->tuple[nn.Module,Tokenizer]:  # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
-    read = load_marian if _is_of_the_hub(Path(folder)) else load_model
-    return read(folder, device)
+    folder = find_model(folder)
+    if _is_of_the_hub(folder): return load_marian(folder, device)
+    return load_model(folder, device, family)
 
 def open_record(folder:str|Path)->dict: # `config.json`, or what it would be for Marian's
-    read = describe_marian if _is_of_the_hub(Path(folder)) else load_record
+    folder = find_model(folder)
+    read = describe_marian if _is_of_the_hub(folder) else load_record
     return read(folder)

@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Self
+from threading import get_ident
 import torch
 from torch import Tensor, nn
 from .attention import scaled_dot_product_attention
@@ -251,7 +252,9 @@ def attention_weights(model:Transformer, # in training mode, dropout acts as in 
                      )->dict[str,Tensor]:# by kind (N, b, h, queries, keys)
     "Attention weights of every layer and head in one run, whose output stays as it was"
     weights = {} # by module (b, h, queries, keys)
-    def record(module, args, kwargs, output):
+    me = get_ident()
+    def record(module, args, kwargs, output=None): # other threads may call without kwargs
+        if get_ident() != me: return
         x = args[0]
         q, k, _ = module.project(x, kwargs.get('memory', x))
         k = k.repeat_interleave(q.shape[1] // k.shape[1], 1) # heads may share keys

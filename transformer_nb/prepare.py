@@ -327,7 +327,8 @@ def format_dropped(dropped:dict[str,int])->str: # how many pairs, by reason
 def format_leaks(info:dict)->str: # of a split or of a corpus, as the end of its line
     n = info.get('leaks', 0) # older folders do not tell
     if type(n) is not int or n < 1: return ''
-    return f'; {n} with a sentence of the validation or held_out (see drop_leaks)'
+    return (f'; of those kept, {n} also have a sentence of the validation or held_out '
+            '(see drop_leaks)')
 
 def format_vocabulary(n:int, wanted:int)->str: # number of tokens
     short = f' (the text yields no more; {wanted} were requested)' if n < wanted else ''

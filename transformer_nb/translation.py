@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['PRESETS', 'RunConfig', 'preset', 'fine_tuning', 'train_translator', 'load_search', 'Translator', 'distinct',
-           'model_languages', 'Line', 'is_cut', 'Translation', 'plot_attention', 'evaluate', 'encode_each',
+           'model_languages', 'as_texts', 'Line', 'is_cut', 'Translation', 'plot_attention', 'evaluate', 'encode_each',
            'evaluate_lines']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
 import math, re, sys, time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,9 +21,9 @@ from torch import Tensor
 from .checkpoint import (
     check_model_size, check_output_folder, check_same_run, find_model, fingerprint,
     mark_begun, save_model, training_lock)
-from transformer_nb.support.core import (
+from .support.core import (
     FieldError, InputError, check_types, find_device, find_in, set_seed,
-    write_atomically)
+    check_names, shorten, write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
     SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, search)
@@ -82,7 +82,9 @@ class RunConfig:
         sections = self.to_dict()
         for name, value in options.items():
             owners = [fields for fields in sections.values() if name in fields]
-            if not owners: raise InputError(f'{name!r} is not a field of a run')
+            if not owners:
+                names = [field for fields in sections.values() for field in fields]
+                check_names([name], names, 'a field of a run')
             owners[0][name] = value
         return RunConfig.from_dict(sections)
 
@@ -410,19 +412,21 @@ class Translator:
 
     def __init__(self, folder:str|Path,         # model folder, or a name in `SHIPPED`
                  device:torch.device|str|None=None, # by default the GPU if there is one
+                 family:type[Transformer]=Transformer, # or a class of your own
                  **options):      # of `search`, such as `beam_size` or `n_best`; by default
                                   # the model's own, as `load_search` reads them
         prepare_gpu()
         device = find_device(device)
         folder = find_model(folder)
-        model, tokenizer = open_model(folder, device)
+        model, tokenizer = open_model(folder, device, family)
         own = asdict(load_search(folder))
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
+        check_names(options, [*defaults, 'n_best'], 'an option of the search')
         self._set_up(model, tokenizer, defaults | options, device)
         _, self.tgt_lang = model_languages(folder)
         self.needs_tag = tokenizer.needs_tag or _needs_tag(folder)
 
-    def search(self, texts:list[str],     # one sentence each
+    def search(self, texts:Iterable[str], # one sentence each
                **options                  # override this translator's
               )->list[list[Hypothesis]]:  # the best hypotheses; none for an empty sentence
         "A sentence longer than the model's limit is cut there"
@@ -433,12 +437,13 @@ class Translator:
         text = self.tokenizer.decode(hypothesis.ids)
         return _CONTROL.sub(' ', text).strip()
 
-    def translate(self, texts:list[str], # any text; sentences are taken one by one
+    def translate(self, texts:Iterable[str], # any text; sentences are taken one by one
                   **reading)->list[str]: # one per text, in order; empty for empty
         "As `translate_lines`, without its notes"
         return [line.text for line in self.translate_lines(texts, **reading)]
 
     def too_long(self, texts:list[str])->list[int]: # indices of texts beyond the limit
+        texts = as_texts(texts)
         is_bytes = isinstance(self.tokenizer, BPETokenizer) # a token is one or more
         could_be = [i for i, text in enumerate(texts)
                     if not is_bytes or len(text.encode()) > self.limit]
@@ -457,7 +462,8 @@ def _set_up(self:Translator, model:Transformer, tokenizer:Tokenizer,
 
 @patch
 def _for_each(self:Translator, texts:list[str], find:Callable)->list[list[Hypothesis]]:
-    full = _indices_of_text(texts)
+    texts = as_texts(texts)
+    full = [i for i, text in enumerate(texts) if text.strip()]
     encoded = self.tokenizer.encode_batch([texts[i] for i in full])
     sentences = [ids[:self.limit] for ids in encoded]
     results = dict(zip(full, find(sentences)))
@@ -484,12 +490,18 @@ def _needs_tag(folder:str|Path)->bool: # had all sources of its training one?
 # %% ../nbs/15_translation.ipynb #b6fab3d1
 _CONTROL = re.compile(r'[\x00-\x08\x0a-\x1f\x7f-\x9f]') # line ends, and terminal codes
 
-def _indices_of_text(texts:list[str])->list[int]: # of the sentences that are not empty
-    "Raises `InputError` for a string: its characters would pass for sentences"
-    if isinstance(texts, str):
-        raise InputError(f'a list of sentences is expected, such as [{texts[:40]!r}], '
-                         'not a string')
-    return [i for i, text in enumerate(texts) if text.strip()]
+def as_texts(texts:Iterable[str])->list[str]: # read once: a list, a file, a generator, …
+    """Raises `InputError` for a string, whose characters would pass for sentences, for a
+    set, which has no order, and for what is not text"""
+    if isinstance(texts, (str, bytes, set, frozenset)) or not isinstance(texts, Iterable):
+        raise InputError('a list of sentences is expected, such as [\'A dog.\'], not '
+                         f'{shorten(repr(texts), 40)}, a {type(texts).__name__}')
+    texts = list(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f'text {i} is {shorten(repr(text), 40)}, a '
+                             f'{type(text).__name__}; only strings can be translated')
+    return texts
 
 # %% ../nbs/15_translation.ipynb #15line01
 @dataclass
@@ -505,12 +517,12 @@ def is_cut(hypothesis:Hypothesis)->bool: # did it reach its limit before it ende
 
 # %% ../nbs/15_translation.ipynb #15line02
 @patch
-def translate_lines(self:Translator, texts:list[str],
+def translate_lines(self:Translator, texts:Iterable[str],
                     find:Callable|None=None, # hypotheses of sentences; default: `search`
                     split:bool=True, # at the ends of sentences?
                     exact:bool=False # read every text as it is typed?
                    )->list[Line]:    # one for each text
-    _indices_of_text(texts)
+    texts = as_texts(texts)
     lines = [read_text(text, self.tokenizer, split, exact) for text in texts]
     read = [sentence for sentences in lines for sentence in sentences]
     sources = [sentence.read for sentence in read]
@@ -575,11 +587,12 @@ class Translation:
 
 # %% ../nbs/15_translation.ipynb #47eaeee3
 @patch
-def candidates(self:Translator, texts:list[str],
+def candidates(self:Translator, texts:Iterable[str],
                n_best:int=1,         # candidates per sentence
                alignments:bool=False,# fill in `alignment`?
               )->list[list[Translation]]: # the best first, no text twice; none for an
                                           # empty sentence
+    texts = as_texts(texts)
     beam_size = max(n_best, self.options['beam_size'])
     results = self.search(texts, n_best=n_best, beam_size=beam_size)
     return [[self._candidate(text, hypothesis, alignments)
@@ -613,7 +626,7 @@ def plot_attention(translator:Translator,
 
 # %% ../nbs/15_translation.ipynb #70d4014b
 @patch
-def sample(self:Translator, texts:list[str],
+def sample(self:Translator, texts:Iterable[str],
            **options # of `decoding.sample`: `temperature`, `top_k`, `top_p`, …
           )->list[list[Hypothesis]]: # as from `search`: one each, none for an empty text
     "Translations drawn at random, with the probabilities of the model"
@@ -631,6 +644,8 @@ def evaluate(translator:Translator,
              tokenize:str|None=None,     # sacreBLEU's rule; by default that of the language
              more:Sequence[list[str]]=(), # further references of each sentence
             )->dict:                     # scores, perplexity, speed, and what was left out
+    pairs = list(pairs)
+    if not pairs: raise InputError('there is no sentence to translate')
     sources, references = map(list, zip(*pairs))
     tokenize = _check_language(lang, tokenize, translator.tgt_lang, references)
     start = time.perf_counter()

@@ -535,6 +535,7 @@ def export_page(folders:Iterable[str|Path], # model folders
                 beside:dict[str,str]|None=None # titles of pages beside it, by address
                ):
     "One HTML file that translates in any browser, without a network"
+    if isinstance(folders, (str, Path)): folders = [folders]
     out = Path(out)
     check_new_file(out)
     models = [_header_and_weights(find_model(folder)) for folder in folders]

@@ -2,7 +2,7 @@
 
 import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
 import subprocess, sys, warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import contextmanager, redirect_stderr, suppress
 from difflib import get_close_matches
 from functools import wraps
@@ -247,6 +247,20 @@ def read_json(path:str|Path)->dict:
         raise InputError(f'{path} is damaged: {e}') from None
     if isinstance(content, dict): return content
     raise InputError(f'{path} is damaged: it is not a JSON object')
+
+# What people write in place of a name that is not close to it in letters
+_MEANT = dict(learning_rate='lr', beams='beam_size', beam='beam_size', num_beams='beam_size',
+              length_penalty='alpha', epochs='max_steps', steps='max_steps',
+              batch_size='batch_tokens', warmup='warmup_steps', heads='n_heads')
+
+def check_names(given:Iterable[str], known:Collection[str], kind:str):
+    "Raises `InputError` for a name that is not known, with the one that was meant"
+    for name in given:
+        if name in known: continue
+        close = [_MEANT.get(name), *get_close_matches(name, known, 1)]
+        meant = next((x for x in close if x in known), None)
+        hint = f'; do you mean {meant}?' if meant else f'; known are {", ".join(known)}'
+        raise InputError(f'{name!r} is not {kind}{hint}')
 
 def _fits(value, hint)->bool: # is a value of JSON of this type?
     if isinstance(hint, UnionType): return any(_fits(value, x) for x in get_args(hint))

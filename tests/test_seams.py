@@ -1,0 +1,148 @@
+"Where two things meet: iterables, threads, a class of one's own, names that people guess."
+import re, threading
+from collections import OrderedDict
+from pathlib import Path
+import numpy as np
+import pytest, torch
+import transformer_nb
+from transformer_nb.checkpoint import load_model, save_model
+from transformer_nb.evaluation import score
+from transformer_nb.model import Transformer, attention_weights
+from transformer_nb.support.core import InputError
+from transformer_nb.text import BPETokenizer
+from transformer_nb.translation import Translator, evaluate, preset
+
+ROOT = Path(__file__).parent.parent
+TEXTS = ['I love you.', '', 'The dog sleeps.']
+
+@pytest.fixture(scope='module')
+def translator(): return Translator('everyday-en-de', torch.device('cpu'), beam_size=2)
+
+class Series: # as of pandas: an index of its own, values in another order
+    def __init__(self, values): self.values = dict(zip(range(len(values), 0, -1), values))
+    def __getitem__(self, label): return self.values[label]
+    def __len__(self): return len(self.values)
+    def __iter__(self): return iter(self.values.values())
+
+def forms(tmp_path): # of the same texts
+    (tmp_path/'texts').write_text('\n'.join(TEXTS))
+    yield tuple(TEXTS)
+    yield iter(TEXTS)
+    yield (text for text in TEXTS)
+    yield filter(lambda text: True, TEXTS)
+    yield map(str, TEXTS)
+    yield OrderedDict.fromkeys(TEXTS).keys()
+    yield np.array(TEXTS)
+    yield Series(TEXTS)
+    yield open(tmp_path/'texts', encoding='utf8')
+
+def ids(results): return [[h.ids for h in found] for found in results]
+
+def test_any_iterable_is_a_list_of_texts(translator, tmp_path):
+    "Each function reads what it gets once, in its order"
+    lines = translator.translate(TEXTS)
+    assert lines[1] == '' and lines[0] and lines[2]
+    for texts in forms(tmp_path): assert translator.translate(texts) == lines
+    for name in ('search', 'candidates'):
+        wanted = getattr(translator, name)(TEXTS)
+        for texts in forms(tmp_path):
+            assert str(getattr(translator, name)(texts)) == str(wanted)
+    for texts in forms(tmp_path): assert len(translator.sample(texts)) == 3
+    pairs = [(text, line) for text, line in zip(TEXTS, lines) if text]
+    wanted = evaluate(translator, pairs)['bleu']
+    assert evaluate(translator, iter(pairs))['bleu'] == wanted == 100
+    references = [line for line in lines if line]
+    assert score(iter(references), (line for line in references))['bleu'] == 100
+
+@pytest.mark.parametrize('texts', ['text', b'text', {'a', 'b'}, frozenset('ab'), 5, None])
+def test_what_is_no_list_of_texts_is_refused(translator, texts):
+    for name in ('translate', 'search', 'candidates', 'sample', 'too_long'):
+        with pytest.raises(InputError, match='a list of sentences is expected'):
+            getattr(translator, name)(texts)
+
+def test_what_is_no_text_is_named(translator):
+    with pytest.raises(InputError, match='text 1 is nan, a float'):
+        translator.translate(['a', float('nan')])
+
+@pytest.mark.parametrize('turn', range(3))
+def test_maps_belong_to_their_thread(translator, turn):
+    "While another thread translates, with the same model"
+    [[wanted]] = translator.candidates(['The dog sleeps.'], alignments=True)
+    is_over = threading.Event()
+    def others():
+        while not is_over.is_set(): translator.translate(['We have a red house.'])
+    thread = threading.Thread(target=others)
+    thread.start()
+    try:
+        for _ in range(8):
+            [[found]] = translator.candidates(['The dog sleeps.'], alignments=True)
+            torch.testing.assert_close(found.alignment, wanted.alignment)
+    finally:
+        is_over.set()
+        thread.join()
+
+def test_attention_weights_of_two_threads_do_not_mix():
+    torch.manual_seed(0)
+    model = Transformer(preset('tiny').model).eval()
+    pairs = [torch.randint(4, 99, (2, 1, n)) for n in (5, 9)]
+    wanted = [attention_weights(model, *pair)['cross'] for pair in pairs]
+    wrong = []
+    def ask(i):
+        try:
+            for _ in range(25):
+                found = attention_weights(model, *pairs[i])['cross']
+                if found.shape != wanted[i].shape: wrong.append(found.shape)
+        except Exception as e: wrong.append(e)
+    threads = [threading.Thread(target=ask, args=(i,)) for i in (0, 1)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert wrong == []
+
+# A class of one's own
+
+class Mine(Transformer):
+    def decode(self, *args, **kwargs): return -super().decode(*args, **kwargs)
+
+def test_a_class_of_ones_own_is_kept_and_asked_for(tmp_path):
+    tokenizer = BPETokenizer.train(['a dog', 'a cat'] * 9, 270)
+    config = preset('tiny').override(d_model=32, d_ff=64).model
+    model = Mine(type(config).tiny(tokenizer.vocab_size)).eval()
+    save_model(tmp_path/'m', model, tokenizer)
+    for opened in (load_model, Translator, transformer_nb.open_model):
+        with pytest.raises(InputError, match='was saved by Mine.*pass family=Mine'):
+            opened(tmp_path/'m')
+    with pytest.raises(InputError, match='was saved by Mine'):
+        transformer_nb.export_page([tmp_path/'m'], tmp_path/'page.html')
+    loaded, _ = load_model(tmp_path/'m', family=Mine)
+    src = tgt = torch.tensor([[4, 5, 6]])
+    assert torch.equal(loaded(src, tgt), model(src, tgt))
+    translator = Translator(tmp_path/'m', family=Mine, beam_size=1)
+    assert isinstance(translator.model, Mine)
+
+# What people guess
+
+@pytest.mark.parametrize('guess, meant', [
+    (lambda: Translator('everyday-en-de', beam=4), 'do you mean beam_size'),
+    (lambda: Translator('everyday-en-de', alhpa=1.), 'do you mean alpha'),
+    (lambda: preset('tiny').override(learning_rate=1.), 'do you mean lr'),
+    (lambda: preset('tiny').override(d_modle=64), 'do you mean d_model')])
+def test_a_wrong_name_is_told_the_right_one(guess, meant):
+    with pytest.raises(InputError, match=meant): guess()
+
+def test_a_model_that_ships_is_opened_by_its_name():
+    assert transformer_nb.open_model('everyday-en-de')[0].config.vocab_size == 8000
+
+def test_one_folder_is_a_list_of_one(tmp_path):
+    transformer_nb.export_page('everyday-en-de', tmp_path/'page.html')
+    assert (tmp_path/'page.html').stat().st_size > 1e6
+
+def test_the_front_door(tmp_path, monkeypatch):
+    "The page *From Python* runs from top to bottom; the package lists eight names"
+    names = [name for name in dir(transformer_nb) if name[0] != '_']
+    assert set(transformer_nb.__all__) <= set(names) and len(transformer_nb.__all__) == 8
+    text = (ROOT/'docs/reference/python.md').read_text(encoding='utf8')
+    [code] = re.findall(r'^```python\n(.*?)^```', text, re.M | re.S)
+    assert len(code.splitlines()) <= 40
+    monkeypatch.chdir(tmp_path)
+    exec(code, {'__name__': 'page'})
+    assert (tmp_path/'page.html').exists()
