@@ -8,7 +8,7 @@
 complete run, adds its lines to results/everyday_models.jsonl and its translations of
 Tatoeba's test set, and makes the models of the book, everyday-*, from the second printing,
 which goes on from seed 0, rounded to eight bits. The rules stand in nbs/results/RULES.md;
-judge.py has the sentences judged.
+judge.py of commit 7dfb14d had the sentences judged.
 """
 import argparse, json
 from pathlib import Path

@@ -32,7 +32,7 @@ def test_every_module_has_tests(path):
     ('tests/test_text.py', 'test_text'), ('CONTRIBUTING.md', 'test_spelling'),
     ('docs/pages.py', 'test_pages'), ('docs/teaching.py', 'test_teaching'),
     ('transformer_nb/playground/guess.js', 'test_guess'),
-    ('benchmarks/judge.py', 'test_judge'), ('nbs/12_training.ipynb', 'test_recipe'),
+    ('benchmarks/runs.py', 'test_runs'), ('nbs/12_training.ipynb', 'test_recipe'),
     ('nbs/11_checkpoint.ipynb', 'test_commands'),
     ('nbs/04_embedding.ipynb', 'test_pretrained'), # by rotary positions
     ('nbs/05_model.ipynb', 'test_decoding'), ('nbs/06_optimizer.ipynb', 'test_since_2017'),

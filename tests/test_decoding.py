@@ -3,17 +3,19 @@
 One keeps a list of hypotheses and runs the whole model for all of them in each step; one
 tries every sentence.
 """
+from collections import Counter
 from itertools import product
 from random import Random
 import pytest, torch
 from searching import (all_log_probs, check, check_samples, hypotheses_of, log_probs_of,
                        plain_beam, random_model, random_sentences, ranked, token_ids)
+from running import definitions
 from transformer_nb import decoding
 from transformer_nb.support.core import BOS, EOS, InputError
 from transformer_nb.data import pad
 from transformer_nb.decoding import (Cache, alignment, beam_search, draw_tokens, greedy,
                                      length_penalty, next_logits, output_limits,
-                                     power_penalty, sample, search)
+                                     power_penalty, sample, search, top_tokens)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 
 def best_ids(model, sentences, beam_size=1, **options):
@@ -384,3 +386,20 @@ def test_a_drawn_translation_is_as_long_as_allowed():
     for max_extra in (1, 20):
         [drawn] = sample(model, [[5, 6]], max_extra=max_extra)
         assert len(drawn.ids) == 2 + max_extra
+
+@pytest.mark.parametrize('v', [7, 300, 400, 6000])
+def test_top_tokens_are_those_of_topk(v):
+    logits = torch.randn(3, 2, v)
+    for ours, wanted in zip(top_tokens(logits, 4), logits.topk(4)):
+        assert torch.equal(ours, wanted)
+
+def test_draws_have_the_probabilities_of_the_model():
+    "Of 4,000 draws, every sentence there is, within four standard deviations and one draw"
+    #| claim C30
+    chapter, n = definitions('13_decoding'), 4000
+    model = chapter.tiny_model(5)
+    draws = sample(model, [[3]] * n, generator=torch.Generator().manual_seed(0))
+    counts = Counter(tuple(h.ids) for h in draws if len(h.log_probs) > len(h.ids))
+    for h in chapter.exhaustive(model, [3]):
+        p, share = torch.tensor(h.score).exp().item(), counts[tuple(h.ids)] / n
+        assert abs(share - p) <= 4 * (p * (1 - p) / n)**0.5 + 1/n

@@ -5,8 +5,9 @@ from itertools import product
 import pytest, tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 from hypothesis import example, given, settings, strategies as st
+from running import definitions
 from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
-from transformer_nb.corpora import read_lines
+from transformer_nb.corpora import load_corpus, read_lines
 from transformer_nb.text import (
     _NORMALIZERS, BPETokenizer, Tokenizer, WordTokenizer, _assemble, _is_settled, normalize)
 
@@ -369,3 +370,16 @@ def test_characters_of_every_script_are_written_as_by_the_library():
             for text in (f'a{chr(i)}b {chr(i)}', f'{chr(i)}\u0301'):
                 wanted = rule.normalize_str(text) if rule else text
                 assert normalize(text, how) == wanted, ascii(text)
+
+def test_the_library_makes_all_merges_of_the_chapter():
+    "On bytes, each of which the library writes as a visible character"
+    #| claim C47
+    chapter = definitions('08_text')
+    texts = [text for pair in load_corpus('mini', 'de', 'en')['train'][:16] for text in pair]
+    bpe = BPETokenizer.train(texts, 1000)
+    split = bpe.tokenizer.pre_tokenizer.pre_tokenize_str
+    counts = Counter(tuple(word) for text in texts for word, _ in split(text))
+    merges = json.loads(bpe.to_json())['model']['merges']
+    assert len(merges) > 100
+    found = [pair for pair, _ in chapter.learn(counts, len(merges))]
+    assert [tuple(pair) for pair in merges] == found

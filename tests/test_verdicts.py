@@ -1,7 +1,9 @@
 "Words and intervals that chapters 18, 20, 21 and 22 print are those of independent code."
 import json, re
 from pathlib import Path
+import numpy as np
 import pytest
+from scipy import stats
 import verdicts
 from transformer_nb.judging import judge_rows
 from transformer_nb.support.notebook import read_jsonl
@@ -93,3 +95,23 @@ def test_the_article_says_how_far_captions_move():
     assert [f'{x:.3f}' for x in (min(found.values()), max(found.values()))] == [*told]
     assert any(f"root mean square: {found['base@1.4']:.3f}" in line
                for line in printed('20')['s20val01'])
+
+def test_the_five_on_all_captions():
+    "The words of chapter 20 by arithmetic of its own: two intervals below 0"
+    results = read_jsonl(NBS/'results/five.jsonl')
+    def table(row):
+        runs = sorted((r['seed'], r['captions']) for r in results if r['row'] == row)
+        return np.array([captions for _, captions in runs])
+    others = [row for row in dict.fromkeys(r['row'] for r in results) if row != 'base@1.4']
+    base, rng, better = table('base@1.4'), np.random.default_rng(7), []
+    tokens = base[0, :, 1]
+    for row in others:
+        nats, drawn = table(row)[..., 0] - base[..., 0], []
+        by_seed = nats.sum(1) / tokens.sum()
+        high = by_seed.mean() + stats.t.ppf(1 - 0.025/len(others), 6) * stats.sem(by_seed)
+        for _ in range(3000):
+            seeds, captions = rng.integers(7, size=7), rng.integers(1000, size=1000)
+            mean = nats[seeds].mean(0)[captions]
+            drawn.append(mean.sum() / tokens[captions].sum())
+        if high < 0 and np.quantile(drawn, 0.995) < 0: better.append(row)
+    assert better == ['rotary@2', 'together@4']

@@ -316,6 +316,20 @@ def batch_groups(batches:TokenBatches,
 
 _LONG_PLAN = 1000 # batches
 
+# %% ../nbs/12_training.ipynb #6da591a9
+@contextmanager
+def deferred_signals()->Iterator[list[int]]: # fills up with the signals that came
+    "Inside it, Ctrl-C, SIGTERM and SIGUSR1 are noted and have no other effect"
+    came = []
+    def note(number, frame):
+        message = '\nfinishing this step, then saving a checkpoint ...'
+        if not came and rank() == 0: print(message, file=sys.stderr)
+        came.append(number)
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try: yield came
+    finally:
+        for number, handler in before.items(): signal.signal(number, handler)
+
 # %% ../nbs/12_training.ipynb #12short1
 from itertools import islice
 
@@ -505,20 +519,6 @@ class ProgressBar(tqdm):
 
 def _perplexity(loss:float)->str: # inf where `math.exp` raises
     return f'{torch.tensor(loss).exp():.2f}'
-
-# %% ../nbs/12_training.ipynb #6da591a9
-@contextmanager
-def deferred_signals()->Iterator[list[int]]: # fills up with the signals that came
-    "Inside it, Ctrl-C, SIGTERM and SIGUSR1 are noted and have no other effect"
-    came = []
-    def note(number, frame):
-        message = '\nfinishing this step, then saving a checkpoint ...'
-        if not came and rank() == 0: print(message, file=sys.stderr)
-        came.append(number)
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
-    try: yield came
-    finally:
-        for number, handler in before.items(): signal.signal(number, handler)
 
 # %% ../nbs/12_training.ipynb #cf2e807e
 _MAY_CHANGE = (
