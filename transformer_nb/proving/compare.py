@@ -138,8 +138,10 @@ def observed(part:Part,
             call = own if model is None else getattr(model, method or '__call__')
             notes = noted(part, call, copied(args), n, kit, **options)
             note((method or part.name) + name, notes)
-        step('', first, parameters=parameters, by_name=n % 4 == 3)
-        if f'{title} · {ERROR}' in found or part.once or not part.new and n % 3: continue
+        step('', first, parameters=parameters)
+        if f'{title} · {ERROR}' in found or part.once: continue
+        if part.new is None and n % 3: continue
+        if n % 4 == 3: step(', by name', first, by_name=True)
         step(', a second call', second)
         if model is not None: _with_model(part, model, parameters, drawn.case.n, step, first,
                                           second)
