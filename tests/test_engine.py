@@ -1,16 +1,17 @@
 """The engine of `tnb_export MODEL page.html` beside PyTorch: the same tokens, logits and
-translations, in the browser that it is made for.
+translations. It is asked in Node; that it runs in a page, too, a few tests see in Chromium,
+and these skip where there is none.
 
-Without Debian's Chromium these tests skip; the captions of Multi30k are translated where
-they are at hand, the first 40 of them by `make test`, all of them with TNB_SLOW=1.
+The captions of Multi30k are translated where they are at hand, the first 40 of them by `make
+test`, all of them with TNB_SLOW=1.
 """
 import base64, json, math, os, random
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from node import Node
 from running import sample
 from torch import nn
 from transformer_nb.checkpoint import load_model, save_model
@@ -46,7 +47,7 @@ const base64 = rows => { // of each row
   const encode = row => btoa(String.fromCharCode(...new Uint8Array(row.buffer)))
   return rows.map(encode)
 }
-const load = (header, weights) => {
+const load = ([header, weights]) => {
   const {buffer} = Uint8Array.fromBase64(weights)
   models[header.key] = new engine.Transformer(header.config, header.tensors, buffer)
   return call('load', {models: [{header, weights: buffer}]})
@@ -64,28 +65,16 @@ const found = ([key, src, options]) => {
 '''
 
 @pytest.fixture(scope='module')
-def tab(chromium, tmp_path_factory):
-    "The engine in a page without anything else, opened from a file"
-    bare = tmp_path_factory.mktemp('engine')/'bare.html'
-    bare.write_text('<!doctype html><meta charset="utf-8">'
-                    f'<script>{_join("worker", "reading")}</script>'
-                    f'<script>{LAB}</script>', 'utf8')
-    page, errors = chromium.new_page(), []
-    page.on('pageerror', lambda error: errors.append(str(error)))
-    page.goto(bare.as_uri())
-    yield page
-    assert errors == []
+def tab():
+    node = Node(_join('worker', 'reading') + LAB)
+    yield node
+    node.close()
 
 def load(tab, folder, key): # -> the model as it is in the page, its tokenizer
     model, tokenizer = load_model(folder)
     header, weights = _header_and_weights(folder)
     header['key'] = key
-    with NamedTemporaryFile('w', suffix='.js') as script: # which no message has to carry
-        args = json.dumps([header, base64.b64encode(weights).decode()])
-        script.write(f'var loaded = load(...{args})')
-        script.flush()
-        tab.add_script_tag(url=Path(script.name).as_uri())
-    tab.evaluate('loaded')
+    tab.evaluate('load', [header, base64.b64encode(weights).decode()])
     with torch.no_grad():
         for weight in model.parameters(): weight.copy_(weight.half())
     return model, tokenizer
@@ -592,17 +581,21 @@ def test_greedy_is_a_beam_of_one(tab, shipped):
     found = asked(tab, 'steps', model='shipped', text=text)
     assert [found['greedy']['ids'], found['best']['ids']] == [alone[0], alone[2]]
 
-def test_a_newer_request_supersedes(tab, shipped):
-    errors = tab.evaluate('''async () => {
+def test_requests_run_side_by_side_and_one_is_stopped(tab, shipped):
+    found = tab.evaluate('''async () => {
       const first = call('translate', {model: 'shipped', text: 'Two dogs are playing.'})
+      const stopped = n_asked
       const second = call('translate', {model: 'shipped', text: 'A dog is playing.'})
-      return [await first.catch(e => e.message), (await second).text,
+      worker.handle({abort: stopped})
+      const {length} = (await call('tokenize', {model: 'shipped', text: 'A dog.'})).ids
+      return [await first.catch(e => e.message), (await second).text, length,
               await call('translate', {model: 'none', text: 'a'}).catch(e => e.message),
               await call('nothing', {}).catch(e => e.message),
               (await call('translate', {model: 'shipped', text: ' \\u0085'})).text]
     }''')
-    assert errors[0].startswith('Superseded') and errors[1] == 'Ein Hund spielt.'
-    assert 'no model none' in errors[2] and 'no method' in errors[3] and errors[4] == ''
+    assert found[0].startswith('AbortError')
+    assert found[1:3] == ['Ein Hund spielt.', 4]
+    assert 'no model none' in found[3] and 'no method' in found[4] and found[5] == ''
 
 # Captions, and what people say to each other
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 import pytest
 import torch
+from node import Node
 from running import sample
 from transformer_nb.formats.page import _join
 from transformer_nb.translation import Translator
@@ -186,16 +187,15 @@ Das Vibrato der Sopranistin verzauberte das Publikum.
 Biber nagen junge Bäume an, um Bäche aufzustauen.
 """.strip().splitlines()}
 
-def levels_of(chromium, name, texts):
+def levels_of(name, texts):
     "Of each sentence and a model, by the page's own rule: '', 'doubtful' or 'nonsense'"
     translator = Translator(ROOT/'nbs/models'/name, torch.device('cpu'))
     best = [h for [h] in translator.search(texts)]
     numbers = [[sum(h.log_probs), len(h.log_probs)] for h in best]
-    page = chromium.new_page()
-    page.add_script_tag(content=_join('guess'))
-    levels = page.evaluate('numbers => numbers.map(x => modules.guess.levelOfDoubt(...x))',
+    node = Node(_join('guess'))
+    levels = node.evaluate('numbers => numbers.map(x => modules.guess.levelOfDoubt(...x))',
                            numbers)
-    page.close()
+    node.close()
     return dict(zip(texts, levels))
 
 def marked(levels, texts): return [text for text in texts if levels[text]]
@@ -203,7 +203,7 @@ def marked(levels, texts): return [text for text in texts if levels[text]]
 # Captions
 
 @pytest.fixture(scope='module')
-def levels(chromium): return levels_of(chromium, 'multi30k-en-de', CAPTIONS + OTHERS)
+def levels(): return levels_of('multi30k-en-de', CAPTIONS + OTHERS)
 
 def test_the_bounds_divide_the_sentences_that_they_were_chosen_on(levels):
     assert marked(levels, CAPTIONS[::2]) == []
@@ -232,11 +232,11 @@ def judged(direction): # -> sentences, and those of them that were translated wr
     return list(verdicts), wrong
 
 @pytest.fixture(scope='module', params=sample(FAR, 2))
-def everyday(request, chromium):
+def everyday(request):
     "Levels, sentences, the wrong ones of them, and sentences from far away"
     sentences, wrong = judged(request.param)
     far = FAR[request.param]
-    levels = levels_of(chromium, f'everyday-{request.param}', sentences + far)
+    levels = levels_of(f'everyday-{request.param}', sentences + far)
     return levels, sentences, wrong, far
 
 @pytest.mark.parametrize('first', [0, 1], ids=['chosen', 'others'])

@@ -1,15 +1,11 @@
 // The address holds the state: it can be kept, sent, and gone back to
 import {$} from './dom.js'
-import {state, now, models, model} from './store.js'
+import {state, now, models, model, firstPin} from './store.js'
 import {KINDS, headsOf, firstHead, toShort, fromShort} from './parts.js'
 
 const VIEWS = {type: 'Type', machine: 'Machine', looked: 'Look', break: 'Break',
                step: 'Step', inside: 'Inside'}
 const MAX_LENGTH = 2000 // characters
-
-// In Look and in Machine there are lines before anyone has pointed at anything: those of
-// the second token
-const firstPin = view => ['looked', 'machine'].includes(view) ? 't1' : null
 
 // A pin that only a view has set does not go with the reader to another one
 const pinFor = view => state.pin && state.pin === now.ownPin ? state.pin : firstPin(view)
@@ -72,6 +68,7 @@ function readHash(hash = location.hash) {
   })
   now.ownPin = state.pin === firstPin(view) ? null : state.pin
   $('text').value = state.text
+  state.text = $('text').value // whose ends of lines are its own
 }
 
 function readPin(text) {
@@ -101,5 +98,5 @@ function readSearch(q) {
   return {beam: one('b', beams, search.beam_size), alpha: one('a', alphas, search.alpha)}
 }
 
-export {VIEWS, MAX_LENGTH, firstPin, pinFor, exampleText, linkedText, writeHash, remember,
+export {VIEWS, MAX_LENGTH, pinFor, exampleText, linkedText, writeHash, remember,
         viewOfHash, readHash, searchChoices}

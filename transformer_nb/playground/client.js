@@ -1,11 +1,11 @@
-// The models of the page, loaded into the engine and checked; and scripts that ask it
+// The models of the page, loaded into the engine and checked
 import {$} from './dom.js'
 import {fixed, sum} from './words.js'
-import {models, now, draw} from './store.js'
+import {models, now} from './store.js'
 import {NOTHING} from './parts.js'
 import {Tokenizer} from './tokenizer.js'
 import {Reader} from './reading.js'
-import {request, startEngine, bytesOf} from './connection.js'
+import {askEngine, startEngine, bytesOf} from './connection.js'
 
 const dataOf = kind => [...document.querySelectorAll(`script[id^="${kind}-"]`)]
 
@@ -42,8 +42,8 @@ async function load(onShare = () => {}) {
   const transfer = files.map(file => file.weights)
   const readers = files.map(({header}) => // here, too, as they are asked at each key
     [header.key, new Reader(header.patterns, new Tokenizer(header))])
-  await request('load', {models: files}, {transfer})
-  for (const model of await request('models')) models[model.key] = model
+  await askEngine('load', {models: files}, {transfer})
+  for (const model of await askEngine('models')) models[model.key] = model
   for (const [key, reader] of readers) models[key].reader = reader
 }
 
@@ -51,23 +51,11 @@ async function load(onShare = () => {}) {
 async function checkItself() {
   for (const {key, check} of Object.values(models)) {
     if (!check) continue
-    const {log_prob} = await request('inspect', {model: key, ...check, broken: NOTHING})
+    const {log_prob} = await askEngine('inspect', {model: key, ...check, broken: NOTHING})
     if (Math.abs(log_prob - check.log_prob) < 0.01) continue
     now.wrong = `The self-check failed. This browser computes log p ${fixed(log_prob, 3)}, `
       + `where PyTorch has ${fixed(check.log_prob, 3)}: do not trust what you see.`
   }
 }
 
-// Scripts ask one after the other, and the page waits for them
-const guests = {n: 0, line: Promise.resolve()}
-function call(method, args, onProgress) {
-  guests.n++
-  const turn = guests.line.then(() => request(method, args, {onProgress}))
-  guests.line = turn.catch(() => {}).finally(() => {
-    guests.n--
-    draw()
-  })
-  return turn
-}
-
-export {request, load, checkItself, guests, call}
+export {load, checkItself}

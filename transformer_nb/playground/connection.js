@@ -4,16 +4,22 @@ import {el} from './dom.js'
 const waiting = new Map() // by number: messages without an answer yet
 let send, n_sent = 0
 
-function request(method, args = {}, {onProgress, transfer = []} = {}) {
+function askEngine(method, args = {}, {onProgress, signal, transfer = []} = {}) {
   return new Promise((resolve, reject) => {
     const id = ++n_sent
     waiting.set(id, {resolve, reject, onProgress})
+    signal?.addEventListener('abort', () => {
+      waiting.delete(id)
+      reject(signal.reason)
+      send({abort: id})
+    })
     send({id, method, args}, transfer)
   })
 }
 
 function receive({id, result, progress, error}) {
   const asked = waiting.get(id)
+  if (!asked) return // it was stopped
   if (progress) return asked.onProgress?.(progress)
   waiting.delete(id)
   if (!error) return asked.resolve(result)
@@ -38,7 +44,7 @@ function startEngine(source) { // the text of the joined module `worker`
       worker.onmessage = event => receive(event.data)
       worker.onerror = here
       send = (message, transfer) => worker.postMessage(message, transfer)
-      request('models').then(resolve) // of which it has none yet: but it runs
+      askEngine('models').then(resolve) // of which it has none yet: but it runs
     } catch { here() }
   })
 }
@@ -53,8 +59,16 @@ const pages = {} // by address: the promise of a function that asks
 const MUST_SPEAK = 5000 // ms after it has been loaded; a page that is missing never does
 
 function askBeside({address, text}) {
-  pages[address] ??= openBeside(address)
-  return pages[address].then(asks => asks(text))
+  return once(pages, address, () => openBeside(address)).then(asks => asks(text))
+}
+
+// What several wait for is made once; what was rejected is forgotten, and tried again
+function once(kept, name, make) {
+  const forget = error => {
+    delete kept[name]
+    throw error
+  }
+  return kept[name] ??= make().catch(forget)
 }
 
 function openBeside(address) {
@@ -78,6 +92,9 @@ function openBeside(address) {
       setTimeout(missing, MUST_SPEAK)
     }
     document.body.append(frame)
+  }).catch(error => {
+    frame.remove()
+    throw error
   })
 }
 
@@ -94,4 +111,4 @@ function answerBeside(translate) { // the other end, in that frame
   })
 }
 
-export {request, startEngine, bytesOf, askBeside, isBeside, answerBeside}
+export {askEngine, once, startEngine, bytesOf, askBeside, isBeside, answerBeside}

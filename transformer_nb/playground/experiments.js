@@ -38,14 +38,14 @@ function switchExperiment(experiment) {
 }
 
 function shuffle() { // a second click puts the words back
-  if (isShuffled()) return change({text: now.shuffle.from, force: []})
+  if (isShuffled()) return change({text: now.shuffle.from})
   const old = sentence(), text = shuffled(old)
   const sentences = sentencesOf(state.text)
   const others = sentences.map(x => x === old ? text : x)
   const all = sentences.length < 2 ? text : others.join(' ')
   if (all === state.text) return
   now.shuffle = {from: state.text, to: all}
-  change({text: all, force: []})
+  change({text: all})
 }
 
 function reset() { // all that the bar names

@@ -24,7 +24,12 @@ async function start(box) { // once; what goes wrong is said in its place
   try { await FIGURES[box.dataset.live](stage) }
   catch ({message}) {
     const textContent = `This figure could not be brought to life: ${message}.`
-    stage.append(el('p', {textContent, className: 'live-says', role: 'alert'}))
+    const again = el('button', {type: 'button', textContent: 'Try again', onclick() {
+      stage.replaceChildren()
+      delete box.dataset.started
+      start(box)
+    }})
+    stage.append(el('p', {textContent, className: 'live-says', role: 'alert'}), again)
   }
 }
 

@@ -22,9 +22,22 @@
   async function start(box) {
     watcher.unobserve(box)
     if (box.dataset.model) ask(`${box.dataset.model}_weights`)
-    loading ??= load()
-    await loading
+    try { await (loading ??= load()) }
+    catch {
+      loading = undefined // or it would be missing for ever
+      return offer(box)
+    }
     modules.live.start(box)
+  }
+
+  function offer(box) {
+    const textContent = 'This figure could not be loaded. Try again'
+    const again = Object.assign(document.createElement('button'), {textContent})
+    again.onclick = () => {
+      again.remove()
+      start(box)
+    }
+    box.append(again)
   }
 
   const watcher = new IntersectionObserver(entries => {

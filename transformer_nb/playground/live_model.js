@@ -1,7 +1,7 @@
 // The models of the live figures: each is loaded when the first figure asks for it, and
 // then shared
 import {el, style} from './dom.js'
-import {request, startEngine, bytesOf, askBeside} from './connection.js'
+import {askEngine, once, startEngine, bytesOf, askBeside} from './connection.js'
 import {Tokenizer} from './tokenizer.js'
 import {Reader, exactly} from './reading.js'
 
@@ -9,12 +9,11 @@ const folder = new URL('.', document.currentScript.src)
 const scripts = {} // by name: the promise that it has run
 
 function script(name) {
-  scripts[name] ??= new Promise((resolve, reject) => {
+  return once(scripts, name, () => new Promise((resolve, reject) => {
     const onerror = () => reject(new Error(`${name} is missing`))
     const src = `${folder}${name}`
     document.head.append(el('script', {src, onload: resolve, onerror}))
-  })
-  return scripts[name]
+  }))
 }
 
 // Files come compressed, if they may be fetched: what stands on a disk may not
@@ -56,10 +55,8 @@ async function weightsOf(name, onShare) {
 
 // What a model has beside its weights, such as its tokenizer
 const headers = {} // by name: the promise of one
-function modelHeader(name) {
-  headers[name] ??= headerOf(`${name}_header`, name)
-  return headers[name]
-}
+const modelHeader = name =>
+  once(headers, name, () => headerOf(`${name}_header`, name))
 
 async function headerOf(file, name) {
   if (isPacked) return (await unpacked(file)).json()
@@ -91,10 +88,10 @@ async function load(name, onShare) { // -> a function that asks this model
   const header = await modelHeader(name)
   readers[name] = new Reader(header.patterns, new Tokenizer(header))
   const [weights] = await Promise.all([coming, engine])
-  await request('load', {models: [{header, weights}]}, {transfer: [weights]})
+  await askEngine('load', {models: [{header, weights}]}, {transfer: [weights]})
   const ask = (method, {text, exact, ...args}) => {
     const {read} = readFirst(name, text, exact).reading
-    return request(method, {...args, text: read, model: header.key})
+    return askEngine(method, {...args, text: read, model: header.key})
   }
   const {log_prob} = await ask('inspect', {...header.check, exact: true})
   if (!(Math.abs(log_prob - header.check.log_prob) < 0.01))
@@ -113,22 +110,34 @@ function showShare(share) { // as a line that grows, in every figure that waits
 }
 
 // Questions of a figure, one at a time: `job` may make several requests. A question that a
-// newer one of the same asker has overtaken is not answered.
+// newer one of the same asker has overtaken is not answered; one that failed can be asked
+// once more.
 let line = Promise.resolve() // of all figures
 const models = {}            // by name: the promise that one can be asked
 function asker(name, box, onTrouble) {
+  const again = el('button', {type: 'button', textContent: 'Try again'})
   let newest = 0
-  return job => {
-    const mine = ++newest
-    countWaiting(box, 1)
-    const turn = line.then(async () => {
-      if (mine !== newest) return undefined
-      models[name] ??= load(name, showShare)
-      return job(await models[name])
-    })
-    const settle = () => countWaiting(box, -1)
-    line = turn.catch(({message}) => onTrouble(message)).finally(settle)
-    return line.then(() => mine === newest ? turn : undefined).catch(() => undefined)
+  const answerTo = async job => job(await once(models, name, () => load(name, showShare)))
+  return async job => {
+    const mine = ++newest, isNewest = () => mine === newest
+    again.remove()
+    while (isNewest()) {
+      countWaiting(box, 1)
+      const turn = line.then(() => isNewest() ? answerTo(job) : undefined)
+      const settle = () => countWaiting(box, -1)
+      line = turn.catch(() => {}).finally(settle)
+      try {
+        const answer = await turn
+        return isNewest() ? answer : undefined
+      } catch ({message}) {
+        if (!isNewest()) return undefined
+        onTrouble(message)
+        box.append(again)
+        await new Promise(resolve => again.onclick = resolve)
+        again.remove()
+      }
+    }
+    return undefined
   }
 }
 

@@ -68,7 +68,6 @@ const shown = ({isHome}, pieces) => isHome ? pieces.filter(x => !isSpecial(x)) :
 
 function drawAll(state, {whole, src, tgt, lines, says}) {
   const {found, pin} = state
-  if (!found) return
   write(whole, found.tgt.length ? found.text : '') // as a sentence, not in pieces
   const weights = found.tgt.length ? lookedAt(found, pin) : []
   src.draw(shown(state, found.src), undefined, weights)
@@ -143,7 +142,13 @@ async function translation(stage) {
   const {first, ready, said, german, place} = whatIsThere(stage)
   const says = caption(), isHome = Boolean(stage.closest('.home'))
   const state = {found: null, pin: 0, isAsked: false, exact: false, back: false, isHome}
-  const ask = asker(MODEL, stage, message => says.tell(`No translation: ${message}.`))
+  const ask = asker(MODEL, stage, message => { // of no other sentence, either
+    state.found = null
+    for (const row of [src, tgt]) row.draw([])
+    for (const node of [whole, lines]) node.replaceChildren()
+    ready?.replaceWith(sides)
+    says.tell(`No translation: ${message}.`)
+  })
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
   const src = tokenRow('Tokens of the sentence', 'en')
   const tgt = tokenRow('Translation', 'de', pin => {
@@ -153,7 +158,8 @@ async function translation(stage) {
   const whole = el('p', {className: 'live-whole', lang: 'de', textContent: german})
   const wayBack = el('p', {className: 'live-back', role: 'status', hidden: true})
   const draw = () => {
-    if (state.found && ready) ready.replaceWith(sides)
+    if (!state.found) return
+    ready?.replaceWith(sides)
     drawAll(state, {whole, src, tgt, lines, says})
   }
   const look = async typed => {

@@ -83,10 +83,12 @@ async function writeSentence(state, onStep) {
 
 async function writer(stage) {
   const says = caption(), state = {begin: '', temperature: 0.7, n_written: 0, steps: []}
-  const row = tokenRow('What the model wrote, character by character', 'en', pin => {
-    row.draw(pieces(state), pin)
-    says.tell(inWords({...state, pin}))
-  })
+  let seen // of the sentence in the row; the next one may be on its way
+  const pick = pin => {
+    row.draw(pieces(seen), pin)
+    says.tell(inWords({...seen, pin}))
+  }
+  const row = tokenRow('What the model wrote, character by character', 'en', pick)
   const sentence = el('p', {className: 'live-written', lang: 'en'})
   const go = async () => {
     stage.classList.add('live-busy')
@@ -96,9 +98,8 @@ async function writer(stage) {
     })
     if (!isDone) return
     const after = state.writer.ids(state.begin).length - 1 // the first that it chose
-    const pin = Math.min(after, state.steps.length - 1)
-    row.draw(pieces(state), pin)
-    says.tell(inWords({...state, pin}))
+    seen = {...state}
+    pick(Math.min(after, seen.steps.length - 1))
     stage.classList.remove('live-busy')
   }
   const field = textField('Beginning', {value: '', lang: 'en', maxLength: 40}, begin => {

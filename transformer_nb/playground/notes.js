@@ -2,7 +2,7 @@
 import {$, el, attributes, write} from './dom.js'
 import {state, now, model, languages, update, change} from './store.js'
 import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
-import {MAX_DRAWN, allSentences} from './scene.js'
+import {MAX_DRAWN, allSentences, isCurrent} from './scene.js'
 import {MAX_LENGTH} from './address.js'
 import {doubt, isInTarget} from './guess.js'
 import {MAX_SENTENCE, isTooLong, sentencesOf, sentence, reading} from './sentences.js'
@@ -20,9 +20,8 @@ function notes() { // strings, what is read instead ({warns}), an example to try
     list.push(`Of a sentence, the first ${MAX_SENTENCE} characters are translated here.`)
   }
   if (sentence()) list.push(whatIsRead(), unknown(), ...differences())
-  const isHere = now.scene?.reading.typed === sentence() // else it is of an older one
-  if (isHere && !isShuffled()) list.push(...whetherToTrust(now.scene))
-  if (isHere) list.push(...limits(now.scene))
+  if (isCurrent() && !isShuffled()) list.push(...whetherToTrust(now.scene))
+  if (isCurrent()) list.push(...limits(now.scene))
   if (now.scene) list.push(thingToTry())
   return list.filter(Boolean)
 }
@@ -61,8 +60,7 @@ function differences() { // of numbers and addresses, as far as translations are
   const all = allSentences(), {scene} = now, {reader} = model()
   const inWords = says => `${says[0].toUpperCase()}${says.slice(1)}.`
   if (!all.length) {
-    const isHere = scene?.reading.typed === sentence()
-    return isHere ? reader.doubts(sentence(), scene.given).map(inWords) : []
+    return isCurrent() ? reader.doubts(sentence(), scene.given).map(inWords) : []
   }
   return all.flatMap(({text, translation, isCut}, i) => {
     if (!translation) return []
@@ -78,10 +76,10 @@ function bytes(src) {
   return n && `“${character}” is no token that it has, and is read as its ${n} bytes.`
 }
 
-function limits({src, read, isLong, isCut, ids}) {
+function limits({src, written, isLong, isCut, ids}) {
   return [
     bytes(src),
-    read.cut && `Too long: only the first ${read.read} tokens are read.`,
+    written.cut && `Too long: only the first ${src.length - 1} tokens are read.`,
     isLong && `More than ${MAX_DRAWN} tokens: no maps, no words below the tokens, and `
       + 'nothing to see in Inside.',
     isCut && `Stopped after ${ids.length} tokens, the most that are written here: the `
@@ -115,7 +113,7 @@ function fillAnew(node, note) {
 }
 
 function fillReading(node, {warns}) {
-  const onclick = () => update({exact: !state.exact, force: [], pin: null})
+  const onclick = () => update({exact: !state.exact})
   const exact = el('button', {type: 'button', onclick}, 'Exactly as typed')
   attributes(exact, {'aria-pressed': state.exact})
   node.replaceChildren(`${warns} `, exact)

@@ -4,13 +4,14 @@ import {state, now, models, past, model, languages, onUpdate, onDraw, draw, upda
         undo} from './store.js'
 import {percent} from './words.js'
 import {firstHead} from './parts.js'
-import {load, checkItself, call} from './client.js'
-import {isBeside, answerBeside} from './connection.js'
-import {queue, pump} from './answers.js'
+import {load, checkItself} from './client.js'
+import {askEngine, isBeside, answerBeside} from './connection.js'
+import {startDrawing, pump, tryAgain} from './answers.js'
 import {exactly, finish} from './reading.js'
 import {MAX_DRAWN, lookAtScene} from './scene.js'
-import {sentence, sentenceAt, isKept} from './sentences.js'
-import {VIEWS, firstPin, pinFor, exampleText, linkedText, writeHash, remember, viewOfHash,
+import {sentence, isKept} from './sentences.js'
+import {listenToText} from './field.js'
+import {VIEWS, pinFor, exampleText, linkedText, writeHash, remember, viewOfHash,
         readHash, searchChoices} from './address.js'
 import {drawStage, speakSoon, listenToChips} from './stage.js'
 import {drawSticky, listenToScrolling} from './sticky.js'
@@ -32,7 +33,7 @@ const DRAW = {type: drawType, looked: drawLook, break: drawBreak, step: drawStep
 
 function drawPage() {
   if (!state.model) return write($('status'), now.trouble || now.loading)
-  queue.wanted = []
+  startDrawing()
   lookAtScene()
   showAll()
   drawStage()
@@ -88,7 +89,7 @@ function drawEmptiness() { // why a view shows nothing
   $('nothing').hidden = Boolean(scene) && !isTooLong
   $('views').classList.toggle('empty', !scene)
   const empty = isKept() ? 'Nothing in it is translated: it comes back as it is.'
-    : sentence() ? 'Translating…'
+    : now.busy ? 'Translating…' : sentence() ? ''
     : 'Type a sentence above, or choose an example.'
   write($('nothing'), isTooLong
     ? `This sentence or its translation has more than ${MAX_DRAWN} tokens: no maps here.`
@@ -133,8 +134,7 @@ function drawExamples() {
 function chooseExample(text) {
   $('examples').open = false
   past.length = 0
-  const pin = firstPin(state.view)
-  update({text, nth: 0, off: [], force: [], pin, step: 1})
+  update({text, nth: 0, off: []})
   $('text').focus()
 }
 
@@ -164,31 +164,6 @@ function placeChoices() {
 
 // What the reader does
 
-const WORD = 60, PAUSE = 400 // ms without a key, after which the text is read
-let typing
-function listenToText() {
-  const later = () => { // half a word translates into nonsense: wait until it is whole
-    const {value, selectionEnd} = $('text')
-    const isWhole = /(^|[\s.!?])$/.test(value.slice(0, selectionEnd))
-    clearTimeout(typing)
-    typing = setTimeout(readText, isWhole ? WORD : PAUSE)
-  }
-  $('text').addEventListener('compositionend', later) // of a character of several keys
-  $('text').addEventListener('input', event => {
-    if (!event.isComposing) later()
-  })
-}
-
-function readText() {
-  const {value: text, selectionEnd} = $('text')
-  if (text === state.text) return
-  const others = past.filter(before => before.text === undefined) // of this text
-  past.splice(0, past.length, ...others)
-  for (const before of past) before.force = [] // ids of another sentence's translation
-  const nth = sentenceAt(text, selectionEnd)
-  update({text, nth, force: [], pin: firstPin(state.view), step: 1})
-}
-
 function listen() {
   listenToText()
   listenToChips($('src'))
@@ -200,6 +175,7 @@ function listen() {
   listenToTour(goToLink)
   document.addEventListener('keydown', onKey)
   $('undo').onclick = undo
+  $('again').onclick = tryAgain
   $('reset').onclick = () => {
     if (state.off.length || state.force.length || isShuffled()) reset()
   }
@@ -264,6 +240,7 @@ async function serve() { // in a frame of the page beside, whose translations it
 
 // For scripts: `await tnb.ready`, then `await tnb.translate('A dog is running.')`, which
 // reads a text as the page does; with {exact: true}, as it is typed
+const call = (method, args, onProgress) => askEngine(method, args, {onProgress})
 const tnb = {call, ready: begin().catch(fail)}
 tnb.translate = async (text, {exact = false, model: key, ...options} = {}) => {
   await tnb.ready

@@ -2,7 +2,7 @@
 // scene stays.
 import {state, now} from './store.js'
 import {NOTHING, toBroken} from './parts.js'
-import {queue, shown, ask} from './answers.js'
+import {queue, shown, ask, answerTo} from './answers.js'
 import {sum, range, isSpecial} from './words.js'
 import {paragraphsOf, sentencesOf, sentence, reading, isKept} from './sentences.js'
 import {finish} from './reading.js'
@@ -18,9 +18,16 @@ function lookAtScene() {
   }
   const scene = newScene()
   now.busy = queue.wanted.length > 0
+  if (!scene && !now.busy) now.scene = null // it failed, and the last one is of another text
   if (!scene || now.scene?.key === scene.key) return
   now.scene = scene
   dropLostTokens()
+}
+
+// Is the scene that is seen of the sentence that is asked for, read as it is asked for?
+function isCurrent() {
+  const typed = sentence(), {model, reading: read} = now.scene ?? {}
+  return model === state.model && read.typed === typed && read.read === reading(typed).read
 }
 
 // All that is typed: {text, translation, isCut}; the translation is '' until it is here
@@ -40,12 +47,23 @@ function translationOf(typed) {
   return {translation: answer ? finish(read, answer.text) : '', isCut: answer?.isCut}
 }
 
-function wholeTranslation() { // a paragraph for each
-  const all = allSentences()
-  if (!all.length) return isKept() ? sentence() : now.scene?.given ?? ''
-  const texts = all.map(({translation}) => translation)
-  return paragraphsOf(state.text).map(sentences =>
-    texts.splice(0, sentences.length).join(' ')).join('\n\n')
+// Of the text as it stands now, whatever is typed while it is waited for
+async function wholeTranslation() {
+  const {model, beam, alpha, off, force} = state, broken = toBroken(off), ours = sentence()
+  const questionOf = typed => {
+    const read = reading(typed), prefix = typed === ours ? force : []
+    return {read, args: {model, text: read.read, beam_size: beam, alpha, prefix, broken}}
+  }
+  const paragraphs = paragraphsOf(state.text).map(list => list.map(questionOf)), texts = []
+  for (const questions of paragraphs) {
+    const parts = []
+    for (const {read, args} of questions) {
+      const answer = args.text && await answerTo('translate', args)
+      parts.push(answer ? finish(read, answer.text) : read.typed)
+    }
+    texts.push(parts.join(' '))
+  }
+  return texts.join('\n\n')
 }
 
 function forget() { // another model has other heads
@@ -58,7 +76,6 @@ function newScene() { // or undefined, while something is missing
   const typed = reading(sentence()), text = typed.read
   const of = {model, text}, broken = toBroken(off)
   const search = {...of, beam_size: beam, alpha, prefix: force}
-  const read = ask('tokenize', of)
   const intact = ask('translate', {...search, broken: NOTHING})
   const written = intact && ask('translate', {...search, broken})
   if (!written) return
@@ -66,12 +83,12 @@ function newScene() { // or undefined, while something is missing
   const seen = ask('inspect', {...of, ids, broken})
   const old = ask('inspect', {...of, ids: intact.ids, broken}) // old text, broken model
   const back = ask('inspect', {...of, ids, broken: NOTHING})   // new text, intact model
-  if (!read || !seen || !old || !back) return
+  if (!seen || !old || !back) return
   const {src, tgt} = seen, longest = Math.max(src.length, tgt.length)
   const key = JSON.stringify([search, off, typed])
   const given = finish(typed, written.text)
-  return {...of, key, off, force, reading: typed, given, read, intact, written, seen, old,
-          back, ids, src, tgt, isLong: longest > MAX_DRAWN, isCut: !isSpecial(tgt.at(-1))}
+  return {...of, key, off, force, reading: typed, given, intact, written, seen, old, back,
+          ids, src, tgt, isLong: longest > MAX_DRAWN, isCut: !isSpecial(tgt.at(-1))}
 }
 
 function dropLostTokens() { // pinned or pointed at, but no longer there
@@ -108,5 +125,5 @@ function meanWeights(heads, i, isColumn) { // row i (or column i), the mean over
   return range(cols).map(j => mean(i * cols + j))
 }
 
-export {MAX_DRAWN, lookAtScene, allSentences, wholeTranslation, translationArgs, costs,
+export {MAX_DRAWN, lookAtScene, isCurrent, allSentences, wholeTranslation, translationArgs, costs,
         mapOf, meanWeights}

@@ -2,7 +2,6 @@
 // page for a whole room
 import {$, attributes, write} from './dom.js'
 import {state, update, model} from './store.js'
-import {firstPin} from './address.js'
 import {wholeTranslation} from './scene.js'
 
 const A_MOMENT = 2000 // ms
@@ -28,7 +27,9 @@ function copyBySelection(text) { // where the clipboard is closed to pages
 function copies(button, textOf) {
   const name = button.textContent
   button.onclick = async () => {
-    const isCopied = await copy(textOf())
+    let isCopied = false
+    try { isCopied = await copy(await textOf()) }
+    catch {} // there is no translation
     write(button, isCopied ? 'Copied' : 'Could not copy')
     setTimeout(() => write(button, name), A_MOMENT)
   }
@@ -42,12 +43,12 @@ function drawPresent() {
 function goThroughExamples(by) { // a clicker sends Page Up and Page Down
   const texts = (model().examples ?? []).map(example => example.text)
   const text = texts[texts.indexOf(state.text.trim()) + by]
-  if (text) update({text, nth: 0, off: [], force: [], pin: firstPin(state.view)})
+  if (text) update({text, nth: 0, off: []})
 }
 
 function listenToSharing() {
   $('copy-link').hidden = location.protocol === 'about:' // a frame has no address
-  copies($('copy-link'), () => location.href)
+  copies($('copy-link'), async () => location.href)
   copies($('copy-text'), wholeTranslation)
   $('present').onclick = () => update({present: !state.present})
 }

@@ -5,9 +5,9 @@ import {state, now, past, languages, draw, update, pinIt} from './store.js'
 import {nameOf} from './parts.js'
 import {sentence, isKept} from './sentences.js'
 import {allSentences} from './scene.js'
-import {firstPin} from './address.js'
 import {unlikelyTokens} from './guess.js'
 import {glosses} from './gloss.js'
+import {queue} from './answers.js'
 import {isShuffled, drawExperiments} from './experiments.js'
 import {notes, fillNote} from './notes.js'
 import {drawLines} from './lines.js'
@@ -26,7 +26,8 @@ function drawStage() {
   drawSentences()
   drawBack()
   drawExperiments()
-  write($('status'), now.trouble || status())
+  write($('status'), queue.trouble ? `No translation: ${queue.trouble}.` : status())
+  $('again').hidden = !queue.trouble
   $('units').hidden = !scene || state.view === 'type' && !state.off.length
   write($('log-p'), scene ? fixed(scene.written.log_prob) : '')
   now.notes = notes()
@@ -107,17 +108,12 @@ function drawSentences() {
     write(target, translation)
     target.lang = tgt
     attributes(node, {'aria-pressed': text === shown})
-    node.onclick = () => showSentence(i)
+    node.onclick = () => update({nth: i})
   })
 }
 
 const newSentence = () => el('button', {type: 'button', className: 'sentence'},
   el('span'), el('strong'))
-
-function showSentence(nth) {
-  for (const before of past) before.force = [] // ids of another sentence's translation
-  update({nth, force: [], pin: firstPin(state.view), step: 1})
-}
 
 function status() {
   if (!now.scene) return ''

@@ -20,7 +20,7 @@ const now = {
   loading: 'Loading the model…',
   busy: false,        // a newer one is wanted
   notes: [],          // what is said below the translation
-  trouble: '',        // what went wrong last
+  trouble: '',        // why there is no model
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model
   ownPin: null,       // the last pin that the reader set, and not a view
@@ -43,10 +43,18 @@ const onUpdate = listener => listeners.update.push(listener)
 const onDraw = listener => listeners.draw.push(listener)
 const draw = () => listeners.draw.forEach(listener => listener())
 
-function update(patch, {push = false} = {}) { // push: as a new entry of the history
-  Object.assign(state, patch)
+// In Look and in Machine there are lines before anyone has pointed at anything: those of
+// the second token
+const firstPin = view => ['looked', 'machine'].includes(view) ? 't1' : null
+
+const sentenceOf = ({model, text, nth, exact}) => JSON.stringify([model, text, nth, exact])
+
+// Another sentence has no token that is fixed or pinned. Push: as a new entry of the history
+function update(patch, {push = false} = {}) {
+  const view = patch.view ?? state.view, fresh = {force: [], pin: firstPin(view), step: 1}
+  const isOther = sentenceOf({...state, ...patch}) !== sentenceOf(state)
+  Object.assign(state, isOther ? fresh : {}, patch)
   if ('text' in patch || 'off' in patch) now.foreign = false
-  now.trouble = ''
   listeners.update.forEach(listener => listener(patch, push))
   draw()
 }
@@ -65,13 +73,17 @@ function drawSoon() { // ten times a second is enough for what comes in bit by b
 }
 
 function change(patch) { // of what is off or forced, or of the order of words
-  const before = {off: state.off, force: state.force}
-  if ('text' in patch) before.text = state.text
-  past.push(before)
+  const {off, force, text} = state, of = sentenceOf(state)
+  past.push({of, off, force, ...'text' in patch ? {text} : {}})
   update(patch)
 }
 
-function undo() { if (past.length) update(past.pop()) }
+function undo() { // ids of another sentence's translation are not fixed again
+  if (!past.length) return
+  const {of, ...before} = past.pop()
+  const isOther = sentenceOf({...state, ...before}) !== of
+  update({...before, ...isOther ? {force: []} : {}})
+}
 
 function toggle(part) {
   const rest = state.off.filter(x => x !== part)
@@ -79,5 +91,5 @@ function toggle(part) {
   change({off: wasOff ? rest : [...rest, part]})
 }
 
-export {state, now, models, past, model, languages, pointed, onUpdate, onDraw, draw,
-        drawSoon, update, pinIt, change, undo, toggle}
+export {state, now, models, past, model, languages, pointed, firstPin, onUpdate, onDraw,
+        draw, drawSoon, update, pinIt, change, undo, toggle}

@@ -5,7 +5,7 @@ import {state, now, model} from './store.js'
 
 // Number of the step (null: there is no tour), and whether its translation is here
 const tour = {at: null, isHere: false}
-let goTo, before // how to go to a link, and where the reader was
+let goTo, before, text // how to go to a link; where the reader was; what the step shows
 
 function startTour() {
   before = location.hash
@@ -19,7 +19,7 @@ function endTour(next = $('start-tour')) { // what has the focus then
   pointAt(null)
   $('tour').hidden = true
   document.body.classList.remove('touring')
-  goTo(before)
+  if (state.text === text) goTo(before) // else it is the reader's own by now
   next.focus()
 }
 
@@ -38,6 +38,7 @@ function showStep(i) {
   $('tour').classList.remove('small')
   document.body.classList.add('touring')
   goTo(`#${link}`)
+  text = state.text
 }
 
 function followTour() { // until the translation is here: what stands below it moves

@@ -1,7 +1,7 @@
 // ---- The messages that the page sends, in a worker or, where there is none, in the page 
 //
 // {id, method, args} in; {id, result}, {id, progress} and {id, error: {name, message}} out.
-// One request runs at a time, in steps; a newer one supersedes it at its next step.
+// Requests run in steps, side by side; {abort: id} in stops one at its next step.
 import {BOS, EOS, DEFAULTS, Tokenizer, Transformer, Run, search, logSumExp, softmax,
         topTokens, lengthPenalty, strip} from './engine.js'
 
@@ -236,7 +236,7 @@ function pair(args) { // one score of one head, by hand
 const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
                  vectors, neighbors, pair}
 
-// ---- One request at a time -------------------------------------------------------------
+// ---- Requests ----------------------------------------------------------------------------
 
 // A task of its own in the browser's queue, after the messages that have arrived meanwhile.
 // (setTimeout would wait for 4 ms each time.)
@@ -248,9 +248,8 @@ const pause = () => new Promise(resolve => {
 })
 
 const SLICE = 8 // ms between two pauses
-let newest = 0  // number of the request that is wanted
 
-async function run(generator, number, onProgress) {
+async function run(generator, signal, onProgress) {
   let paused = performance.now()
   while (true) {
     const {value, done} = generator.next()
@@ -258,20 +257,24 @@ async function run(generator, number, onProgress) {
     if (value?.progress) onProgress(value.progress)
     if (performance.now() - paused < SLICE) continue
     await pause()
+    signal.throwIfAborted()
     paused = performance.now()
-    if (number !== newest)
-      throw Object.assign(new Error('a newer request came'), {name: 'Superseded'})
   }
 }
 
-async function handle({id, method, args = {}}, post) {
-  const number = ++newest
+const running = new Map() // by id: what stops it
+
+async function handle({id, method, args = {}, abort}, post) {
+  if (abort) return running.get(abort)?.abort()
+  const stopper = new AbortController(), onProgress = progress => post({id, progress})
+  running.set(id, stopper)
   try {
     if (!Object.hasOwn(methods, method)) throw new Error(`there is no method ${method}`)
     let result = methods[method](args)
-    if (result?.next) result = await run(result, number, progress => post({id, progress}))
+    if (result?.next) result = await run(result, stopper.signal, onProgress)
     post({id, result})
   } catch ({name, message}) { post({id, error: {name, message}}) }
+  running.delete(id)
 }
 
 if (!globalThis.document) onmessage = ({data}) => handle(data, postMessage)

@@ -1,0 +1,48 @@
+// The field. What is typed is read a moment later, and in any case before an action: that
+// belongs to the text in the field, and not to the one that was read last.
+import {$} from './dom.js'
+import {state, past, update} from './store.js'
+import {sentenceAt} from './sentences.js'
+import {isCurrent} from './scene.js'
+
+const WORD = 60, PAUSE = 400 // ms without a key, after which the text is read
+let typing
+
+function readLater() { // half a word translates into nonsense: wait until it is whole
+  const {value, selectionEnd} = $('text')
+  const isWhole = /(^|[\s.!?])$/.test(value.slice(0, selectionEnd))
+  clearTimeout(typing)
+  typing = setTimeout(readText, isWhole ? WORD : PAUSE)
+}
+
+function readText() {
+  const {value: text, selectionEnd} = $('text')
+  clearTimeout(typing)
+  if (text === state.text) return
+  const others = past.filter(before => before.text === undefined) // of this text
+  past.splice(0, past.length, ...others)
+  update({text, nth: sentenceAt(text, selectionEnd)})
+}
+
+// Tokens, their choices and maps stay until those of the newer sentence are here, but what is
+// done to them would be done to the newer one
+const OF_SCENE = '#src, #tgt, #cards, #open-cards, .map, #by-hand, #machine-steps'
+
+function beforeAction(event) {
+  const {target, type, key} = event
+  if (target === $('text') && key !== 'Escape') return // it is being typed
+  readText()
+  const isOfScene = target.closest?.(OF_SCENE)
+  if (isOfScene && type !== 'keydown' && !isCurrent()) event.stopImmediatePropagation()
+}
+
+function listenToText() {
+  $('text').addEventListener('compositionend', readLater) // of a character of several keys
+  $('text').addEventListener('input', event => {
+    if (!event.isComposing) readLater()
+  })
+  for (const type of ['click', 'change', 'input', 'keydown'])
+    addEventListener(type, beforeAction, true)
+}
+
+export {listenToText, readText}
