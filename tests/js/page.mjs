@@ -55,7 +55,8 @@ class Element {
   constructor(tagName, page) {
     const style = {setProperty() {}}
     Object.assign(this, {tagName, page, style, nodes: [], listeners: [], dataset: {},
-                         attributes: {}, classList: new Classes(), value: '', hidden: false})
+                         attributes: {}, classList: new Classes(), value: '', hidden: false,
+                         clientWidth: 1200})
   }
   get children() { return this.nodes.filter(node => node instanceof Element) }
   get firstChild() { return this.nodes[0] }
@@ -91,7 +92,10 @@ class Element {
     this.parent = undefined
   }
   contains(node) { return node === this || Boolean(node?.parent && this.contains(node.parent)) }
-  setAttribute(name, value) { this.attributes[name] = String(value) }
+  setAttribute(name, value) {
+    if (name === 'class') this.className = value
+    this.attributes[name] = value instanceof Element ? value : String(value)
+  }
   getAttribute(name) { return this.attributes[name] }
   matches(selector) { // lists of #id, .class and names of elements; nothing else is ever so
     return selector.split(',').map(one => one.trim()).some(one =>
@@ -106,14 +110,24 @@ class Element {
   querySelector(selector) { return this.querySelectorAll(selector)[0] ?? null }
   addEventListener(type, listener) { this.listeners.push([type, listener]) }
   getBoundingClientRect() { return {left: 0, right: 0, top: 0, bottom: 0, width: 0, height: 0} }
-  getContext() { return new Proxy({}, {get: () => () => ({width: 0}), set: () => true}) }
-  toDataURL() { return '' }
+  getContext() { // all letters are as wide as each other, and what is painted is kept
+    const known = {measureText: text => ({width: 8 * text.length}),
+                   putImageData: image => this.image = image}
+    return new Proxy(known, {get: (all, name) => all[name] ?? (() => {}), set: () => true})
+  }
+  toDataURL() { return this }
   focus() { this.page.document.activeElement = this }
   blur() {}
   select() {}
   scrollTo() {}
   scrollIntoView() {}
   checkVisibility() { return false }
+}
+
+class Image { // of a canvas
+  constructor(width, height) {
+    Object.assign(this, {width, height, data: new Uint8ClampedArray(4 * width * height)})
+  }
 }
 
 const VOID = ['meta', 'input', 'link', 'br', 'hr', 'img']
@@ -206,7 +220,7 @@ class Engine { // in the place of a worker, by its messages
       case 'pair': return {result: {q: [1], k: [1], products: [1], dot: 1, d_k: 1, score: 1,
                                     weight: 1, of: text}}
       case 'vectors': { // one for all places
-        const all = {rows: words.length, cols: 1, data: new Float32Array(words.length)}
+        const all = {rows: words.length, cols: 1, data: new Float32Array(words.length).fill(1)}
         return {result: {find: () => all}}
       }
       default: return {result: []} // the walk
@@ -262,7 +276,7 @@ export class Page {
       matchMedia: () => ({matches: false}), scrollBy() {}, localStorage: {getItem: () => null},
       getComputedStyle: () => ({getPropertyValue: () => '#000000'}), innerHeight: 800,
       IntersectionObserver: class { observe() {} },
-      innerWidth: 1280, Worker: function () { return engine }, ImageData: class { data = {set() {}} },
+      innerWidth: 1280, Worker: function () { return engine }, ImageData: Image,
       performance: {now: () => clock.time}, MessageChannel,
       setTimeout: (job, ms) => clock.set(job, ms), clearTimeout: clear, clearInterval: clear,
       setInterval: (job, ms) => clock.every(job, ms)}

@@ -254,6 +254,15 @@ for (const ms of [0, 30, 61, 66]) {
   })
 }
 
+race('a choice on a card, when the new sentence is known already', async page => {
+  for (const text of [LONG, ONE]) await ready(page, text)
+  page.type(LONG)
+  page.click(page.choice(2))
+  await page.settle()
+  fixed(page)
+  shows(page, LONG)
+})
+
 race('a choice on a card, and then another sentence', async page => {
   await ready(page, ONE)
   page.click(page.choice(1))

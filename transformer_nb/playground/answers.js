@@ -20,7 +20,7 @@ function ask(method, args) { // -> the answer, or what is here of it
   const request = find(method, args), {state, answer, parts, error} = request
   queue.asked.push(request)
   if (state === 'new' || state === 'running') queue.wanted.push(request)
-  if (state === 'failed' && method !== 'beside') queue.trouble = error.message
+  if (state === 'failed') queue.trouble ||= error.message
   return answer ?? parts
 }
 

@@ -49,14 +49,17 @@ function drawBack() {
 
 function byModel(model, text) { // {text, trouble}, of which nothing may be here yet
   const {reader} = models[model], paragraphs = reader.paragraphs(text)
+  let trouble
   const typed = paragraphs.flatMap(paragraph => reader.split(paragraph))
   const texts = typed.map(sentence => {
     const read = reader.read(sentence)
     if (!read.read) return sentence
-    const answer = ask('translate', {model, text: read.read}) // as it always searches
+    const question = ['translate', {model, text: read.read}] // as it always searches
+    const answer = ask(...question)
+    trouble ||= whyNot(...question)
     return answer && finish(read, answer.text)
   })
-  return texts.includes(undefined) ? {} : {text: texts.join(' ')}
+  return {text: texts.includes(undefined) ? undefined : texts.join(' '), trouble}
 }
 
 function byPage(address, text) {

@@ -15,13 +15,14 @@ function readLater() { // half a word translates into nonsense: wait until it is
   typing = setTimeout(readText, isWhole ? WORD : PAUSE)
 }
 
-function readText() {
+function readText() { // -> is it another one?
   const {value: text, selectionEnd} = $('text')
   clearTimeout(typing)
-  if (text === state.text) return
+  if (text === state.text) return false
   const others = past.filter(before => before.text === undefined) // of this text
   past.splice(0, past.length, ...others)
   update({text, nth: sentenceAt(text, selectionEnd)})
+  return true
 }
 
 // Tokens, their choices and maps stay until those of the newer sentence are here, but what is
@@ -31,9 +32,8 @@ const OF_SCENE = '#src, #tgt, #cards, #open-cards, .map, #by-hand, #machine-step
 function beforeAction(event) {
   const {target, type, key} = event
   if (target === $('text') && key !== 'Escape') return // it is being typed
-  readText()
-  const isOfScene = target.closest?.(OF_SCENE)
-  if (isOfScene && type !== 'keydown' && !isCurrent()) event.stopImmediatePropagation()
+  const isOld = readText() || !isCurrent()
+  if (isOld && type !== 'keydown' && target.closest?.(OF_SCENE)) event.stopImmediatePropagation()
 }
 
 function listenToText() {
@@ -45,4 +45,4 @@ function listenToText() {
     addEventListener(type, beforeAction, true)
 }
 
-export {listenToText, readText}
+export {listenToText}

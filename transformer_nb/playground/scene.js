@@ -9,16 +9,15 @@ import {finish} from './reading.js'
 
 const MAX_DRAWN = 60 // tokens: the maps of longer sentences would be a blur
 
+const NO_SCENE = {scene: null, busy: false, trouble: ''}
+
 function lookAtScene() {
   if (now.scene && now.scene.model !== state.model) forget()
-  if (!sentence() || isKept()) {
-    now.scene = null
-    now.busy = false
-    return
-  }
+  if (!sentence() || isKept()) return Object.assign(now, NO_SCENE)
   const scene = newScene()
   now.busy = queue.wanted.length > 0
-  if (!scene && !now.busy) now.scene = null // it failed, and the last one is of another text
+  now.trouble = queue.trouble
+  if (now.trouble) now.scene = null // which is of another text
   if (!scene || now.scene?.key === scene.key) return
   now.scene = scene
   dropLostTokens()

@@ -7,7 +7,6 @@ import {sentence, isKept} from './sentences.js'
 import {allSentences} from './scene.js'
 import {unlikelyTokens} from './guess.js'
 import {glosses} from './gloss.js'
-import {queue} from './answers.js'
 import {isShuffled, drawExperiments} from './experiments.js'
 import {notes, fillNote} from './notes.js'
 import {drawLines} from './lines.js'
@@ -26,8 +25,8 @@ function drawStage() {
   drawSentences()
   drawBack()
   drawExperiments()
-  write($('status'), queue.trouble ? `No translation: ${queue.trouble}.` : status())
-  $('again').hidden = !queue.trouble
+  write($('status'), now.trouble ? `No translation: ${now.trouble}.` : status())
+  $('again').hidden = !now.trouble
   $('units').hidden = !scene || state.view === 'type' && !state.off.length
   write($('log-p'), scene ? fixed(scene.written.log_prob) : '')
   now.notes = notes()

@@ -20,7 +20,7 @@ const now = {
   loading: 'Loading the model…',
   busy: false,        // a newer one is wanted
   notes: [],          // what is said below the translation
-  trouble: '',        // why there is no model
+  trouble: '',        // why there is no model, or no translation
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model
   ownPin: null,       // the last pin that the reader set, and not a view
