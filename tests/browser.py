@@ -2,7 +2,7 @@
 DESK, PHONE = dict(width=1280, height=900), dict(width=390, height=800)
 PLAIN = dict(media='null', color_scheme='light', reduced_motion='no-preference',
              forced_colors='none')
-PATIENCE = 50_000 # ms for whatever a test waits for: a page that is broken says so within a minute
+PATIENCE = 50_000 # ms for whatever a test waits for: a broken page is red in a minute
 SLEEP = 'ms => new Promise(done => setTimeout(done, ms))'
 FORGET = '''() => { // what one test stores is not there for the next
     try { localStorage.clear(), sessionStorage.clear() } catch { /* of no origin */ }

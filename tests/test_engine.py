@@ -1,11 +1,11 @@
 """The engine of `tnb_export MODEL page.html` beside PyTorch: the same tokens, logits and
-translations. It is asked in Node; that it runs in a page, too, a few tests see in Chromium,
-and these skip where there is none.
+translations. It is asked in Node; that it runs in a page, too, a few tests see in
+Chromium, and these skip where there is none.
 
-The captions of Multi30k are translated where they are at hand, the first 40 of them by `make
-test`, all of them with TNB_SLOW=1.
+The captions of Multi30k are translated where they are at hand, the first 40 of them by
+`make test`, all of them with TNB_SLOW=1.
 """
-import base64, json, math, os, random
+import base64, math, os, random
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np

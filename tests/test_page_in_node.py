@@ -1,13 +1,13 @@
-"""The page without a browser: `tests/js/*.test.mjs`, run by `node --test`, drive its own script
-with an engine that only says what it was asked. All is decided by its own clock, and
-nothing by the machine's.
+"""The page without a browser: `tests/js/*.test.mjs`, run by `node --test`, drive its own
+script with an engine that only says what it was asked. All is decided by a clock of its
+own, and nothing by the machine's.
 """
 import json, os, subprocess, sys
 from pathlib import Path
 import pytest
 from node import NODE
-from transformer_nb.export import _join, _read, _tokenizer_header
-from transformer_nb.grammar import mini_corpus
+from transformer_nb.formats.page import _join, _read, _tokenizer_header
+from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.reading import packed_reading
 from transformer_nb.text import BPETokenizer
 
@@ -18,9 +18,9 @@ LANGUAGES = dict(en='English', de='German')
 
 def header_of(src, tgt, tokenizer):
     title = f'{LANGUAGES[src]} → {LANGUAGES[tgt]}, sentences'
-    examples = [dict(text=text) for text in ('A dog sleeps.', 'A cat sees a dog.', 'Go on!')]
-    tour = [dict(link=f'type?t={text}', point='#tgt', says='', asks='')
-            for text in ('A+tour+begins.', 'A+tour+ends.')]
+    examples = [dict(text=text) for text in ('A dog sleeps.', 'A cat sees a dog.', 'Go!')]
+    tour = [dict(link=f'type?t=A+tour+{end}.', point='#tgt', says='', asks='')
+            for end in ('begins', 'ends')]
     return dict(key=f'{src}-{tgt}', title=title, src=LANGUAGES[src], tgt=LANGUAGES[tgt],
                 config=CONFIG, n_parameters=1000, checksum='0123456789abcdef', check=None,
                 search=dict(beam_size=4, alpha=0.6, max_extra=50), heads={}, read=None,

@@ -58,7 +58,9 @@ def own_model(tmp_path_factory):
     return folder
 
 @pytest.fixture
-def new_page(watched, address):
+def new_page(watched, address): return opener(watched, address)
+
+def opener(watched, address):
     "Opens pages with this end of their address; `fresh`: not one that is open already"
     def open_page(hash='', address=address, fresh=False, script=None, **options):
         if hash and 't=' not in hash: # else the first example

@@ -1,10 +1,9 @@
-"""Races in Chromium, with the real models: what test_page_in_node.py asks of the page with an
-engine of its own, for some of its stories. Each is told three times."""
+"""Races in Chromium, with the real models: some of the stories that test_page_in_node.py
+tells with an engine of its own. Each is told three times."""
 import pytest
 from browser import pause
-from test_playground import (
-    BOY, BOY_DE, MODEL, at_rest, new_page, settle, translation, wait)
-from transformer_nb.export import export_page
+from test_playground import BOY, BOY_DE, MODEL, at_rest, opener, settle, translation, wait
+from transformer_nb.formats.page import export_page
 
 @pytest.fixture(scope='module')
 def address(chromium, tmp_path_factory):
@@ -13,8 +12,12 @@ def address(chromium, tmp_path_factory):
     export_page([MODEL, MODEL.parent/'multi30k-de-en'], path)
     return path.as_uri()
 
+@pytest.fixture
+def new_page(watched, address): return opener(watched, address)
+
 DOG, TWO = 'A dog is running.', f'{BOY} A dog is running.'
-FIVE = ' '.join([BOY, DOG, 'Two men are sitting on a bench.', 'A child is sleeping.', 'A cat.'])
+BENCH = 'Two men are sitting on a bench.'
+FIVE = ' '.join([BOY, DOG, BENCH, 'A child is sleeping.', 'A cat.'])
 DO = """async steps => { // each [what, value, ms to wait afterwards]
     const $ = id => document.getElementById(id)
     const does = {
@@ -85,10 +88,10 @@ def what_stood_there_is_copied(page):
     assert page.evaluate('navigator.clipboard.readText()') == 'Ein Hund rennt.'
     assert page.evaluate('now.scene.text') == 'A cat.'
 
-@race('#type', typed('Two men are sitting on a bench.'), pressed('Shuffle the words'))
+@race('#type', typed(BENCH), pressed('Shuffle the words'))
 def the_new_words_are_shuffled(page):
     words = sorted(page.input_value('#text').lower().strip('.').split())
-    assert words == sorted('two men are sitting on a bench'.split())
+    assert words == sorted(BENCH.lower().strip('.').split())
 
 @race('#type', typed(DOG, 10), clicked('.card:nth-child(1) .choice:not(.taken)'))
 def no_token_of_the_old_sentence_is_fixed(page):
