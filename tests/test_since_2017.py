@@ -1,23 +1,16 @@
 """Chapter 20 beyond its own proofs: every part against an independent form on random sizes,
 what each part touches, and trainings that are interrupted."""
-import json
 from collections import Counter
 from copy import deepcopy
 from functools import partial
-from hashlib import sha256
-from itertools import islice
-from math import ceil, log, sqrt
-from pathlib import Path
-from unittest import mock
+from math import ceil, sqrt
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from running import sample as as_sample
 from searching import check, check_samples, plain_beam, random_model, random_sentences
-from transformer_nb.support.core import BOS, EOS, InputError, set_seed
-from transformer_nb.corpora import load_corpus
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.decoding import Cache, length_penalty, next_logits, sample, search
 from transformer_nb.embedding import (PositionalEncoding, RotaryAttention,
                                       positional_encoding, rotate)
@@ -28,18 +21,11 @@ from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.optimizer import adamw, set_lr
 from transformer_nb.parts import (
     GroupedQueryAttention, ModernAttention, QKNormAttention, RMSNorm, SwiGLU)
-from transformer_nb.training import batch_groups, token_loss
 from transformer_nb.studies import variations
 from transformer_nb.studies.since_2017 import (
     MUON_ROW, PARTS, RATES_SINCE, ROWS_SINCE, LatentAttention, MixtureOfExperts,
-    attend_latents, best_rate, build_modern, modernize, muon, next_rates, orthogonalize,
-    rates_tried)
-from transformer_nb.studies.variations import N_STEPS
-import train_since_2017 as protocol
-from runs import read_results
-from train_since_2017 import train_best, train_modern, train_rates, train_since
+    attend_latents, build_modern, modernize, muon, orthogonalize)
 
-RESULTS = Path(__file__).parent.parent/'nbs'/'results'/'since_2017.jsonl'
 few = settings(max_examples=25, deadline=None)
 close = partial(assert_close, rtol=1e-9, atol=1e-9)
 
@@ -403,11 +389,6 @@ def test_together_has_no_bias_and_no_plain_part():
 
 # The rows and their trainings
 
-@pytest.fixture(scope='module')
-def mini():
-    pairs = load_corpus('mini', 'en', 'de')
-    return {'train': pairs['train'][:60], 'valid': pairs['valid'][:3]}
-
 def test_a_row_begins_with_the_weights_of_base():
     def weights(row):
         set_seed(3)
@@ -422,201 +403,7 @@ def test_a_row_begins_with_the_weights_of_base():
             if row == 'swiglu' and 'feed_forward' in name: new = True
             if name in base and not new: assert torch.equal(w, base[name]), (row, name)
 
-STORED = { # of commit 9b972b3, which exchanged parts in a finished base
-    'base': '37328f219a31',
-    'rotary': '37328f219a31',
-    'swiglu': '8b66a28c537d',
-    'gqa': '85e4f2675055',
-    'mqa': 'a7afc1a30740',
-    'qk-norm': '5968133f453b',
-    'no-bias': '9fa3e37f2c93',
-    'together': 'b1f097951e7f'}
-
-@pytest.mark.parametrize('row', STORED)
-def test_rows_begin_with_the_weights_of_the_stored_runs(row):
-    digest = sha256()
-    set_seed(0)
-    for name, w in sorted(build_modern(ROWS_SINCE[row], 500).state_dict().items()):
-        digest.update(name.encode() + w.numpy().tobytes())
-    assert digest.hexdigest()[:12] == STORED[row]
-
-def test_base_is_trained_as_in_chapter_18(mini):
-    theirs = variations.train_row({}, 5, mini, 3)
-    ours = train_modern('base', 5, mini, 3)
-    shared = set(ours) - {'seconds'}
-    assert {'valid_loss', 'train_loss', 'parameters', 'epochs', 'bleu'} < shared
-    for name in shared: assert ours[name] == theirs[name], name
-
-def timeless(result): return {k: v for k, v in result.items() if k != 'seconds'}
-
-@pytest.mark.parametrize('row', as_sample(['together', 'adamw'], 2))
-def test_a_training_repeats(mini, row):
-    first, second = (train_modern(row, 2, mini, 3) for _ in range(2))
-    assert timeless(first) == timeless(second)
-    assert first['valid_loss'] != train_modern(row, 3, mini, 3)['valid_loss']
-
-def seen_by(row, mini):
-    "Batches, learning rates, and the optimizer of a row"
-    seen = []
-    def note(model, optimizer, batches, n_steps, lr_of, loss_of):
-        decays = [group['weight_decay'] for group in optimizer.param_groups]
-        for step, (_, _, [rows]) in enumerate(islice(batch_groups(batches, 1), n_steps), 1):
-            batch = batches.batch(rows)
-            seen.append((batch.src.tolist(), batch.labels.tolist(), lr_of(step)))
-        return dict(optimizer=(type(optimizer).__name__, decays)) | loss_of.keywords, []
-    with (mock.patch.object(variations, 'train_steps', note),
-          mock.patch.object(variations, 'measure_losses', return_value={}),
-          mock.patch.object(variations, '_scores', return_value={}),
-          mock.patch.object(variations, 'BATCH_TOKENS', 100)):
-        result = train_modern(row, 1, mini, 4)
-    assert result['label_smoothing'] == 0.1
-    return seen, result['optimizer']
-
-def test_rows_differ_in_their_change_only(mini):
-    batches, optimizer = seen_by('base', mini)
-    assert len(batches) == 4 and optimizer == ('Adam', [0])
-    for row in [*ROWS_SINCE, 'muon@1']:
-        theirs, their_optimizer = seen_by(row, mini)
-        assert theirs == batches, row
-        decays = row in ('adamw', 'together')
-        expected = ('AdamW', [0.1, 0.]) if decays else ('Adam', [0])
-        if row == 'muon@1': expected = ('TwoOptimizers', [0.1, 0.1, 0.])
-        assert their_optimizer == expected, row
-
-def test_a_skipped_step_is_counted(mini):
-    def infinite(model, batch, **options): return token_loss(model, batch) * torch.inf
-    with mock.patch.object(variations, 'token_loss', infinite):
-        assert train_modern('rmsnorm', 0, mini, 3)['skipped'] == 3
-
-def quick(row, seed, corpus, n_steps):
-    return dict(parameters=1, valid_loss=seed + 0.5, test_loss=1., skipped=0, commit='none')
-
-@pytest.fixture
-def trained():
-    "Rows and seeds that were trained, in place of a training"
-    calls = []
-    def note(row, seed, corpus, n_steps):
-        calls.append((row, seed))
-        return quick(row, seed, corpus, n_steps)
-    with mock.patch.object(protocol, 'train_modern', note): yield calls
-
-def test_seed_by_seed(trained, mini, tmp_path):
-    out = tmp_path/'r.jsonl'
-    results = train_since(out, range(3), mini, 5, processes=0)
-    assert trained == [(row, seed) for seed in range(3) for row in ROWS_SINCE]
-    assert read_results(out) == results
-
-@pytest.mark.parametrize('n_left', [0, 1, 14, 21])
-def test_goes_on_where_it_was_cut(trained, mini, tmp_path, n_left):
-    out = tmp_path/'r.jsonl'
-    whole = train_since(out, range(2), mini, 5, processes=0)
-    lines = out.read_text().splitlines(keepends=True)
-    out.write_text(''.join(lines[:n_left]))
-    trained.clear()
-    assert train_since(out, range(2), mini, 5, processes=0) == whole
-    assert trained == [(r['row'], r['seed']) for r in whole[n_left:]]
-    assert out.read_text() == ''.join(lines)
-
-def test_what_was_trained_is_kept_when_a_training_fails(mini, tmp_path):
-    out, n = tmp_path/'r.jsonl', 0
-    def fail_at_the_fourth(*args):
-        nonlocal n
-        n += 1
-        if n == 4: raise RuntimeError('no memory')
-        return quick(*args)
-    with (mock.patch.object(protocol, 'train_modern', fail_at_the_fourth),
-          pytest.raises(RuntimeError, match='no memory')):
-        train_since(out, range(1), mini, 5, processes=0)
-    assert [r['row'] for r in read_results(out)] == list(ROWS_SINCE)[:3]
-
-def test_half_a_line_is_refused(trained, mini, tmp_path):
-    out = tmp_path/'r.jsonl'
-    train_since(out, range(1), mini, 5, processes=0)
-    damaged = out.read_text()[:-20]
-    out.write_text(damaged)
-    with pytest.raises(InputError, match=r'r\.jsonl:11: not a result'):
-        train_since(out, range(1), mini, 5, processes=0)
-    assert out.read_text() == damaged
-
-@pytest.mark.parametrize('change', ['steps', 'corpus', 'row', 'learning rate'])
-def test_other_settings_are_refused(trained, mini, tmp_path, change):
-    out = tmp_path/'r.jsonl'
-    train_since(out, range(1), mini, 5, processes=0)
-    before = out.read_text()
-    corpus = mini | dict(valid=mini['valid'][:2]) if change == 'corpus' else mini
-    rows = dict(ROWS_SINCE)
-    if change == 'row': rows['adamw'] = dict(weight_decay=0.2)
-    lr = 1e-3 if change == 'learning rate' else variations.PEAK_LR
-    with (mock.patch.object(protocol, 'ROWS_SINCE', rows),
-          mock.patch.object(variations, 'PEAK_LR', lr),
-          pytest.raises(InputError, match='run with other settings')):
-        train_since(out, range(1), corpus, 6 if change == 'steps' else 5, processes=0)
-    assert out.read_text() == before
-
-def test_a_row_that_is_not_there_is_refused(trained, mini, tmp_path):
-    out = tmp_path/'r.jsonl'
-    out.write_text(json.dumps(dict(row='alibi', seed=0, settings='x')) + '\n')
-    with pytest.raises(InputError, match='row alibi'): train_since(out, range(1), mini, 5)
-
 # Other learning rates
-
-BEST = {'together': 2, 'mqa': 0.25, 'muon': 0.5} # 1 for all others
-
-def loss_at(name):
-    row, _, rate = name.partition('@')
-    ratio = float(rate or 1) / BEST.get(row, 1)
-    return 3 + abs(log(ratio))
-
-@pytest.fixture
-def rated(mini, tmp_path):
-    "Runs whose loss has its minimum at `BEST`, and the stored file beside them"
-    calls = []
-    def note(row, seed, corpus, n_steps):
-        calls.append((row, seed))
-        assert set(corpus) == {'train', 'valid', 'test'} or '@' not in row
-        return quick(row, seed, corpus, n_steps) | dict(valid_loss=loss_at(row))
-    with mock.patch.object(protocol, 'train_modern', note):
-        train_since(tmp_path/'since_2017.jsonl', range(3), mini, 5, processes=0)
-        calls.clear()
-        yield calls
-
-def test_rates_are_extended_until_the_best_lies_inside(rated, mini, tmp_path):
-    corpus = mini | dict(test=mini['valid'])
-    run = partial(train_rates, tmp_path/'r.jsonl', corpus, 5, processes=0)
-    results = run()
-    rates = {row: {rate for name, rate in (r.split('@') for r, _ in rated) if name == row}
-             for row in ROWS_SINCE | MUON_ROW}
-    assert rates['base'] == {'0.5', '1', '2'} and rated[0] == ('base@1', 0)
-    assert rates['gqa'] == {'0.5', '2'} and rates['muon'] == {'0.25', '0.5', '1', '2'}
-    assert rates['together'] == {'0.5', '2', '4'}
-    assert rates['mqa'] == {'0.125', '0.25', '0.5', '2'}
-    assert {seed for _, seed in rated} == {0, 1, 2} and len(set(rated)) == len(rated)
-    rated.clear()
-    assert run() == results and not rated
-
-    train_best(tmp_path/'r.jsonl', corpus, 5, processes=0)
-    assert rated == [(f'{row}@{BEST.get(row, 1):g}', seed) for seed in range(3, 10)
-                     for row in ROWS_SINCE | MUON_ROW]
-
-def test_stored_runs_that_are_not_repeated_are_made_anew(rated, mini, tmp_path):
-    corpus, file = mini | dict(test=mini['valid']), tmp_path/'since_2017.jsonl'
-    lines = read_results(file)
-    for r in lines: r['valid_loss'] += 0.002
-    file.write_text(''.join(json.dumps(r) + '\n' for r in lines))
-    train_rates(tmp_path/'r.jsonl', corpus, 5, processes=0)
-    assert {(f'{row}@1', seed) for row in ROWS_SINCE for seed in range(3)} <= set(rated)
-
-def test_failed_runs_are_never_the_best():
-    def runs(**changes):
-        losses = {'gqa@0.5': 3., 'gqa': 2., 'gqa@2': 1.}
-        def run(row, seed):
-            line = dict(row=row, seed=seed, skipped=0, valid_loss=losses[row])
-            return line | changes.get(row[3:], {})
-        return [run(row, seed) for row in losses for seed in range(3)]
-    assert best_rate(runs(), 'gqa') == 2 and next_rates(runs(), 'gqa') == [4]
-    for failure in (dict(skipped=1), dict(valid_loss=float('nan'))):
-        broken = runs(**{'@2': failure})
-        assert best_rate(broken, 'gqa') == 1 and next_rates(broken, 'gqa') == []
 
 def test_rate_rows_are_the_rows_at_another_rate():
     for name, changes in RATES_SINCE.items():
@@ -626,48 +413,7 @@ def test_rate_rows_are_the_rows_at_another_rate():
             expected = float(rate) * variations.row_lr({}, step)
             assert abs(variations.row_lr(changes, step) - expected) < 1e-12
 
-def test_a_run_measures_the_test_split(mini):
-    "Without changing anything else, and as the same sentences would be measured elsewhere"
-    plain = train_modern('gqa', 1, mini, 3)
-    tested = train_modern('gqa', 1, mini | dict(test=mini['valid']), 3)
-    assert tested.pop('test_loss') == plain['valid_loss']
-    assert timeless(tested) == timeless(plain)
-
 # The stored results
-
-@pytest.fixture(scope='module')
-def stored():
-    if not RESULTS.exists(): pytest.skip('the trainings are not stored')
-    return read_results(RESULTS)
-
-def test_stored_results(stored):
-    assert {r['row'] for r in stored} == set(ROWS_SINCE)
-    assert len({(r['row'], r['seed']) for r in stored}) == len(stored)
-    assert {r['steps'] for r in stored} == {N_STEPS}
-    assert len({r['commit'] for r in stored}) == 1
-    for row, changes in ROWS_SINCE.items():
-        size = sum(p.numel() for p in build_modern(changes, 2000).parameters())
-        assert {r['parameters'] for r in stored if r['row'] == row} == {size}
-
-def test_stored_settings(stored, multi30k_dir):
-    pairs = load_corpus('multi30k', 'en', 'de', multi30k_dir)
-    corpus = variations.short_corpus(pairs)
-    expected = variations.row_settings(ROWS_SINCE, corpus, N_STEPS)
-    assert all(r['settings'] == expected[r['row']] for r in stored)
-
-def test_stored_rates_are_what_the_rule_asked_for(multi30k_dir):
-    results = read_results(RESULTS.with_name('since_2017_rates.jsonl'))
-    rows, asked = ROWS_SINCE | MUON_ROW, set()
-    for row in rows:
-        assert next_rates(results, row) == []
-        asked |= {(f'{row}@{rate:g}', seed) for rate in rates_tried(results, row)
-                  for seed in range(3)}
-        asked |= {(f'{row}@{best_rate(results, row):g}', seed) for seed in range(3, 10)}
-    assert sorted((r['row'], r['seed']) for r in results) == sorted(asked)
-    pairs = load_corpus('multi30k', 'en', 'de', multi30k_dir)
-    corpus = variations.short_corpus(pairs, ('train', 'valid', 'test'))
-    expected = variations.row_settings(RATES_SINCE, corpus, N_STEPS)
-    assert all(r['settings'] == expected[r['row']] for r in results)
 
 # Parts that no row trains
 

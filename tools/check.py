@@ -27,7 +27,6 @@ from house import read, violations
 # Test files, and what they test beside the chapter, program or script of their name
 TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
-    'test_attention_maps': 'benchmarks/train_roles.py',
     'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
@@ -56,7 +55,7 @@ TESTS_OF = {
     'test_pdf': 'docs/static/*',
     'test_search_settings': 'nbs/13_* nbs/15_*',
     'test_seeds': 'conftest.py pytest.ini tests/browser.py',
-    'test_since_2017': 'nbs/0[4-6]_* benchmarks/train_since_2017.py',
+    'test_since_2017': 'nbs/0[4-6]_*',
     'test_site': 'docs/*',
     'test_systems': 'transformer_nb/support/core.py nbs/11_* tests/elsewhere.py',
     'test_teaching': 'docs/teaching.md docs/questions.yaml',
