@@ -2,15 +2,18 @@
 import re, threading
 from collections import OrderedDict
 from pathlib import Path
+from unicodedata import normalize
 import numpy as np
 import pytest, torch
 import transformer_nb
+from transformer_nb import reading
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.evaluation import score
 from transformer_nb.model import Transformer, attention_weights
+from transformer_nb.prepare import DataConfig, _find_fault, find_held_out
 from transformer_nb.support.core import InputError
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import Translator, evaluate, preset
+from transformer_nb.translation import Translator, evaluate, preset, train_translator
 
 ROOT = Path(__file__).parent.parent
 TEXTS = ['I love you.', '', 'The dog sleeps.']
@@ -146,3 +149,50 @@ def test_the_front_door(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(code, {'__name__': 'page'})
     assert (tmp_path/'page.html').exists()
+
+# What is long, or written otherwise
+
+def test_a_number_of_any_length(translator):
+    lines = translator.translate_lines(['7' * 5000 + ' dogs sleep.', 'A dog sleeps.'])
+    assert lines[1].text == 'Ein Hund schläft.'
+
+def test_long_lines_are_looked_at_once(monkeypatch):
+    "What ends at a mark is found in the last characters; runs are tried from their first"
+    lengths, has = [], reading._has
+    def noted(name, text):
+        if name not in ('letter', 'small', 'digit', 'month'): lengths.append(len(text))
+        return has(name, text)
+    monkeypatch.setattr(reading, '_has', noted)
+    reading.split_sentences('A. B. C. ' * 1000)
+    assert max(lengths[1:]) <= 40
+    for run in ('¡¡a', '  »'):
+        pattern = reading._pattern('needless', run)
+        assert pattern.match(run) and not pattern.match(run, 1)
+
+@pytest.mark.parametrize('change', [
+    lambda s: s.replace('d', 'd\u00ad'), lambda s: s.replace('d', '\u200bd'),
+    lambda s: normalize('NFD', s), lambda s: '\ufeff' + s, lambda s: s.upper(),
+    lambda s: s.replace('s', '\uff53')])
+def test_a_leak_is_seen_as_the_tokenizer_reads(change, tmp_path):
+    valid = [('Der Hund schläft über Nacht.', 'The dog sleeps over night.')]
+    config = DataConfig(drop_leaks=True, normalize='plain')
+    held_out = find_held_out(valid, config)
+    src, tgt = map(change, valid[0])
+    assert _find_fault(src, 'Another.', False, held_out, config) == 'held out'
+    assert _find_fault('Anderes.', tgt, False, held_out, config) == 'held out'
+    assert _find_fault('Anderes.', 'Another.', False, held_out, config) == ''
+
+def test_a_training_in_another_thread(tmp_path):
+    pairs = [('a b', 'b a'), ('b c', 'c b')] * 20
+    run = preset('tiny').override(max_steps=2, warmup_steps=1, vocab_size=270, d_model=32,
+                                  d_ff=64)
+    found = []
+    def train():
+        corpus = dict(train=pairs, valid=pairs[:2])
+        try: found.append(train_translator(tmp_path/'m', run, corpus=corpus))
+        except Exception as e: found.append(e)
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert not isinstance(found[0], Exception), found
+    load_model(tmp_path/'m')

@@ -120,23 +120,21 @@ def _find_repeats(corpora:list[Iterable[tuple[str,str]]],
     is_repeat[first] = False
     return np.split(is_repeat, np.cumsum(sizes)[:-1])
 
-def _plain(text:str)->int: # for comparison, without spaces and case
-    return _folded(''.join(text.split()))
-
-def _folded(bare:str)->int: return hash(bare.casefold())
+def _plain(text:str, how:str)->int: # for comparison: as it is cut, without spaces and case
+    return hash(''.join(normalize(text, how).split()).casefold())
 
 def find_held_out(valid:Iterable[tuple[str,str]], config:DataConfig
                  )->frozenset[int]: # what no sentence of the training should be
     sentences = chain.from_iterable(valid)
     files = map(stream_lines, as_list(config.held_out))
-    held_out = set(map(_plain, chain(sentences, *files)))
-    return frozenset(held_out - {_plain('')})
+    held_out = {_plain(text, config.normalize) for text in chain(sentences, *files)}
+    return frozenset(held_out - {hash('')})
 
 def _find_fault(src:str, tgt:str, is_repeat:bool, held_out:frozenset[int],
                 c:DataConfig)->str: # in words; 'leak' if that is all, '' if none
     if is_repeat: return 'duplicate'
     bare = ''.join(src.split()), ''.join(tgt.split())
-    is_leak = not held_out.isdisjoint(map(_folded, bare))
+    is_leak = not held_out.isdisjoint(_plain(text, c.normalize) for text in (src, tgt))
     if c.drop_leaks and is_leak: return 'held out'
     if c.drop_same and src.strip() == tgt.strip(): return 'same on both sides'
     if c.min_letters and min(map(_share_of, bare)) < c.min_letters: return 'few letters'

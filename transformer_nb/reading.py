@@ -70,9 +70,11 @@ def _sub(name:str, new, text:str)->str: return _pattern(name, text).sub(new, tex
 
 def _has(name:str, text:str)->bool: return bool(_pattern(name, text).search(text))
 
+_LONGEST = 40 # characters of the longest pattern that ends at a mark, and more
+
 def _goes_on(piece:str, rest:str)->bool: # does the sentence go on after this mark?
     if not _has('letter', piece): return True # such as the number of an item
-    tail = piece.lower()
+    tail = piece[-_LONGEST:].lower()
     if _has('no_ordinal', tail): return False
     if _has('short', tail) or _has('ordinal', tail): return True
     if _has('short_number', tail) and _has('digit', rest): return True
@@ -313,7 +315,7 @@ READING |= dict(
     entity='&([A-Za-z]+|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});',
     foreign=f'(?<=[{_LATIN}0-9"\')])[{"".join(_MARKS)}]',
     # what opens a Spanish sentence, what escapes a quote in a program, space in « these »
-    needless=f'[¡¿]+(?=["\'(]?[{_LATIN}])|\\\\(?=["\'])|(?<=«){_BLANKS}|{_BLANKS}(?=»)'
+    needless=f'(?<![¡¿])[¡¿]+(?=["\'(]?[{_LATIN}])|\\\\(?=["\'])|(?<=«){_BLANKS}|(?<![ \u00a0\u2009\u202f]){_BLANKS}(?=»)'
              f'|(?<=[{_LOW}])[*:_](?=in(?:nen)?(?![{_LATIN}]))'
              f'|(?<=[{_LOW}])/-?(?=innen(?![{_LATIN}]))',
     escape=f'\\\\[nrt](?![{_LATIN}])', inner=f'(?<=[{_LOW}])I(?=nnen(?![{_LATIN}]))',
@@ -383,7 +385,8 @@ def _split_tags(text:str, tokenizer:Tokenizer)->tuple[str,str]: # `>>de<< `, and
     return ''.join(f'{tag} ' for tag in words[:n]), ' '.join(words[n:])
 
 def _value(number:str)->str: return re.sub('[,:]', '.', number) # 3.50 and 3,50 are one
-def _is_small(value:str)->bool: return '.' not in value and int(value) <= 12
+def _is_small(value:str)->bool: # of any length: Python reads at most 4,300 digits
+    return '.' not in value and int(value.lstrip('0')[:9] or 0) <= 12
 
 def _beyond(text:str, other:str)->list[str]: # numbers as they are written, each once
     numbers, others = (_pattern('number', x).findall(x) for x in (text, other))

@@ -47,7 +47,7 @@ class Reader {
 
   goesOn(piece, rest) { // does the sentence go on after this mark?
     if (!this.has('letter', piece)) return true // such as the number of an item
-    const tail = piece.toLowerCase()
+    const tail = piece.slice(-40).toLowerCase() // as in reading.py
     if (this.has('no_ordinal', tail)) return false
     if (this.has('short', tail) || this.has('ordinal', tail)) return true
     if (this.has('short_number', tail) && this.has('digit', rest)) return true
