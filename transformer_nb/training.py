@@ -7,7 +7,7 @@ __all__ = ['token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'ch
            'train_steps', 'wrap_model', 'Trainer', 'plot_training']
 
 # %% ../nbs/12_training.ipynb #30bf3d93
-import json, math, os, signal, sys, time, warnings
+import json, math, os, signal, sys, threading, time, warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
@@ -325,7 +325,9 @@ def deferred_signals()->Iterator[list[int]]: # fills up with the signals that ca
         message = '\nfinishing this step, then saving a checkpoint ...'
         if not came and rank() == 0: print(message, file=sys.stderr)
         came.append(number)
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    is_main = threading.current_thread() is threading.main_thread() # only it may ask
+    numbers = _SIGNALS if is_main else []
+    before = {number: signal.signal(number, note) for number in numbers}
     try: yield came
     finally:
         for number, handler in before.items(): signal.signal(number, handler)
