@@ -6,6 +6,9 @@ stored.
     python tools/chapters.py --update [NAME ...]   # store the new outputs (`make outputs`)
     python tools/chapters.py --twice [NAME ...]    # run every cell twice in a row
 
+Where a chapter trains for minutes (07a), a check trains for a moment (TNB_TWIN), and an
+update as long as a reader does.
+
 NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or
 `#| notest` are not run and keep their outputs. Text must come out the same, numbers within
 1 %; of figures, and of cells headed `#| varies`, only the kind of output is compared.
@@ -31,12 +34,12 @@ ANSI = re.compile(r'\x1b\[[0-9;]*m')
 
 def is_run(cell): return Cell(0, cell.cell_type, cell.source).is_run
 
-def run_cells(cells):
+def run_cells(cells, **more):
     "Run cells, in place, in a new kernel; raises `CellExecutionError`"
     for cell in cells:
         if cell.cell_type == 'code': cell.outputs, cell.execution_count = [], None
     notebook = nbformat.v4.new_notebook(cells=cells)
-    env = os.environ | {'IN_TEST': '1', 'OMP_NUM_THREADS': '1'}
+    env = os.environ | {'IN_TEST': '1', 'OMP_NUM_THREADS': '1'} | more
     with TemporaryDirectory() as sockets:
         kernel = AsyncKernelManager(transport='ipc', ip=f'{sockets}/kernel')
         client = NotebookClient(notebook, km=kernel, timeout=600, coalesce_streams=True,
@@ -46,11 +49,11 @@ def run_cells(cells):
         finally: run_sync(kernel.shutdown_kernel)(now=True)
     return notebook.cells
 
-def execute(path):
+def execute(path, **more): # what the kernel finds in its environment, besides
     "A copy of the notebook with fresh outputs; cells that are not run keep theirs"
     stored = nbformat.read(path, as_version=4)
     copies = [nbformat.from_dict(dict(cell)) for cell in stored.cells if is_run(cell)]
-    outputs = {cell.id: cell.outputs for cell in run_cells(copies)}
+    outputs = {cell.id: cell.outputs for cell in run_cells(copies, **more)}
     for cell in stored.cells:
         if cell.cell_type == 'code': cell.execution_count = None
         if cell.id in outputs: cell.outputs = [tidy(o) for o in outputs[cell.id]]
@@ -70,7 +73,7 @@ def execute_twice(path):
             copy = nbformat.from_dict(dict(cell))
             copy.id = f'{cell.id}-{suffix}'
             twice.append(copy)
-    run_cells(twice)
+    run_cells(twice, TNB_TWIN='1')
 
 def text(output):
     "What a reader sees of an output, figures by their kind"
@@ -105,7 +108,7 @@ def differences(stored, fresh):
     return found
 
 def check(path):
-    return differences(nbformat.read(path, as_version=4), execute(path))
+    return differences(nbformat.read(path, as_version=4), execute(path, TNB_TWIN='1'))
 
 def update(path):
     fresh = nbformat.writes(execute(path), indent=1, sort_keys=True, ensure_ascii=False)

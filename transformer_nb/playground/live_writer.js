@@ -19,13 +19,14 @@ class Writer { // the chapter's
     this.positions = new PositionalEncoding(null, config.d_model)
     this.layers = range(config.n_encoder_layers).map(i =>
       new EncoderLayer(read, `stack.layers.${i}`, i + 1, config))
+    this.score = read.linear('score')
     this.run = new Run({causal_encoder: true})
   }
   scores(ids) { // of each next token
     const embedded = this.embedding.forward(ids)
     let x = this.positions.forward(embedded, range(ids.length))
     for (const layer of this.layers) x = layer.forward(x, this.run)
-    return this.embedding.logits([x.at(-1)])[0]
+    return this.score.forward([x.at(-1)])[0]
   }
   odds(ids, temperature) {
     const scores = this.scores(ids).map(score => score / temperature)
