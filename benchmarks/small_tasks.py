@@ -16,8 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 import torch
+from transformer_nb.attention import learn_sentences
 from transformer_nb.support.core import provenance, set_seed
-from transformer_nb.embedding import Embedding
+from transformer_nb.embedding import Embedding, PositionalEncoding
 from transformer_nb.multihead import DigitModel, learn_digits, share_exact
 from transformer_nb.support.notebook import swap
 from runs import run_missing
@@ -29,7 +30,7 @@ CELLS = { # that define the task, by their ids; import cells come first
     '00_introduction': 'i00imports i00copyi i00gru i00curvd i00lookback',
     '01_attention': '14b5ecfd 5bf48901 w01lad02 w01lad3a w01lad06',
     '02_multihead': '878e7bbf 8a07b8fc w02lad00 w02lay01',
-    '03_layers': 'dea5d63d 6ee2bcd0 w03nopat w03lad02 w03clock0 w03drop1',
+    '03_layers': 'dea5d63d 6ee2bcd0 w03nopat w03lad02 w03clock0 w03clock1 w03drop1',
     '04_embedding': '46dc3ebc c5b69af7 w04lad02',
     '05_model': 'b7279186 8d884e8f w05seeal w05lad02',
     '06_optimizer': '9cfcb705 718536d4 p4need01',
@@ -110,16 +111,32 @@ class TwoMatrices(Embedding):
 
     def logits(self, x): return self.score(x)
 
-def goes_on(peak, two_matrices=False): # nats per character
+class OneMatrix(torch.nn.Module):
+    "The chapter's `Writer` as it would be with the paper's shared matrix"
+    def __init__(self, c):
+        super().__init__()
+        self.embedding = Embedding(c.small.vocab_size, c.small.d_model)
+        self.positions = PositionalEncoding(c.small.d_model, 0., c.small.max_len)
+        self.stack = c.Stack(c.EncoderLayer, c.small.n_encoder_layers, c.small)
+        self.mask = c.causal_mask
+
+    def forward(self, ids):
+        x = self.positions(self.embedding(ids))
+        return self.embedding.logits(self.stack(x, self.mask(ids.shape[1])))
+
+def goes_on(peak, two_matrices=False): # nats per character, after the ladder's 500 steps
     def run(c, seed):
         set_seed(seed)
-        writer = c.Writer(c.small)
+        writer = OneMatrix(c)
         if two_matrices:
             writer.embedding = TwoMatrices(c.small.vocab_size, c.small.d_model)
         train, held_out = c.ladder_text()
-        c.learn_sentences(writer, train, peak=peak)
+        learn_sentences(writer, train, peak=peak)
         return c.held_out_loss(writer, held_out)
     return run
+
+def counts(lr, climb=1): # nats, mean of the last twenty of 200 steps
+    return lambda c, seed: c.at_end(c.train_to_count(lr, climb, seed))
 
 def stack(around): return lambda c: (c.Layers(getattr(c, around)),)
 def copied(c): return c.copied
@@ -156,15 +173,19 @@ TASKS = { # row: what a run of it measures
     '03 attention alone': digits(lambda c: (c.Answer(False),), on_a_clock, steps=600),
     '03 and a feed-forward network': digits(
         lambda c: (c.Answer(True),), on_a_clock, steps=600),
+    '03 digits query, two heads': digits(
+        lambda c: (c.SelfAttention(2),), on_a_clock, steps=600),
+    '03 digits query, four heads': digits(
+        lambda c: (c.SelfAttention(4),), on_a_clock, steps=600),
     '03 without dropout': lambda c, seed: c.by_heart(0., seed), # nats, known and new
     '03 with dropout': lambda c, seed: c.by_heart(0.3, seed),
     '04 without positions': who_bites(lambda c: torch.nn.Identity()),
     '04 with positions': who_bites(lambda c: c.PositionalEncoding(32, 0., max_len=3)),
     '05 with the causal mask': writes(True),
     '05 without it': writes(False),
-    '06 0.005 from the first step': lambda c, seed: c.train_to_count(0.005, seed=seed),
-    '06 0.005 after a climb': lambda c, seed: c.train_to_count(0.005, 100, seed),
-    '06 0.001 from the first step': lambda c, seed: c.train_to_count(0.001, seed=seed),
+    '06 0.005 from the first step': counts(0.005),
+    '06 0.005 after a climb': counts(0.005, 100),
+    '06 0.001 from the first step': counts(0.001),
     '07 without the mask': repeats_without_mask,
     '07 without positions': repeats_without_positions,
     '07a one matrix': goes_on(0.003),

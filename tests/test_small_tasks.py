@@ -48,12 +48,16 @@ def test_where_seeds_differ_the_chapters_count_them():
     assert failed(runs['02 one head subtracts']) == 9
     for row, n in {'02 two heads subtract': 9, '02 one head adds': 7,
                    '02 one head fetches both, 1,000 steps': 3, '02 two heads fetch both': 9,
+                   '03 digits query, two heads': 0, '03 digits query, four heads': 9,
                    '03 NoNorm, fast': 2, '03 ResidualNorm, fast': 7,
                    '05 without it': 3}.items():
         assert learned(runs[row]) == n, row
     for row, n in {'02 one head fetches both, 1,000 steps': 4, '03 NoNorm, fast': 8,
                    '03 ResidualNorm, fast': 2}.items():
         assert failed(runs[row]) == n, row
+    assert 5 < min(runs['03 digits query, two heads']) < 42 < 78 < min(
+        runs['03 digits query, four heads'])
+    assert max(runs['03 digits query, two heads']) < 42
     at_once, climbing, gentle = (runs[row] for row in runs if row[:2] == '06')
     assert min(at_once) > 1.4 and sorted(climbing)[-2] < 0.6 < 1.1 < max(climbing) < 1.2
     assert all(x > y for x, y in zip(climbing, gentle))
