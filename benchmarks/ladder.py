@@ -26,6 +26,7 @@ def places(): return PositionalEncoding(64, dropout=0., max_len=64)
 
 RUNGS = { # name: chapter that brings it, and the body of the model
     'one head': ('01', OneHead),
+    'one head and W^O': ('02', lambda: CausalAttention(n_heads=1)),
     'four heads': ('02', CausalAttention),
     'feed-forward': ('03', PlainBlock),
     'residual connection': ('03', ResidualBlock),

@@ -252,11 +252,12 @@ def read_ladder(path:str|Path, # what `benchmarks/ladder.py` has written
     return rungs
 
 def show_ladder(path:str|Path, last:str): # as for `read_ladder`
-    "Print a line for each rung: the loss of three seeds, and what the first one wrote"
-    print(f'{"nats per character":22} seeds 0 to 2     seed 0 writes')
+    "A line for each rung: the loss of three seeds, parameters, and what the first one wrote"
+    print(f'{"nats per character":20} seeds 0 to 2    parameters  seed 0 writes')
     for rung, runs in read_ladder(path, last).items():
         three = ' '.join(f'{run["nats"]:.2f}' for run in runs[:3])
-        print(f'{rung:22} {three:16} {runs[0]["wrote"][0]}')
+        size = f'{runs[0]["parameters"]:,}' if 'parameters' in runs[0] else ''
+        print(f'{rung:20} {three:15} {size:>10}  {runs[0]["wrote"][0]}')
 
 def draw_ladder(path:str|Path, last:str): # as for `read_ladder`
     "Each run is a dot; the rungs of this chapter are in color; returns the axes"
@@ -271,7 +272,7 @@ def draw_ladder(path:str|Path, last:str): # as for `read_ladder`
         ax.annotate(f'{means[x]:.2f}', (x, means[x]), (7, 0), va='center', size=8,
                     textcoords='offset points')
     ax.plot(means, color=INK, lw=.8)
-    ax.set(ylabel='nats per character', xlim=(-.3, 7.7), ylim=(1.4, 2.35))
+    ax.set(ylabel='nats per character', xlim=(-.3, 8.7), ylim=(1.4, 2.35))
     ax.set_xticks(range(len(rungs)), [rung.replace(' ', '\n', 1) for rung in rungs])
     ax.tick_params(axis='x', labelsize=8)
     return ax
