@@ -3,14 +3,10 @@ from math import log
 import pytest, torch
 from torch import nn
 from torch.testing import assert_close
-from transformer_nb.optimizer import paper_lr, smoothed_loss
-
-def warmup_for(peak_lr, d_model):
-    "Exercise 2. The peak is 1 / √(d_model · warmup_steps); solve for the warm-up."
-    return 1 / (d_model * peak_lr**2)
+from transformer_nb.optimizer import smoothed_loss
 
 def mixed_loss(logits, labels, eps):
-    "Exercise 3. The label gets 1 - ε of the weight, and every token an equal share of ε."
+    "Exercise 2. The label gets 1 - ε of the weight, and every token an equal share of ε."
     losses = -logits.log_softmax(-1) # -ln p_k
     at_label = losses.gather(-1, labels[..., None])
     plain = at_label.squeeze(-1)
@@ -27,7 +23,7 @@ def adam_step(theta, g, m, v, t, lr, beta_1=0.9, beta_2=0.98, eps=1e-9):
     return theta, m, v
 
 def adamw_step(theta, g, m, v, t, lr, decay):
-    """Exercise 4. Shrink, then step.
+    """Exercise 3. Shrink, then step.
 
     Whatever is added to the gradient goes through the averages and is divided by √v: a
     parameter with large gradients would be pulled less toward zero than one with small
@@ -37,7 +33,7 @@ def adamw_step(theta, g, m, v, t, lr, decay):
     return adam_step(shrunk, g, m, v, t, lr)
 
 def best_margin(eps, vocab_size):
-    """Exercise 5. KL(q‖p) = −Σ q_k ln(p_k/q_k) ≥ −Σ q_k (p_k/q_k − 1) = −Σ p_k + Σ q_k = 0.
+    """Exercise 4. KL(q‖p) = −Σ q_k ln(p_k/q_k) ≥ −Σ q_k (p_k/q_k − 1) = −Σ p_k + Σ q_k = 0.
 
     ln x = x − 1 at x = 1 alone, so it is zero only where p_k = q_k for every k. The
     cross-entropy is KL + H(q), and H(q) does not depend on p.
@@ -46,11 +42,6 @@ def best_margin(eps, vocab_size):
     ln(q_right / q_other), with q_right = 1 − ε + ε/V and q_other = ε/V.
     """
     return log(1 + vocab_size * (1 - eps) / eps)
-
-@pytest.mark.parametrize('d_model, peak_lr', [(100, 0.02), (512, 1e-3), (64, 5e-3)])
-def test_warmup_for(d_model, peak_lr):
-    warmup = warmup_for(peak_lr, d_model)
-    assert paper_lr(warmup, d_model, warmup) == pytest.approx(peak_lr, rel=1e-9)
 
 @pytest.mark.parametrize('eps', [0., 0.1, 0.5])
 def test_mixed_loss(eps):
