@@ -84,6 +84,17 @@ def definitions(source):
             found += [(f'{node.name}.{f.name}', one_line(f, source)) for f in methods]
         yield from ((n, line) for n, line in found if not re.search(r'(^|\.)_', n))
 
+TEST = re.compile(r'^def (test_\w+)\(.*?(?=^\S|\Z)', re.M | re.S)
+
+def claims_of_tests(folder):
+    "The tests that answer a claim: its file and name, by claim"
+    found = defaultdict(list)
+    for path in sorted(folder.glob('test_*.py')):
+        for test in TEST.finditer(path.read_text(encoding='utf8')):
+            for line in re.findall(r'^ *#\| claim (.*)$', test[0], re.M):
+                for claim in line.split(): found[claim].append((path.name, test[1]))
+    return found
+
 class Book:
     "The chapters, and where they define names, quote sections and answer claims"
     def __init__(self, root):
@@ -96,6 +107,7 @@ class Book:
         self.names = defaultdict(list)   # name: the chapters that define it
         self.quotes = defaultdict(list)  # section: chapters that quote it
         self.claims = defaultdict(list)  # claim: (run by hand?, chapter, anchor)
+        self.tested = claims_of_tests(root/'tests')
         self.figures = {n for p in figures.numbered(root) for n in figures.stored(p)}
         for chapter, rows in self.cells.items():
             for cell in rows: self.collect(chapter, cell)
@@ -359,6 +371,7 @@ def claims(book):
         found = sorted(book.claims[m[1]], key=lambda answer: answer[0])
         links = [f'[{n}](#{label})' for n, (_, _, label) in enumerate(found, 1)]
         if found: links[0] = f'[{book.title[found[0][1]]}](#{found[0][2]})'
+        links += [f'`{test}` in `{file}`' for file, test in book.tested.get(m[1], [])]
         return f'({m[1].lower()})=\n**{m[1]}**\n: {m[2]} → {", ".join(links) or "open"}'
     def quoted(m):
         links = ' · '.join(f'[{book.title[c]}](#quote-{m[1]}-{module_of(c)})'

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 def book_of(root=ROOT, **fields):
     "A book of one chapter, whose text has nothing to link"
     made = dict(root=root, title={'07_x': '07 Title'}, cells={'07_x': []}, quotes={},
-                questions=[], linked=lambda text, chapter: text)
+                questions=[], tested={}, linked=lambda text, chapter: text)
     return SimpleNamespace(**made | fields)
 
 def test_an_aside_ends_before_the_next_heading():
@@ -67,6 +67,14 @@ def test_of_a_claim_the_cell_that_always_runs_comes_first():
     answers = [(True, '07_x', 'claim-slow'), (False, '07_x', 'claim-quick')]
     book = book_of(claims_text='- C01 It is so.', claims={'C01': answers})
     assert pages.claims(book).endswith('[07 Title](#claim-quick), [2](#claim-slow)')
+
+def test_a_claim_may_be_answered_by_a_test(tmp_path):
+    test = 'def test_it():\n    #| claim C01 C02\n    assert True\n\ndef test_no(): pass\n'
+    (tmp_path/'test_x.py').write_text(test, encoding='utf8')
+    tested = pages.claims_of_tests(tmp_path)
+    assert tested == {'C01': [('test_x.py', 'test_it')], 'C02': [('test_x.py', 'test_it')]}
+    book = book_of(claims_text='- C01 It is so.', claims={'C01': []}, tested=tested)
+    assert pages.claims(book).endswith('It is so. → `test_it` in `test_x.py`')
 
 # Folds
 
