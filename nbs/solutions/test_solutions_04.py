@@ -31,16 +31,6 @@ def position_of(encodings):
     angle = torch.atan2(sine, cosine) % (2*pi)
     return (angle / omega).round().long()
 
-def sines_first(d_model):
-    """Exercise 4. The even dimensions, then the odd ones.
-
-    Reordering the dimensions of both embeddings and encodings is undone by reordering the
-    columns of the next weight matrix, and all of these are learned. No part of a model
-    treats one dimension unlike the others.
-    """
-    even, odd = torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)
-    return torch.cat([even, odd])
-
 def shift_matrix(k, d_model):
     i = torch.arange(d_model // 2, dtype=torch.float64)
     turn = k / 10000**(2*i / d_model)
@@ -49,7 +39,7 @@ def shift_matrix(k, d_model):
     return torch.block_diag(*torch.stack([upper, lower], -2))
 
 def turned(x, positions):
-    """Exercise 5. `rotate` turns a pair one way and M_pos the other, so M_{-pos} is wanted,
+    """Exercise 4. `rotate` turns a pair one way and M_pos the other, so M_{-pos} is wanted,
     which is the transpose of M_pos.
 
     The other way gives the same scores: M_t q · M_s k = qᵀ M_tᵀ M_s k = qᵀ M_{s-t} k, and
@@ -63,13 +53,6 @@ def turned(x, positions):
 def test_position_of(d_model, n):
     PE = positional_encoding(n, d_model, torch.float64)
     assert position_of(PE).tolist() == list(range(n))
-
-@pytest.mark.parametrize('d_model', [2, 8, 64])
-def test_sines_first(d_model):
-    i = torch.arange(d_model // 2)
-    angle = torch.arange(20)[:, None] / 10000**(2*i / d_model)
-    theirs = torch.cat([angle.sin(), angle.cos()], -1)
-    assert_close(positional_encoding(20, d_model)[:, sines_first(d_model)], theirs)
 
 def test_turned():
     torch.manual_seed(0)
