@@ -135,6 +135,25 @@ def test_over_the_web_it_shows_how_much_of_the_model_is_here(watched, folder):
         assert asked.index('everyday_weights.bin') < asked.index('everyday_header.bin')
         server.shutdown()
 
+@pytest.mark.parametrize('file', ['everyday_weights.bin', 'live.js'])
+def test_what_failed_once_is_tried_again(chromium, folder, file):
+    "And until it is here, no German of another sentence stands there"
+    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.new_page() # which complains of the file, too
+        page.route(f'**/{file}', lambda route: route.abort(), times=1)
+        page.goto(f'http://127.0.0.1:{server.server_port}/index.html')
+        again = page.get_by_role('button', name='Try again')
+        again.wait_for()
+        if file != 'live.js': assert page.text_content('.live-whole') == ''
+        again.click()
+        page.wait_for_function(AWAKE)
+        page.get_by_label('English').fill('I love you.')
+        page.wait_for_selector('.live-whole:text("Ich liebe dich.")')
+        assert again.count() == 0
+        page.close()
+        server.shutdown()
+
 MOST = 3_300_000 # bytes until a first translation: 9 seconds at 3 Mbit/s
 NEEDED = ('live.js live.css live_load.js everyday_header.bin everyday_weights.bin '
           'learning_header.bin').split()

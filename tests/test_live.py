@@ -667,6 +667,21 @@ def test_writer_equals_pytorch(open_figure):
         }''', text)
         assert found == pytest.approx(wanted.tolist(), abs=2e-3)
 
+def test_two_sentences_at_once_are_one(open_figure):
+    "And a character that is clicked meanwhile is of the sentence in the row"
+    page = open_figure('writer')
+    for _ in range(3):
+        page.evaluate("""() => {
+            const write = document.querySelector('.live-presets button')
+            write.click()
+            document.querySelector('.live-tokens button:nth-child(3)').click()
+            write.click()
+        }""")
+        page.wait_for_function("!document.querySelector('.live-busy')")
+        row = page.locator('.live-tokens button').all_text_contents()
+        row = [x[1:] if x[0] == '-' and len(x) > 1 else x for x in row if x != '</s>']
+        assert ''.join(row).replace('␣', ' ') == page.text_content('.live-written')
+
 def test_writer_goes_on(open_figure):
     page = open_figure('writer')
     slide(page, 'temperature', 0.1)

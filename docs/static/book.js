@@ -65,11 +65,16 @@ function searchKey(openContents) {
   })
 }
 
+function named(hash) { // an element, or null, as for #100%
+  try { return document.getElementById(decodeURIComponent(hash.slice(1))) }
+  catch { return null }
+}
+
 // Marks the section that is being read, in the contents
 function whereYouAre() {
   const links = new Map()
   for (const link of document.querySelectorAll('.sections a[href^="#"]')) {
-    const section = document.getElementById(decodeURIComponent(link.hash.slice(1)))
+    const section = named(link.hash)
     if (section) links.set(section, link)
   }
   const sections = [...links.keys()]
@@ -111,7 +116,7 @@ function openForPrint() {
 
 // A link into a fold opens it
 function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)))
+  const target = named(location.hash)
   const fold = target?.closest('details:not([open])')
   if (!fold) return
   fold.open = true
