@@ -453,7 +453,8 @@ def write_first_page(root, out):
 def write_reference(root, out):
     "Markdown that needs no chapter: what a user looks up"
     for path in sorted((root/'docs/reference').glob('*.md')):
-        text = path.read_text(encoding='utf8').replace('](../../nbs/', '](../')
+        text = path.read_text(encoding='utf8').replace('](../../nbs/', '](../../')
+        text = text.replace('](../../', '](../')
         target = out/'reference'/path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding='utf8')
