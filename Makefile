@@ -95,6 +95,7 @@ export: .venv/ready
 	@$(BIN)/nbdev_export
 	@$(BIN)/python tools/grading.py
 	@$(BIN)/python tools/readme.py
+	@$(BIN)/python tools/onefile.py
 
 outputs: .venv/ready
 	@$(BIN)/python tools/chapters.py --update

@@ -1,0 +1,64 @@
+"transformer.py is what `make export` joins, and the package's model, loss and search."
+import subprocess, sys
+import onefile, pytest, torch
+from running import ROOT
+from torch.testing import assert_close
+from transformer_nb import optimizer
+from transformer_nb.checkpoint import load_model
+from transformer_nb.copy_task import copy_batch
+from transformer_nb.decoding import search
+from transformer_nb.translation import Translator
+sys.path.insert(0, str(ROOT))
+import transformer
+
+MODEL = ROOT/'nbs/models/everyday-en-de'
+
+@pytest.fixture(scope='module')
+def two(): # the book's weights in both
+    with torch.random.fork_rng(): return transformer.load_model(MODEL), load_model(MODEL)[0]
+
+def test_it_is_fresh():
+    assert (ROOT/'transformer.py').read_text('utf8') == onefile.one_file(ROOT)
+
+def test_the_same_logits_and_gradients(two):
+    ours, theirs = (model.double() for model in two)
+    src, tgt = torch.randint(4, 8000, (2, 3, 9))
+    src[1, 6:] = tgt[2, 5:] = 0
+    found = []
+    for model, weight in ((ours, ours.embedding.weight), (theirs, theirs.output.weight)):
+        logits = model(src, tgt)
+        loss = transformer.smoothed_loss if model is ours else optimizer.smoothed_loss
+        total = loss(logits, src.roll(1, 1), 0.1)
+        found.append([logits.detach(), total.detach(), *torch.autograd.grad(total, weight)])
+    for mine, book in zip(*found): assert_close(mine, book, rtol=1e-6, atol=1e-6)
+
+def test_the_same_schedule_and_batches():
+    for step in (1, 7, 3999, 4000, 4001, 10**6):
+        ours = transformer.paper_lr(step, 512, 4000)
+        assert ours == pytest.approx(optimizer.paper_lr(step, 512, 4000), rel=1e-12)
+    seqs = transformer.draw(9, held_out=True)
+    for mine, book in zip(transformer.shifted(seqs), copy_batch(seqs)):
+        assert torch.equal(mine, book)
+
+def test_the_same_search(two):
+    ours, theirs = (model.double() for model in two)
+    for length in (3, 8):
+        src = torch.randint(4, 8000, (1, length))
+        [[best]] = search(theirs, src.tolist(), beam_size=4, alpha=0.6, max_extra=5)
+        src = torch.cat([src, torch.tensor([[2]])], 1)
+        ids, score = transformer.beam_search(ours, src, 4, 0.6, length + 5)
+        assert ids == best.ids and score == pytest.approx(best.score, abs=1e-9)
+
+def test_it_translates_as_the_package_does():
+    text = 'Can I pay by credit card?'
+    command = [sys.executable, 'transformer.py', 'translate', 'everyday-en-de', text]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == Translator(MODEL).translate([text])[0]
+    done = subprocess.run([*command[:3], 'nowhere', text], cwd=ROOT, capture_output=True)
+    assert done.returncode == 1 and b'nowhere is not a model folder' in done.stderr
+
+def test_it_learns(capsys):
+    "A tenth of the steps that `python transformer.py` takes"
+    transformer.learn_to_copy(steps=100, n_test=20)
+    first, last = capsys.readouterr().out.split()[1:4:2]
+    assert float(last) < 0.7 * float(first)
