@@ -1,6 +1,7 @@
 "Where two things meet: iterables, threads, a class of one's own, names that people guess."
 import re, threading
 from collections import OrderedDict
+from inspect import signature
 from pathlib import Path
 from unicodedata import normalize
 import numpy as np
@@ -8,6 +9,7 @@ import pytest, torch
 import transformer_nb
 from transformer_nb import reading
 from transformer_nb.checkpoint import load_model, save_model
+from transformer_nb.decoding import beam_search, search
 from transformer_nb.evaluation import score
 from transformer_nb.model import Transformer, attention_weights
 from transformer_nb.prepare import DataConfig, _find_fault, find_held_out
@@ -123,6 +125,12 @@ def test_a_class_of_ones_own_is_kept_and_asked_for(tmp_path):
     assert isinstance(translator.model, Mine)
 
 # What people guess
+
+def test_every_option_of_the_search_is_taken():
+    own = {name for function in (search, beam_search) for name in signature(function).parameters}
+    given = {name: None for name in own - {'model', 'sentences', 'src', 'options'}}
+    given |= dict(precision='fp32')
+    assert Translator('everyday-en-de', torch.device('cpu'), **given)
 
 @pytest.mark.parametrize('guess, meant', [
     (lambda: Translator('everyday-en-de', beam=4), 'do you mean beam_size'),

@@ -276,7 +276,7 @@ class Translator:
         model, tokenizer = open_model(folder, device, family)
         own = asdict(load_search(folder))
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
-        check_names(options, [*defaults, 'n_best'], 'an option of the search')
+        check_names(options, [*defaults, 'n_best', 'min_len'], 'an option of the search')
         self._set_up(model, tokenizer, defaults | options, device)
         _, self.tgt_lang = model_languages(folder)
         self.needs_tag = tokenizer.needs_tag or _needs_tag(folder)
