@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
 from book import Cell, cells, chapters, is_import, is_preparation, module, number
-import doors, figures, landing, live, machines, teaching
+import doors, figures, landing, live, machines, proved, teaching
 from alternative import alternative
 from repository import settings
 from look import TOOL, UNLISTED, parts as parts_of_the_book
@@ -455,6 +455,7 @@ def write_reference(root, out):
     for path in sorted((root/'docs/reference').glob('*.md')):
         text = path.read_text(encoding='utf8').replace('](../../nbs/', '](../../')
         text = text.replace('](../../', '](../')
+        text = text.replace(f'\n{proved.PLACE}\n', proved.table(root))
         target = out/'reference'/path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding='utf8')

@@ -231,7 +231,7 @@ def test_the_way_goes_around_the_workshop():
     assert way('index') == [None, '00_introduction']
     assert way('00_introduction') == ['index', '01_attention']
     assert way('10_data') == ['08_text', '12_training']
-    assert way('22_parsing') == ['21_families', 'build'] # around the page that translates
+    assert way('22_parsing') == ['21_families', '23_any_transformer']
 
 def test_the_line_comes_first_and_what_one_looks_up_is_folded(site):
     book = look.parts(ROOT)

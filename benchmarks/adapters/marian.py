@@ -1,0 +1,15 @@
+"transformers, MarianMTModel"
+from transformers import MarianConfig, MarianMTModel
+vocab_size, pad, eos, bos = 40, 39, 0, 1
+def make():
+    return MarianMTModel(MarianConfig(
+        vocab_size=40, d_model=16, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=32,
+        decoder_ffn_dim=32, encoder_attention_heads=4, decoder_attention_heads=4,
+        pad_token_id=39, eos_token_id=0, decoder_start_token_id=1, max_position_embeddings=60,
+        forced_eos_token_id=None, scale_embedding=True))
+def logits(model, src, tgt):
+    return model(input_ids=src, attention_mask=(src != 39).long(),
+                 decoder_input_ids=tgt, use_cache=False).logits
+def greedy(model, src, max_len): # with its cache
+    return model.generate(src, attention_mask=(src != 39).long(), num_beams=1, do_sample=False,
+                          max_new_tokens=max_len)[:, 1:].tolist()

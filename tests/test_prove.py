@@ -1,0 +1,304 @@
+"Ours is what its configuration says, strangers raise no false alarm, faults are found"
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import SimpleNamespace
+import pytest, torch
+from torch import nn
+from torch.nn import functional as F
+from transformer_nb.layers import FeedForward, ResidualNorm
+from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
+from transformer_nb.multihead import MultiHeadAttention
+from transformer_nb.optimizer import paper_lr, smoothed_loss
+from transformer_nb.proving import prove as properties
+from transformer_nb.proving.command import tnb_prove
+from transformer_nb.proving.foreign import Foreign
+from transformer_nb.proving.prove import PROPERTIES, prove
+from transformer_nb.proving.settings import identify
+from transformer_nb.studies.since_2017 import PARTS
+from transformer_nb.support.core import InputError
+
+def made(layers=1, seed=0, **fields):
+    torch.manual_seed(seed)
+    sizes = dict(d_model=16, d_ff=24, n_heads=4, n_encoder_layers=layers,
+                 n_decoder_layers=layers, dropout=0.1)
+    return Transformer(TransformerConfig(30, **sizes | fields))
+
+def book(**doors):
+    def logits(model, src, tgt): return model(src, tgt)
+    return SimpleNamespace(logits=logits, vocab_size=30, pad=0, bos=1, eos=2, **doors)
+
+def asked(model, adapter, *names): # by name
+    f = Foreign(model, adapter)
+    return {v.name: v for v in (getattr(properties, name)(f) for name in names)}
+
+# Which Transformer it is
+
+@pytest.mark.parametrize('norm', ['post', 'pre'])
+@pytest.mark.parametrize('part', [None, *PARTS])
+def test_ours_is_its_configuration(part, norm):
+    model = made(norm=norm, **PARTS.get(part, {}))
+    found = identify(Foreign(model, book()))
+    here, right = asdict(found.config), asdict(model.config)
+    for name in ('dropout', 'max_len'): here[name] = right[name] # neither shows
+    assert here == right
+    exact = found.difference if found.difference <= 1e-10 else found.own_tables
+    assert exact <= 1e-10
+    assert not [row for row in found.rows if row[3] == 'unusual']
+
+@pytest.mark.parametrize('fields', [
+    dict(norm_eps=0.01), dict(activation='gelu_new'), dict(biases='all'),
+    dict(tie_embeddings=False), dict(scale_embeddings=False), dict(positions='learned'),
+    dict(d_k=3, d_v=5), dict(n_heads=1)], ids=str)
+def test_each_setting_is_found(fields):
+    model = made(**fields)
+    found = identify(Foreign(model, book()))
+    for name, value in fields.items(): assert getattr(found.config, name) == value
+    assert min(found.difference, found.own_tables or 1) <= 1e-10
+
+class Strange(nn.Module):
+    "Time first, fused projections by head, additive masks, other ids, log-probabilities"
+    def __init__(self, d=16, h=4, v=30):
+        super().__init__()
+        self.h, self.embed = h, nn.Embedding(v, d)
+        self.maps = nn.ModuleList(nn.Linear(d, n) for n in (3*d, d, 3*d, d, d, 2*d, d))
+        self.nets = nn.ModuleList(nn.Linear(*s) for s in ((d, 40), (40, d), (d, 40),
+                                                          (40, d)))
+        self.norms = nn.ModuleList(nn.LayerNorm(d, eps=1e-3) for _ in range(5))
+        self.out = nn.Linear(d, v)
+        self.places = nn.Parameter(torch.randn(60, 1, d) / 4)
+
+    def attend(self, q, k, v, bias, out): # time, batch, heads, d_k
+        scores = torch.einsum('tbhd,sbhd->bhts', q, k) / q.shape[-1]**0.5 + bias
+        return out(torch.einsum('bhts,sbhd->tbhd', scores.softmax(-1), v).flatten(2))
+
+    def own(self, x, bias, fused, out):
+        return self.attend(*fused(x).unflatten(-1, (self.h, 3, -1)).unbind(3), bias, out)
+
+    def net(self, x, i): return self.nets[i + 1](F.silu(self.nets[i](x)))
+
+    def forward(self, *, source, target):
+        x, y = (self.embed(ids.T) + self.places[:ids.shape[1]] for ids in (source, target))
+        hidden = torch.where(source == 7, -1e9, 0.)[:, None, None].to(x)
+        later = torch.full((y.shape[0],)*2, -torch.inf, dtype=x.dtype).triu(1)
+        m, n = self.maps, self.norms
+        x = n[0](x + self.own(x, hidden, m[0], m[1]))
+        x = n[1](x + self.net(x, 0))
+        y = n[2](y + self.own(y, later, m[2], m[3]))
+        q = m[4](y).unflatten(-1, (self.h, -1))
+        k, v = m[5](x).unflatten(-1, (self.h, 2, -1)).unbind(3)
+        y = n[3](y + self.attend(q, k, v, hidden, m[6]))
+        y = n[4](y + self.net(y, 2))
+        return self.out(y).log_softmax(-1)
+
+def strange():
+    def logits(model, src, tgt): return model(source=src, target=tgt).transpose(0, 1)
+    return SimpleNamespace(logits=logits, vocab_size=30, pad=7, bos=5, eos=6)
+
+def test_another_style_is_the_same_function():
+    torch.manual_seed(0)
+    proof = prove(Strange(), strange(), training=False)
+    assert not proof.failures and proof.found.difference < 1e-10, proof.text()
+    config = proof.found.config
+    assert (config.norm, config.activation, config.norm_eps) == ('post', 'silu', 1e-3)
+    assert config.positions == 'learned' and 'same function' in proof.text()
+
+class Library(nn.Module):
+    def __init__(self, d=16, h=4):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(30, d), nn.Linear(d, 30)
+        self.places = nn.Embedding(50, d)
+        self.body = nn.Transformer(d, h, 1, 1, 24, batch_first=True)
+    def forward(self, src, tgt):
+        x, y = (self.embed(ids) + self.places.weight[:ids.shape[1]] for ids in (src, tgt))
+        later = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
+        return self.out(self.body(x, y, tgt_mask=later, src_key_padding_mask=src == 0,
+                                  memory_key_padding_mask=src == 0))
+
+@pytest.mark.parametrize('seed, d, h', [(0, 16, 4), (1, 12, 2)])
+def test_no_false_alarm_on_the_library(seed, d, h):
+    torch.manual_seed(seed)
+    proof = prove(Library(d, h), book(), training=False)
+    assert not proof.failures and proof.found.difference < 1e-10, proof.text()
+
+def test_ours_fails_nothing():
+    doors = dict(
+        loss=lambda logits, labels: smoothed_loss(logits, labels) / (labels != 0).sum(),
+        schedule=lambda step: paper_lr(step, 512), greedy=greedy, beam=beam,
+        encode=lambda model, src: model.encode(src),
+        decode=lambda model, tgt, memory, src: model.decode(tgt, memory,
+                                                            (src != 0)[:, None, None]))
+    proof = prove(made(), book(**doors))
+    assert not proof.failures, proof.text()
+    assert {v.name for v in proof.verdicts if v.outcome == 'not asked'} == set()
+
+def greedy(model, src, max_len):
+    rows = torch.full((len(src), 1), 1)
+    for _ in range(max_len):
+        rows = torch.cat([rows, model(src, rows)[:, -1:].argmax(-1)], 1)
+    return rows[:, 1:].tolist()
+
+def beam(model, src, beam_size, max_len):
+    return [(ids, None) for ids in greedy(model, src, max_len)]
+
+# Faults in our own parts
+
+@contextmanager
+def changed(owner, name, value):
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try: yield
+    finally: setattr(owner, name, before)
+
+def unmasked(self, x, mask):
+    one, two = self.residuals
+    return two(one(x, self.self_attention, mask=None), self.feed_forward)
+
+def cheating(self, x, memory, mask, memory_mask, cache=None):
+    one, two, three = self.residuals
+    x = one(x, self.self_attention, mask=mask.roll(1, -1) | mask)
+    x = two(x, self.cross_attention, memory=memory, mask=memory_mask)
+    return three(x, self.feed_forward)
+
+def deaf(self, x, memory, mask, memory_mask, cache=None):
+    one, two, three = self.residuals
+    x = one(x, self.self_attention, mask=mask)
+    x = two(x, self.cross_attention, memory=0*memory, mask=memory_mask)
+    return three(x, self.feed_forward)
+
+def cut_off(self, x, memory, mask, memory_mask, cache=None):
+    return right_decoder(self, x, memory.detach(), mask, memory_mask)
+right_decoder = DecoderLayer.forward
+
+def mixed(self, x): return (right_network(self, x) + right_network(self, x).mean(0)) / 2
+right_network = FeedForward.forward
+
+def noisy(self, x): return F.dropout(right_network(self, x), 0.1, True)
+
+def split_wrongly(self, x):
+    b, t, _ = x.shape
+    return x.view(b, self.n_heads, t, -1)
+
+@pytest.mark.parametrize('owner, name, value, ask, told', [
+    (EncoderLayer, 'forward', unmasked, 'source_padding', 'source padding'),
+    (DecoderLayer, 'forward', cheating, 'causality', 'causality'),
+    (DecoderLayer, 'forward', deaf, 'source_read', 'source is read'),
+    (DecoderLayer, 'forward', cut_off, 'gradients', 'gradients'),
+    (FeedForward, 'forward', mixed, 'batch_mates', 'batch mates'),
+    (FeedForward, 'forward', noisy, 'evaluation', 'evaluation'),
+    (MultiHeadAttention, 'split_heads', split_wrongly, 'causality', 'causality')])
+def test_a_fault_is_found(owner, name, value, ask, told):
+    with changed(owner, name, value):
+        verdict = asked(made(), book(), ask)[told]
+    assert verdict.outcome == 'fails' and verdict.told
+
+def test_a_leak_is_told_with_its_line():
+    with changed(DecoderLayer, 'forward', cheating):
+        verdict = asked(made(), book(), 'causality')['causality']
+    assert 'target [1 ' in verdict.case and verdict.where
+
+def halved(self, x, sublayer, *args, **options):
+    return self.norm(x/2 + sublayer(x, *args, **options))
+
+def lost(self, x, sublayer, *args, **options):
+    return self.norm(sublayer(x, *args, **options))
+
+def linear(self, x): return self.outer(self.inner(x))
+
+@pytest.mark.parametrize('owner, name, value, row', [
+    (FeedForward, 'forward', linear, 'activation'), (ResidualNorm, 'forward', lost,
+                                                     'residual')])
+def test_what_is_unusual_is_told(owner, name, value, row):
+    with changed(owner, name, value): found = identify(Foreign(made(), book()))
+    assert row in [r[0] for r in found.rows if r[3] == 'unusual']
+
+def test_what_no_setting_explains_is_named():
+    with changed(ResidualNorm, 'forward', halved): found = identify(Foreign(made(), book()))
+    part, lines = found.unexplained
+    assert part == 'encoder layer 1, self-attention: the sum or the norm after it' and lines
+
+def test_what_begins_equal_but_is_trained_apart():
+    model = made(tie_embeddings=False)
+    model.embeddings[2].weight.data = model.embeddings[1].weight.data.clone()
+    assert asked(model, book(), 'ties')['ties'].outcome == 'fails'
+
+# Loss and schedule
+
+def counts_padding(logits, labels):
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+def smoothed_by_hand(logits, labels, eps=0.2): # none on padding
+    target = torch.full_like(logits, eps / 28).scatter(-1, labels[..., None], 1 - eps)
+    target[..., 0] = 0.
+    per_token = -(target * logits.log_softmax(-1)).sum(-1)
+    return per_token[labels != 0].mean()
+
+@pytest.mark.parametrize('loss, outcome, words', [
+    (counts_padding, 'fails', 'padding'), (smoothed_by_hand, 'holds', 'none on padding'),
+    (smoothed_loss, 'holds', 'a sum')])
+def test_the_loss_is_read_from_its_gradients(loss, outcome, words):
+    verdict = asked(made(), book(loss=loss), 'loss')['loss']
+    assert verdict.outcome == outcome and words in verdict.told
+
+def test_a_schedule_is_compared_with_equation_3():
+    for rate, outcome in ((lambda step: paper_lr(step, 512, 300), 'holds'),
+                          (lambda step: min(step / 300, 300 / step), 'differs')):
+        verdict = asked(made(), book(schedule=rate), 'schedule')['schedule']
+        assert verdict.outcome == outcome and 'step 300' in verdict.told
+
+def test_a_search_that_is_not_greedy():
+    def second(model, src, max_len):
+        return [[9, *row[1:]] for row in greedy(model, src, max_len)]
+    verdict = asked(made(), book(greedy=second), 'greedy')['greedy search']
+    assert verdict.outcome == 'fails' and verdict.case
+
+# Bad input
+
+def shaped(model, src, tgt): return model(src, tgt).flatten(0, 1)
+def probable(model, src, tgt): return model(src, tgt).softmax(-1)
+def several(model, src, tgt): return model(src, tgt), None
+def other_model(model, src, tgt): return OTHER(src, tgt).to(next(model.parameters()))
+def equal_only(model, src, tgt):
+    return model(src, tgt) + (src[..., None] - tgt[..., None]) * 0.
+OTHER = made().eval()
+
+@pytest.mark.parametrize('change, message', [
+    (dict(logits=shaped), r'logits returned shape \(15, 30\); it must be \(3, 5, 30\)'),
+    (dict(logits=probable), 'logits are probabilities'),
+    (dict(logits=several), 'logits returned tuple'),
+    (dict(logits=other_model), 'does not use the model that it is given'),
+    (dict(logits=equal_only), 'equal lengths work'), (dict(logits=3), 'not a function'),
+    (dict(pad=30), 'pad is 30; it must be an id below 30'),
+    (dict(vocab_size=None), 'vocab_size'), (dict(vocab_size=31),
+                                            r'must be \(3, 5, 31\)|failed')])
+def test_a_bad_adapter_gets_one_line(change, message):
+    adapter = SimpleNamespace(**vars(book()) | change)
+    with pytest.raises(InputError, match=message): Foreign(made(), adapter)
+
+def test_a_bad_model_gets_one_line():
+    with pytest.raises(InputError, match='float16; convert'): Foreign(made().half(), book())
+    with pytest.raises(InputError, match='is on meta'): Foreign(made().to('meta'), book())
+    with pytest.raises(InputError, match='must be a torch.nn.Module'): Foreign(print,
+                                                                               book())
+
+ADAPTER = '''
+from transformer_nb.model import Transformer, TransformerConfig
+vocab_size, pad, bos, eos = 30, 0, 1, 2
+layers = dict(n_encoder_layers=1, n_decoder_layers=1)
+def make(): return Transformer(TransformerConfig.tiny(30, **layers))
+def logits(model, src, tgt): return model(src, tgt)
+'''
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(properties, 'PROPERTIES', PROPERTIES[:1])
+    path = tmp_path/'adapter.py'
+    for text, status, words in ((ADAPTER, None, 'same function'),
+                                ('x = 1', 2, 'neither model'),
+                                ('1/0', 2, 'adapter.py cannot be run: ZeroDivisionError')):
+        path.write_text(text)
+        if status is None: tnb_prove(str(path))
+        else:
+            with pytest.raises(SystemExit) as stopped: tnb_prove(str(path))
+            assert stopped.value.code == status
+        out = capsys.readouterr()
+        assert words in out.out + out.err
+        assert len(out.err.splitlines()) <= 1

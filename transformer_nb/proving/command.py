@@ -1,0 +1,42 @@
+"`tnb_prove adapter.py`: somebody's model, asked what it is and what holds of it"
+import sys, traceback
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+import torch
+from ..support.core import VERSION, Arg, InputError, check_plain_file, command
+from .prove import Proof, prove
+
+def load_adapter(path:str|Path):
+    "The module in a file; its folder is where it may import from"
+    check_plain_file(path)
+    path = Path(path).resolve()
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None: raise InputError(f'{path} is not a Python file')
+    module = module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    try: spec.loader.exec_module(module)
+    except Exception as e:
+        line = traceback.extract_tb(e.__traceback__)[-1]
+        raise InputError(f'{path.name} cannot be run: {type(e).__name__}: {e} '
+                         f'({Path(line.filename).name}:{line.lineno})') from None
+    return module
+
+def prove_adapter(path:str|Path, seed:int=0, **options)->Proof: # of `prove`
+    "Run an adapter's file, and ask its model"
+    torch.manual_seed(seed)
+    adapter = load_adapter(path)
+    if hasattr(adapter, 'make'): model = adapter.make()
+    elif hasattr(adapter, 'model'): model = adapter.model
+    else: raise InputError(f'{Path(path).name} defines neither model nor make()')
+    return prove(model, adapter, **options)
+
+@command
+def tnb_prove(adapter:Arg('Python file that says how the model is called', str,
+                          'ADAPTER.py'),
+              seed:Arg('of the model, where the adapter makes one', int)=0,
+              version:Arg('print the version', action='version')=VERSION):
+    "Say which Transformer a model is, and what holds of it"
+    torch.set_num_threads(1)
+    proof = prove_adapter(adapter, seed)
+    print(proof.text())
+    if proof.failures: sys.exit(1)

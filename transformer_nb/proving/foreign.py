@@ -1,0 +1,140 @@
+"Somebody's model behind an adapter: checked at the door, copied, made exact and lively"
+from copy import deepcopy
+import torch
+from torch import Tensor, nn
+from ..support.core import InputError
+from .record import record
+
+DOORS = dict( # what an adapter may define; the first two it must
+    logits='logits(model, src, tgt) to (b, t, vocabulary)',
+    vocab_size='number of tokens (or src_vocab_size and tgt_vocab_size)',
+    model='the model (or make(), which returns a fresh one)',
+    pad='id of padding', bos='id that begins a target', eos='id that ends one',
+    encode='encode(model, src) to the memory',
+    decode='decode(model, tgt, memory, src) to logits',
+    greedy='greedy(model, src, max_len) to one list of ids per sentence',
+    beam='beam(model, src, beam_size, max_len) to ids and score per sentence',
+    loss='loss(logits, labels) to one number', schedule='schedule(step) to a learning rate')
+
+class Foreign:
+    "A model and how to call it"
+    def __init__(self, model:nn.Module, adapter):
+        self.adapter, self.original = adapter, model
+        self.pad, self.bos, self.eos = (getattr(adapter, n, None) for n in ('pad', 'bos',
+                                                                            'eos'))
+        both = getattr(adapter, 'vocab_size', None)
+        self.src_size = getattr(adapter, 'src_vocab_size', both)
+        self.tgt_size = getattr(adapter, 'tgt_vocab_size', both)
+        _check(self)
+        self.exact, self.rounds = True, False
+        self.model = self.copy(torch.float64)
+        self.draws = torch.Generator().manual_seed(0)
+        self._check_call()
+
+    def has(self, door:str)->bool: return hasattr(self.adapter, door)
+
+    def copy(self, dtype:torch.dtype)->nn.Module:
+        try: copied = deepcopy(self.original)
+        except Exception as e:
+            raise InputError(f'the model cannot be copied: {e}') from None
+        return copied.to(dtype).eval()
+
+    def draw(self, b:int, s:int, t:int, first:bool=True)->tuple[Tensor,Tensor]:
+        "Ids of ordinary tokens, different where there are enough; targets begin with bos"
+        src, tgt = self._ids(b, s, self.src_size), self._ids(b, t, self.tgt_size)
+        if first and self.bos is not None: tgt[:, 0] = self.bos
+        return src, tgt
+
+    def _ids(self, b:int, t:int, size:int)->Tensor:
+        special = {0, self.pad, self.bos, self.eos}
+        usual = torch.tensor([i for i in range(size) if i not in special])
+        rows = [usual[torch.randperm(len(usual), generator=self.draws)] for _ in range(b)]
+        if len(usual) < t: rows = [row.repeat(t) for row in rows]
+        return torch.stack([row[:t] for row in rows])
+
+    def __call__(self, src:Tensor, tgt:Tensor, model:nn.Module|None=None)->Tensor:
+        model = self.model if model is None else model
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(next(model.parameters()).dtype)
+        try: result = self.adapter.logits(model, src.clone(), tgt.clone())
+        finally: torch.set_default_dtype(before)
+        return self.checked(result, (*tgt.shape, self.tgt_size))
+
+    def checked(self, result, shape:tuple)->Tensor:
+        if not isinstance(result, Tensor):
+            kind = type(result).__name__
+            raise InputError(f'logits returned {kind}; it must be a tensor')
+        if result.shape != shape:
+            found = tuple(result.shape)
+            raise InputError(f'logits returned shape {found}; it must be {shape}: '
+                             'sentences, target positions, vocabulary')
+        return result
+
+    def _check_call(self):
+        src, tgt = self.draw(3, 7, 5)
+        with torch.no_grad():
+            try: found = self._first(src, tgt)
+            except RuntimeError: # single precision by its own hand?
+                self.exact, self.model = False, self.copy(torch.float32)
+                try: found = self._first(src, tgt)
+                except Exception as e: raise self._failed(e) from None
+        if not found.isfinite().any(): raise InputError('logits are all NaN or infinite')
+        sums = found.sum(-1)
+        if (found >= 0).all() and (sums - 1).abs().max() < 1e-3:
+            raise InputError('logits are probabilities (they sum to 1); return them before '
+                             'the softmax, or their logarithms')
+        enliven(self.model)
+        changed, steps = record(self.model, lambda: self(src, tgt))
+        # a softmax or a norm may be in single precision, though the model is not
+        self.rounds = any(s.output.dtype == torch.float32 for s in steps.steps if s.n_inputs)
+        if changed.equal(found):
+            raise InputError('logits does not use the model that it is given: '
+                             'call the argument, not a global one')
+
+    def _first(self, src:Tensor, tgt:Tensor)->Tensor:
+        try: return self(src, tgt)
+        except (InputError, RuntimeError): raise
+        except Exception as e: raise self._failed(e) from None
+
+    def _failed(self, error:Exception)->InputError:
+        words = f'{type(error).__name__}: {" ".join(str(error).split())}'
+        try: self(*self.draw(3, 5, 5))
+        except Exception: return InputError(f'logits(model, src, tgt) failed: {words}')
+        return InputError(f'sources of 7 and targets of 5 tokens failed, though equal lengths '
+                          f'work; does cross-attention get the mask of the target? {words}')
+
+    @property
+    def tolerance(self)->float:
+        return 1e-4 if not self.exact else 1e-5 if self.rounds else 1e-8
+
+def _check(f:Foreign):
+    for door in ('logits', 'encode', 'decode', 'greedy', 'beam', 'loss', 'schedule'):
+        if f.has(door) and not callable(getattr(f.adapter, door)):
+            raise InputError(f'{door} of the adapter is not a function: {DOORS[door]}')
+    if not f.has('logits'): raise InputError(f'the adapter lacks {DOORS["logits"]}')
+    if not isinstance(f.original, nn.Module):
+        kind = type(f.original).__name__
+        raise InputError(f'model is {kind}; it must be a torch.nn.Module')
+    for name, size in (('src', f.src_size), ('tgt', f.tgt_size)):
+        if type(size) is not int or size < 8:
+            raise InputError(f'{name}_vocab_size is {size}; the adapter must give '
+                             'vocab_size, a whole number of at least 8')
+        for door in ('pad', 'bos', 'eos'):
+            i = getattr(f, door)
+            if i is not None and not (type(i) is int and 0 <= i < size):
+                raise InputError(f'{door} is {i!r}; it must be an id below {size}')
+    for name, p in f.original.named_parameters():
+        if p.device.type != 'cpu':
+            raise InputError(f'{name} is on {p.device}; move the model: model.cpu()')
+        if p.dtype not in (torch.float32, torch.float64):
+            raise InputError(f'{name} is in {p.dtype}; convert the model: model.float()')
+
+@torch.no_grad()
+def enliven(model:nn.Module, seed:int=0):
+    "Move vectors away from 0 and 1, where a part would not be seen"
+    draws = torch.Generator().manual_seed(seed)
+    for p in model.parameters():
+        if not p.requires_grad: continue # a table, as Marian's
+        noise = torch.randn(p.shape, generator=draws).to(p)
+        if p.dim() < 2: p.add_(0.3*noise)
+        else: p.add_(0.5*p.std()*noise)
