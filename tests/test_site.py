@@ -167,7 +167,7 @@ def test_a_reference_to_a_figure_leads_to_its_caption(site):
     assert linked == ('*Figure 12.1: x.*\n\n[Figure 12.1](#figure-12-1), Figure 99.1.')
     page = Page(site/'12_training.html')
     assert {'figure-12-1', 'figure-12-2', 'figure-12-3'} <= page.ids
-    assert page.links.count('#figure-12-3') > 1
+    assert '#figure-12-3' in page.links
 
 SPACED = {
     r'a\sin b': '<mi>a</mi><mo lspace="0.167em" rspace="0.167em">sin</mo><mi>b</mi>',
