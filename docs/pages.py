@@ -417,7 +417,10 @@ def introduce(root, path, languages):
 # Teaching
 
 def write_teaching(book, out):
-    shutil.copy(book.root/'docs/teaching.md', out)
+    rows = [entry for _, entries in parts_of_the_book(book.root) for entry in entries]
+    text = (book.root/'docs/teaching.md').read_text(encoding='utf8')
+    text = teaching.with_minutes(text, {entry.page: entry.minutes for entry in rows})
+    (out/'teaching.md').write_text(text, encoding='utf8')
     file = out.parent/'extra'/teaching.MOODLE
     file.parent.mkdir(exist_ok=True)
     file.write_text(teaching.moodle(book.questions, book.title), encoding='utf8')

@@ -17,6 +17,23 @@ def shuffled(question):
     answers = [question['right'], *question['wrong']]
     return sorted(answers, key=lambda answer: crc32((question['ask'] + answer).encode()))
 
+# The routes: what is read takes the minutes of the map, and the totals follow
+
+def with_minutes(text, minutes): # of docs/teaching.md; minutes by chapter
+    parts = re.split('^(?=## )', text, flags=re.M)
+    return ''.join(one_route(part, minutes) for part in parts)
+
+def one_route(part, minutes):
+    total = 0
+    def row(m):
+        nonlocal total
+        read = re.findall(r'\((\w+)\.ipynb\)', m[1]) if 'read' in m[1] else []
+        n = sum(minutes[c] for c in read) if read else int(m[2].replace(',', ''))
+        total += n
+        return f'|{m[1]}| {n:,} |'
+    part = re.sub(r'^\|((?! \*\*).*)\| ([\d,]+) \|$', row, part, flags=re.M)
+    return re.sub(r'(\*\*total\*\* .*\*\*)[\d,]+', lambda m: f'{m[1]}{total:,}', part)
+
 # The end of each chapter
 
 def chapter_questions(questions):
