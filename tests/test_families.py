@@ -208,7 +208,7 @@ def test_texts_have_their_probabilities():
 
 @pytest.mark.smoke
 def test_translations_by_both_ways():
-    for name, (family, _) in TRANSLATORS.items():
+    for name, (family, _) in families.TRANSLATORS.items():
         model = small(family, n_decoder_layers=1)
         sources = [[10 + i % 7, 11] for i in range(101)] # more than one group
         found = translate_ids(model, sources)
