@@ -3,12 +3,13 @@ import hashlib
 from random import Random
 import pytest
 from transformer_nb.lessons.grammar import (
-    AUXILIARIES, Clause, Complement, Phrase, _ADJECTIVES, _FRAMES, _NOUNS, _VERBS, _Slot,
-    _english, _german, _negate, _present, _slot, draw_pair, draw_purpose, draw_report,
+    AUXILIARIES, NOUNS, VERBS, Clause, Complement, Phrase, _ADJECTIVES, _FRAMES, _Slot,
+    _negate, _present, _slot, draw_pair, draw_purpose, draw_report, english_clause,
+    german_clause,
     english_phrase, german_phrase, join_words, mini_corpus)
 
-noun = {n.german: n for n in _NOUNS}
-verb = {v.infinitive: v for v in _VERBS}
+noun = {n.german: n for n in NOUNS}
+verb = {v.infinitive: v for v in VERBS}
 
 def phrase(word, determiner='der', adjective='', person=2):
     return Phrase(noun[word], determiner, adjective, person)
@@ -25,9 +26,9 @@ def test_tables():
     equal(noun['Maus'].english_plural, 'mice')
     equal(noun['Bank'].english_plural, 'benches')
     equal(noun['Junge'].english_plural, 'boys')
-    assert all(a in _ADJECTIVES for n in _NOUNS for a in n.adjectives)
+    assert all(a in _ADJECTIVES for n in NOUNS for a in n.adjectives)
     equal(_slot('auf+acc=for:whom'), _Slot('auf+acc', 'for', {'whom'}))
-    assert {frame.verb for frame in _FRAMES} == {*_VERBS}
+    assert {frame.verb for frame in _FRAMES} == {*VERBS}
 
 def test_forms_of_a_phrase():
     for (case, *words), expected in [
@@ -64,17 +65,17 @@ def test_clauses_in_both_languages():
     to_school = Complement('', 'zu', 'dat', 'to', phrase('Schule'))
     for_aunt = Complement('', 'auf', 'acc', 'for', phrase('Tante', 'mein'))
 
-    equal(_german(clause(woman, 'gehen', into_garden, tense='ist')),
+    equal(german_clause(clause(woman, 'gehen', into_garden, tense='ist')),
             'die Frau ist in den Garten gegangen')
-    equal(_german(clause(boys, 'spielen', in_house)),
+    equal(german_clause(clause(boys, 'spielen', in_house)),
             'die Jungen spielen im Haus')
-    equal(_german(clause(ich, 'gehen', to_school), 'last'),
+    equal(german_clause(clause(ich, 'gehen', to_school), 'last'),
             'ich zur Schule gehe')
-    equal(_german(clause(ich, 'warten', for_aunt, negation='nicht')),
+    equal(german_clause(clause(ich, 'warten', for_aunt, negation='nicht')),
             'ich warte nicht auf meine Tante')
-    equal(_german(clause(ich, 'helfen', bare(boys, 'dat'), negation='nicht')),
+    equal(german_clause(clause(ich, 'helfen', bare(boys, 'dat'), negation='nicht')),
             'ich helfe den Jungen nicht')
-    equal(_german(clause(boys, 'an-rufen', doctor, tense='hat'), 'last'),
+    equal(german_clause(clause(boys, 'an-rufen', doctor, tense='hat'), 'last'),
             'die Jungen die Ärztin angerufen haben')
 
     book = bare(phrase('Buch'))
@@ -82,13 +83,13 @@ def test_clauses_in_both_languages():
     next_to_shelf = Complement('', 'neben', 'acc', 'next to', phrase('Regal'))
     evening = ('am Abend', 'in the evening')
 
-    equal(_english(clause(ich, 'gehen', into_garden)),
+    equal(english_clause(clause(ich, 'gehen', into_garden)),
             'I am going into the garden')
-    equal(_english(clause(boys, 'brauchen', a_book, tense='state'), 'ask'),
+    equal(english_clause(clause(boys, 'brauchen', a_book, tense='state'), 'ask'),
             'do the boys need a book')
-    equal(_english(clause(woman, 'gehen', to_school, tense='habit', time=evening)),
+    equal(english_clause(clause(woman, 'gehen', to_school, tense='habit', time=evening)),
             'the woman goes to the school in the evening')
-    equal(_english(clause(woman, 'legen', book, next_to_shelf, tense='hat')),
+    equal(english_clause(clause(woman, 'legen', book, next_to_shelf, tense='hat')),
             'the woman put the book next to the shelf')
 
     apple = bare(phrase('Apfel', 'ein', 'frisch'))
@@ -102,8 +103,8 @@ def test_clauses_in_both_languages():
         (clause(boys, 'an-ziehen', shirt, tense='kann'),
          'die Jungen können das Hemd nicht anziehen', 'the boys cannot put on the shirt'),
     ]:
-        equal(_german(_negate(c)), de)
-        equal(_english(_negate(c)), en)
+        equal(german_clause(_negate(c)), de)
+        equal(english_clause(_negate(c)), en)
 
 def test_a_reported_verb_is_last():
     rng = Random(0)

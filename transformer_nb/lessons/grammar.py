@@ -99,7 +99,7 @@ _PLACES = _nouns('seat', 'der ein unser', 'alt klein schön', """
     Tür      f  Türen    door    doors
     Fenster  n  Fenster  window  windows
 """)
-_NOUNS = _PEOPLE + _ANIMALS + _FOOD + _THINGS + _PLACES
+NOUNS = _PEOPLE + _ANIMALS + _FOOD + _THINGS + _PLACES
 
 _DETERMINERS = {
     'der':   'the',
@@ -219,7 +219,7 @@ class _Verb(NamedTuple):
     past: str
     ing: str        # '-' where English does not use it
 
-_VERBS = [_Verb(*fields) for fields in _rows("""
+VERBS = [_Verb(*fields) for fields in _rows("""
     kaufen      kauft      gekauft      buy     bought    buying
     helfen      hilft      geholfen     help    helped    helping
     holen       holt       geholt       fetch   fetched   fetching
@@ -285,7 +285,7 @@ class _Frame(NamedTuple):
     slots: list[_Slot]
 
 def _frames(table:str)->list[_Frame]: # infinitive, kinds of subject, complements
-    verbs = {verb.infinitive: verb for verb in _VERBS}
+    verbs = {verb.infinitive: verb for verb in VERBS}
     return [_Frame(verbs[verb], subjects, [_slot(text) for text in slots])
             for verb, subjects, *slots in _rows(table)]
 
@@ -354,9 +354,9 @@ def contract(text:str)->str:
     for long, short in _CONTRACTIONS.items(): text = re.sub(rf'\b{long}\b', short, text)
     return text
 
-def _german(c:Clause,
-            order:str='main' # the finite verb second (main), first (ask) or last (last)
-           )->str:
+def german_clause(c:Clause,
+                  order:str='main' # the finite verb second (main), first (ask), last (last)
+                 )->str:
     finite, closing = verb_parts(c)
     complements = [join_words(a.prep, german_phrase(a.phrase, a.case))
                    for a in c.complements]
@@ -382,7 +382,7 @@ def english_verb(c:Clause)->tuple[str,str,str]: # auxiliary, verb with it, verb 
     ending = 'es' if v.base[-1] in 'ho' else 's'
     return 'does', v.base, v.base + ending
 
-def _english(c:Clause, order:str='main')->str: # a statement (main) or a question (ask)
+def english_clause(c:Clause, order:str='main')->str: # a statement (main), a question (ask)
     auxiliary, verb, alone = english_verb(c)
     if alone and order == 'main' and not c.negation: auxiliary, verb = '', alone
     subject = english_phrase(c.subject)
@@ -396,7 +396,7 @@ def _draw_phrase(rng:Random,
                  kinds:set[str],
                  settled:bool=False, # neither ein nor a number
                 )->Phrase:
-    noun = rng.choice([n for n in _NOUNS if kinds & n.kinds])
+    noun = rng.choice([n for n in NOUNS if kinds & n.kinds])
     excluded = ('ein', '#') if settled else ()
     determiner = rng.choice([d for d in noun.determiners if d not in excluded])
     adjective = rng.choice(['', '', ''] + noun.adjectives)
@@ -474,10 +474,10 @@ def draw_statement(rng:Random)->tuple[str,str,list[Clause]]: # German, English, 
     if rng.random() < .4: c = _negate(draw_clause(rng, settled=True))
     else: c = draw_clause(rng)
     time_first = c.negation or rng.random() < .6
-    if not (time_first and c.time[0]): return _german(c), _english(c), [c]
+    if not (time_first and c.time[0]): return german_clause(c), english_clause(c), [c]
     rest = c._replace(time=NEVER)
-    german = join_words(c.time[0], _german(rest, 'ask'))
-    english = join_words(c.time[1], _english(rest))
+    german = join_words(c.time[0], german_clause(rest, 'ask'))
+    english = join_words(c.time[1], english_clause(rest))
     return german, english, [c]
 
 REPORTS = [
@@ -488,7 +488,8 @@ REPORTS = [
 def draw_report(rng:Random)->tuple[str,str,list[Clause]]: # a clause with dass or ob
     c = draw_clause(rng, settled=True)
     german, english = rng.choice(REPORTS)
-    return join_words(german, _german(c, 'last')), join_words(english, _english(c)), [c]
+    german = join_words(german, german_clause(c, 'last'))
+    return german, join_words(english, english_clause(c)), [c]
 
 def _pronoun_phrase(german:str, english:str)->Phrase:
     return Phrase(_pronoun(german, english), '-', '', 2)
@@ -519,8 +520,8 @@ def draw_question(rng:Random)->tuple[str,str,list[Clause]]:
     if c.complements[-1].role in _GAP_WORDS:
         choices += [(*_gap_question(c), 'ask')] * 2 # twice as likely as the others
     german, english, c, order = rng.choice(choices)
-    german = join_words(german, _german(c, order))
-    return german, join_words(english, _english(c, order)), [c]
+    german = join_words(german, german_clause(c, order))
+    return german, join_words(english, english_clause(c, order)), [c]
 
 def object_pronoun(thing:Phrase)->Phrase: # German goes by the gender of the noun
     if thing.is_plural: return _pronoun_phrase('sie', 'them')
@@ -548,8 +549,8 @@ def draw_purpose(rng:Random)->tuple[str,str,list[Clause]]:
     if use.tense != 'state':
         use = use._replace(tense='kann')
         german, english = 'damit', 'so that'
-    german = f"{_german(get)}, {german} {_german(use, 'last')}"
-    english = f'{_english(get)} {english} {_english(use)}'
+    german = f"{german_clause(get)}, {german} {german_clause(use, 'last')}"
+    english = f'{english_clause(get)} {english} {english_clause(use)}'
     return german, english, clauses
 
 def split_of_facts(facts:list)->str: # by the hash of each (subject, verb, complement)

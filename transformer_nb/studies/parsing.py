@@ -101,7 +101,7 @@ def _time_trees(time:str)->list[Tree]: # as English writes it; none where it is 
     return [Tree('ADVP' if time == 'now' else 'NP', tuple(words))]
 
 # %% ../../nbs/22_parsing.ipynb #s22gram2
-def _clause_trees(c:Clause, order:str='main', # as in `_english`
+def _clause_trees(c:Clause, order:str='main', # as in `english_clause`
                   more:tuple=(),               # what else belongs to the verb, at the end
                  )->tuple:                     # what S, or SQ for a question, spans
     auxiliary, verb, alone = english_verb(c)
