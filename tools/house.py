@@ -9,7 +9,7 @@ from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, package, read_notebook)
@@ -174,15 +174,12 @@ def private_names_stay_at_home(root):
 
 @rule
 def cells_are_short(root):
-    "Exported cells: none over 40 lines, half of a chapter's have at most 12"
+    "Exported cells: none over 40 lines"
     found = []
     for path in chapters(root):
         sizes = {cell.number: len(code_lines(cell.source)) for cell in exported(path)}
         found += [f'{path.name} cell {i}: {n} exported lines; 40 is the limit'
                   for i, n in sizes.items() if n > 40]
-        if sizes and median(sizes.values()) > 12:
-            found.append(f'{path.name}: median of {median(sizes.values())} exported lines; '
-                         '12 is the limit')
     return found
 
 def code_lines(source):
