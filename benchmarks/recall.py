@@ -3,7 +3,7 @@ gated delta rule; the rule stands in nbs/results/RULES.md.
 
     python benchmarks/recall.py > recall.txt
 """
-import torch, json, sys
+import json, torch
 from torch import nn
 from torch.nn import functional as F
 torch.set_num_threads(1)
@@ -33,7 +33,7 @@ class StateReader(nn.Module):
             eye = torch.eye(x.shape[1])
             u = torch.linalg.solve_triangular(eye + A, beta[..., None] * v, upper=False,
                                               unitriangular=True)
-            left = (decay[:, -1:] - decay).exp()                     # what is left at the end
+            left = (decay[:, -1:] - decay).exp() # what is left at the end
             read = torch.einsum('bk,bsk,bs,bsv->bv', q, k, left, u)
         return self.output(read)
 def draw(b, g):
@@ -52,11 +52,12 @@ def train(kind, lr, seed, steps=300):
         opt.zero_grad(); loss.backward(); opt.step()
     g = torch.Generator().manual_seed(2000 + seed)
     *inputs, right = draw(4000, g)
-    with torch.no_grad(): return (model(*inputs).argmax(-1) == right).float().mean().item()
+    with torch.no_grad(): found = model(*inputs).argmax(-1)
+    return (found == right).float().mean().item()
 if __name__ == '__main__':
-    rows=[]
-    for kind in ('linear','delta'):
-        tried={lr: train(kind, lr, 0) for lr in (.003,.01,.03)}
-        best=max(tried,key=tried.get)
-        accs=[train(kind,best,s) for s in range(1,6)]
-        rows.append(dict(row=kind, rates=tried, rate=best, accuracy=accs)); print(json.dumps(rows[-1]), flush=True)
+    for kind in ('linear', 'delta'):
+        tried = {lr: train(kind, lr, 0) for lr in (.003, .01, .03)}
+        best = max(tried, key=tried.get)
+        right = [train(kind, best, seed) for seed in range(1, 6)]
+        row = dict(row=kind, rates=tried, rate=best, accuracy=right)
+        print(json.dumps(row), flush=True)

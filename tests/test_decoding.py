@@ -401,5 +401,6 @@ def test_draws_have_the_probabilities_of_the_model():
     draws = sample(model, [[3]] * n, generator=torch.Generator().manual_seed(0))
     counts = Counter(tuple(h.ids) for h in draws if len(h.log_probs) > len(h.ids))
     for h in chapter.exhaustive(model, [3]):
-        p, share = torch.tensor(h.score).exp().item(), counts[tuple(h.ids)] / n
+        p = torch.tensor(h.score).exp().item()
+        share = counts[tuple(h.ids)] / n
         assert abs(share - p) <= 4 * (p * (1 - p) / n)**0.5 + 1/n

@@ -211,7 +211,8 @@ def test_sets_have_heads_of_the_same_kinds():
 def test_the_captions_differ_in_one_word_and_halves_share_no_noun():
     halves = [iv.gender_pairs(half) for half in range(3)]
     nouns = [{noun for pair in half for noun in pair.nouns.split('/')} for half in halves]
-    assert not nouns[0] & nouns[1] and not nouns[2] & (nouns[0] | nouns[1])
+    assert not nouns[0] & nouns[1]
+    assert not nouns[2] & (nouns[0] | nouns[1])
     assert [len(half) for half in halves] == [32, 32, 36]
     for pair in [*halves[0], *halves[1], *halves[2], *iv.verb_pairs(0), *iv.verb_pairs(1)]:
         a, b = (text.rstrip('.').split() for text in pair.sources)
@@ -229,7 +230,7 @@ def test_a_direction_that_was_planted_is_found(model, runs):
     planted = {head: 0 * values[head] + sign * u}
     eye, along = torch.eye(d, dtype=torch.float64), torch.outer(u, u)
     with patched(model, planted):
-        # `changes_through` replaces what the hook before it wrote: read it back the same way
+        # `changes_through` replaces what the hook before it wrote: read it back that way
         found = iv.direction_between(model, runs, head)
         whole, one, rest = iv.changes_through(model, runs, head, [eye, along, eye - along])
     assert_close(found, u)

@@ -16,7 +16,8 @@ from transformer_nb.judging import (
 def made_up(rows, n=10, s=0.02, seed=1):
     "Losses that are a number for the row, one for the seed, and luck"
     rng = np.random.default_rng(seed)
-    return [dict(row=row, seed=i, skipped=0, valid_loss=2.9 + 0.03*np.sin(i) + s*rng.normal())
+    return [dict(row=row, seed=i, skipped=0,
+                 valid_loss=2.9 + 0.03*np.sin(i) + s*rng.normal())
             for i in range(n) for row in rows]
 
 def losses_of(results, row):
@@ -70,7 +71,9 @@ def test_further_seeds_of_base_change_nothing():
     more = [r | dict(seed=r['seed'] + 10) for r in results if r['row'] == 'base'][:3]
     assert compare_rows(results) == compare_rows(results + more)
 
-@pytest.mark.parametrize('failure', [dict(skipped=1), dict(valid_loss=5.), dict(valid_loss=nan)])
+FAILURES = [dict(skipped=1), dict(valid_loss=5.), dict(valid_loss=nan)]
+
+@pytest.mark.parametrize('failure', FAILURES)
 def test_a_row_with_a_failed_run_diverges(failure):
     results = made_up(['base', 'A1', 'E', 'D-ls0'])
     next(r for r in results if r['row'] == 'D-ls0').update(failure)
@@ -81,7 +84,7 @@ def test_a_row_with_a_failed_run_diverges(failure):
     with pytest.raises(AssertionError, match='nothing to compare with'): judge_rows(results)
 
 def test_sentences_are_weighed_by_their_tokens():
-    "Without luck the mean, to the last digit; with luck of sentences alone, as wide as theirs"
+    "Without luck the mean, to the last digit; with luck of sentences alone, their width"
     tokens = np.array([1, 2, 3, 4])
     assert_close(wider_interval(tokens * np.ones((3, 1)), tokens, 50), (1., 1., 1.))
     rng = np.random.default_rng(0)

@@ -129,7 +129,8 @@ def test_forbidden_keys_are_as_if_they_were_not_there(form):
     assert (output[:, :, 2] == 0).all() and (gradients[0][:, :, 2] == 0).all()
     _, weights = attend(q, k, v, mask)
     assert (weights[..., ~mask] == 0).all()            # exactly 0
-    assert_close(weights.sum(-1), mask.any(-1).double().expand(2, 3, 5))
+    sees_any = mask.any(-1).double()
+    assert_close(weights.sum(-1), sees_any.expand(2, 3, 5))
     for t in (0, 1, 3, 4):
         if mask[t].any():
             alone = plain(q[:, :, t:t+1], k[:, :, mask[t]], v[:, :, mask[t]])
@@ -175,7 +176,8 @@ SOME_MASK = torch.ones(5, 7, dtype=torch.bool).tril(2) # no row is empty
 def test_the_heads_at_once_are_the_loop(sizes, mask):
     #| claim C16
     inputs, m = case(*sizes)
-    matrices = [W.detach().clone().requires_grad_() for W in (m.W_Q, m.W_K, m.W_V, m.W_O)]
+    matrices = [W.detach().clone().requires_grad_()
+                for W in (m.W_Q, m.W_K, m.W_V, m.W_O)]
     expected, module = loop(*inputs, *matrices, mask), multihead(m, *inputs, mask)
     assert_close(module, expected)
     weights = m.query.weight, m.key.weight, m.value.weight, m.output.weight
@@ -751,7 +753,8 @@ def counted_flops(config, length=25, tokens=25_000):
     return counter.get_total_flops()
 
 def flops_by_hand(c, n=25, tokens=25_000):
-    attention = c.n_heads * (c.d_model * (2*c.d_k + 2*c.d_v) + n * (c.d_k + c.d_v))
+    projections = c.d_model * (2*c.d_k + 2*c.d_v)
+    attention = c.n_heads * (projections + n * (c.d_k + c.d_v))
     feed_forward = 2*c.d_model*c.d_ff
     encoder = c.n_encoder_layers * (attention + feed_forward)
     decoder = c.n_decoder_layers * (2*attention + feed_forward)
@@ -852,7 +855,8 @@ def test_the_smoothed_loss_is_divergence_plus_entropy():
     p = logits[real].softmax(-1)
     q = torch.full_like(p, 0.1/11).scatter_add(
         1, labels[real][:, None], torch.full((len(p), 1), 0.9, dtype=torch.float64))
-    divergence, entropy = (q * (q/p).log()).sum(), -(q * q.log()).sum()
+    divergence = (q * (q/p).log()).sum()
+    entropy = -(q * q.log()).sum()
     builtin = F.cross_entropy(logits[real], labels[real], label_smoothing=0.1,
                               reduction='sum')
     ours = smoothed_loss(logits, labels)

@@ -1,5 +1,5 @@
-"""Chapter 22 beyond its own proofs: trees drawn by hand, outputs that are damaged on purpose,
-EVALB's rules, and the sets."""
+"""Chapter 22 beyond its own proofs: trees drawn by hand, outputs that are damaged on
+purpose, EVALB's rules, and the sets."""
 import re
 from collections import Counter
 from random import Random

@@ -240,7 +240,8 @@ def test_dropout_of_ones_own_is_right():
     class Own(Drop):
         def forward(self, x):
             if not self.training: return x.tanh() + x
-            return x.tanh() * (torch.rand(x.shape) >= self.p) / (1 - self.p) + x
+            kept = torch.rand(x.shape) >= self.p
+            return x.tanh() * kept / (1 - self.p) + x
     assert not compare(DROP, Own, Drop).failed
 
 def test_masks_have_every_shape_and_some_rows_are_empty():
@@ -293,7 +294,9 @@ def test_missing_parameters_are_told_by_our_names():
 def test_rounding_of_large_numbers_is_no_difference():
     "A gradient is 0 where there is one key; of large numbers, the fused form leaves some"
     def by(attend):
-        return lambda x, matrix: attend((x @ matrix)[:, None], x[:, None, :1], x[:, None, :1])
+        def call(x, matrix):
+            return attend((x @ matrix)[:, None], x[:, None, :1], x[:, None, :1])
+        return call
     part = Part('project', {'': dict(x=Numbers('b t d'), matrix=Numbers('d d'))}, cases=30)
     fused = nn.functional.scaled_dot_product_attention
     assert not compare(part, by(fused), by(lambda *args: attention(*args)[0])).failed

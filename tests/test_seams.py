@@ -127,7 +127,8 @@ def test_a_class_of_ones_own_is_kept_and_asked_for(tmp_path):
 # What people guess
 
 def test_every_option_of_the_search_is_taken():
-    own = {name for function in (search, beam_search) for name in signature(function).parameters}
+    own = {name for function in (search, beam_search)
+           for name in signature(function).parameters}
     given = {name: None for name in own - {'model', 'sentences', 'src', 'options'}}
     given |= dict(precision='fp32')
     assert Translator('everyday-en-de', torch.device('cpu'), **given)

@@ -375,7 +375,8 @@ def test_the_library_makes_all_merges_of_the_chapter():
     "On bytes, each of which the library writes as a visible character"
     #| claim C47
     chapter = definitions('08_text')
-    texts = [text for pair in load_corpus('mini', 'de', 'en')['train'][:16] for text in pair]
+    pairs = load_corpus('mini', 'de', 'en')['train'][:16]
+    texts = [text for pair in pairs for text in pair]
     bpe = BPETokenizer.train(texts, 1000)
     split = bpe.tokenizer.pre_tokenizer.pre_tokenize_str
     counts = Counter(tuple(word) for text in texts for word, _ in split(text))

@@ -1,5 +1,5 @@
-"""Chapter 15 beyond its own proofs: runs as objects, what is stored and refused, candidates,
-samples and reports."""
+"""Chapter 15 beyond its own proofs: runs as objects, what is stored and refused,
+candidates, samples and reports."""
 import json
 from pathlib import Path
 import pytest, torch, yaml
@@ -46,7 +46,8 @@ def test_fine_tuning_takes_a_tenth():
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
     "A model that has learned a little: its folder, its run and its corpus"
-    folder, corpus = tmp_path_factory.mktemp('runs')/'small', load_corpus('mini', 'de', 'en')
+    folder = tmp_path_factory.mktemp('runs')/'small'
+    corpus = load_corpus('mini', 'de', 'en')
     run = preset('tiny').override(
         corpus='mini', vocab_size=1000, batch_tokens=1000, d_model=32, d_ff=64,
         n_encoder_layers=1, n_decoder_layers=1, dropout=0., max_steps=60, lr=8e-3,

@@ -108,7 +108,8 @@ def test_the_five_on_all_captions():
     for row in others:
         nats, drawn = table(row)[..., 0] - base[..., 0], []
         by_seed = nats.sum(1) / tokens.sum()
-        high = by_seed.mean() + stats.t.ppf(1 - 0.025/len(others), 6) * stats.sem(by_seed)
+        width = stats.t.ppf(1 - 0.025/len(others), 6) * stats.sem(by_seed)
+        high = by_seed.mean() + width
         for _ in range(3000):
             seeds, captions = rng.integers(7, size=7), rng.integers(1000, size=1000)
             mean = nats[seeds].mean(0)[captions]

@@ -21,9 +21,9 @@ STAGES = { # in the order of the file, with the sections of the paper
     'decoding': '§6.1: greedy and beam search',
     'translation': "The book's weights"}
 
-HEAD = '''"""The Transformer of *Attention Is All You Need* (Vaswani et al., 2017), whole: model, masks,
-schedule, label smoothing, training loop, greedy and beam search. The book is this file,
-explained. It needs torch alone, and to translate safetensors and tokenizers, too.
+HEAD = '''"""The Transformer of *Attention Is All You Need* (Vaswani et al., 2017), whole:
+model, masks, schedule, label smoothing, training loop, greedy and beam search. The book is
+this file, explained. It needs torch alone; to translate, also safetensors and tokenizers.
 
     python transformer.py                                         # learns to copy, a minute
     python transformer.py translate everyday-en-de "I love you."  # with the book's weights
@@ -57,8 +57,9 @@ def learn_to_copy(steps=1000, n_test=500):
     seqs = draw(n_test, held_out=True)
     with torch.no_grad(): copies = greedy(model.eval(), shifted(seqs)[0], 21)
     right = sum(copy == [i for i in seq if i] for copy, seq in zip(copies, seqs.tolist()))
-    print(f'loss {losses[0]:.2f} -> {losses[-1]:.4f} nats per token in {steps} steps; {right} '
-          f'of {len(seqs)} sequences that it never saw are copied without a mistake')
+    print(f'loss {losses[0]:.2f} -> {losses[-1]:.4f} nats per token in {steps} steps;',
+          f'{right} of {len(seqs)} sequences that it never saw are copied',
+          'without a mistake')
 
 class Tokens: # what `translate` asks of a tokenizer
     def __init__(self, path):

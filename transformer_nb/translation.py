@@ -40,7 +40,7 @@ from .support.notebook import heatmap
 from .prepare import (
     PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
     open_prepared, prepare_data, remove_prepared, settle)
-from .recipe import (
+from .recipe import ( # noqa: F401, these names belong here, too
     PRESETS, RunConfig, fine_tuning, load_search, preset)
 from .reading import Sentence, doubts, rare_words, read_text, strange
 from .text import BPETokenizer, Tokenizer

@@ -8,19 +8,17 @@ __all__ = ['SENTENCE_PAIRS', 'readable', 'attention_maps', 'plot_heads', 'head_m
 
 # %% ../../nbs/16_attention_maps.ipynb #c846a0bf
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from statistics import fmean
 from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
-from ..support.core import BOS, EOS, PAD, SPECIAL_TOKENS
+from ..support.core import BOS, EOS, SPECIAL_TOKENS
 from ..support.notebook import INK, new_grid
-from ..data import Batch, TokenBatches
+from ..data import Batch
 from ..model import (
     Transformer, attention_modules, attention_weights)
 from ..text import BPETokenizer

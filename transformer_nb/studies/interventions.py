@@ -283,7 +283,8 @@ def attributions(model:Transformer, runs:Runs, heads:list[Place])->Tensor: # (he
         x, slope = (_region(head, model.config.n_heads, y) # (2n, t, d_v)
                     for y in (outputs[layer].detach(), slope_of[layer]))
         change = ((swap_partners(x) - x) * slope).sum((1, 2))
-        rows.append(-(change / (before + swap_partners(before))).view(-1, 2).mean(1))
+        share = change / (before + swap_partners(before))
+        rows.append(-share.view(-1, 2).mean(1))
     return torch.stack(rows)
 
 # %% ../../nbs/16a_interventions.ipynb #h16averb
@@ -362,6 +363,7 @@ def study_direction(model:Transformer, tokenizer:Tokenizer, head:Place,
     elif carries and lucky: word = 'one direction carries it'
     elif lucky and direction[1] > 0: word = 'a direction carries a part'
     else: word = 'undecided'
-    return dict(head=f'{head.layer + 1}.{head.head + 1}', groups=effect.shape[1], whole=whole, direction=direction, rest=rest,
+    return dict(head=f'{head.layer + 1}.{head.head + 1}', groups=effect.shape[1],
+                whole=whole, direction=direction, rest=rest,
                 random=[luck.mean().item(), luck.max().item()], two_genders=two,
                 one_gender=one, word=word)

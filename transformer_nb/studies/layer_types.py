@@ -7,8 +7,7 @@ __all__ = ['DOSE_SIZES', 'PeakMemory']
 
 # %% ../../nbs/17_layer_types.ipynb #3e3bfb6f
 from collections.abc import Callable
-from math import inf, log, sqrt
-from statistics import fmean
+from math import inf, sqrt
 from weakref import finalize
 import torch
 from torch import Tensor, nn

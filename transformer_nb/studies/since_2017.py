@@ -53,7 +53,7 @@ def gated_delta(q:Tensor, k:Tensor, # (n, d_k)
                 v:Tensor,           # (n, d_v)
                 alpha:Tensor, beta:Tensor, # what is kept, and how much is written (n,)
                 state:Tensor|None=None     # (d_v, d_k)
-               )->tuple[Tensor,Tensor]:    # outputs (n, d_v); the state after the last token
+               )->tuple[Tensor,Tensor]:    # outputs (n, d_v); the state at the end
     "One token after the other (Yang et al., 2025b)"
     S = torch.zeros(v.shape[1], k.shape[1], dtype=v.dtype) if state is None else state
     outputs = []
