@@ -1,5 +1,5 @@
 """The table of others' Transformers, from nbs/results/proved.jsonl, as Markdown."""
-import json
+import json, re
 
 PLACE = 'PROVED'
 SHORT = ('norm', 'kind of norm', 'activation', 'positions')
@@ -7,7 +7,10 @@ SHORT = ('norm', 'kind of norm', 'activation', 'positions')
 def rows(root):
     path = root/'nbs/results/proved.jsonl'
     if not path.exists(): return []
-    return [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
+    found = [json.loads(line) for line in path.read_text(encoding='utf8').splitlines()]
+    for row in found: # the first digits of a commit name it
+        row['what'] = re.sub(r'\b([0-9a-f]{7})[0-9a-f]{33}\b', r'\1', row.get('what', ''))
+    return found
 
 def same_to(row):
     numbers = [x for x in (row['difference'], row['own_tables']) if x is not None]

@@ -216,6 +216,18 @@ def test_what_no_setting_explains_is_named():
     part, lines = found.unexplained
     assert part == 'encoder layer 1, self-attention: the sum or the norm after it' and lines
 
+class Padded(Transformer):
+    "Its embedding gives the row of padding no gradient, and its targets begin with that"
+    def forward(self, src, tgt):
+        self.embeddings[0].weight.register_hook(lambda g: g * (torch.arange(30) > 0)[:, None])
+        return super().forward(src, tgt)
+
+def test_a_row_without_a_gradient_is_not_a_fault():
+    model = made()
+    model.__class__ = Padded
+    adapter = SimpleNamespace(**vars(book()) | dict(bos=0))
+    assert asked(model, adapter, 'gradients')['gradients'].outcome == 'holds'
+
 def test_what_begins_equal_but_is_trained_apart():
     model = made(tie_embeddings=False)
     model.embeddings[2].weight.data = model.embeddings[1].weight.data.clone()

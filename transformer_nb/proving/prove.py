@@ -260,7 +260,7 @@ def gradients(f:Foreign)->Verdict:
     exact = f.exact and not f.rounds # else two calls do not tell a slope
     for (name, p), g in zip(named.items(), found) if exact else ():
         for size in (1e-6, 1e-5, 1e-4): # a kink may be near, or numbers be rounded
-            a, b = _slope(p, g, loss, size)
+            a, b = _slope(f, p, g, loss, size)
             if abs(a - b) <= 0.02 * max(0.1, abs(a), abs(b)): break
         else:
             case = f'along one direction the loss rises by {b:.6g}, not by {a:.6g}'
@@ -271,9 +271,11 @@ def gradients(f:Foreign)->Verdict:
     return Verdict('gradients', 'holds')
 
 @torch.no_grad()
-def _slope(p:Tensor, g:Tensor, loss:Callable, size:float)->tuple[float,float]:
+def _slope(f:Foreign, p:Tensor, g:Tensor, loss:Callable, size:float)->tuple[float,float]:
     "By the gradient and by two calls"
     step = size * torch.randn(p.shape, generator=torch.Generator().manual_seed(1)).to(p)
+    if f.pad is not None and len(p) in (f.src_size, f.tgt_size) and p.dim() == 2:
+        step[f.pad] = 0. # nn.Embedding's padding_idx keeps that row as it is
     p += step
     high = loss().item()
     p -= 2*step
@@ -339,7 +341,7 @@ def _empty_source(f:Foreign, name:str, src:Tensor, tgt:Tensor)->Verdict:
 
 def ties(f:Foreign)->Verdict:
     "Matrices that begin equal are one parameter, so that they stay equal"
-    named = dict(f.original.named_parameters())
+    named = {n: p for n, p in f.original.named_parameters() if p.requires_grad}
     big = [(n, p) for n, p in named.items() if p.dim() > 1 and {f.src_size,
                                                                 f.tgt_size} & {*p.shape}]
     apart = [f'{n} and {m}' for i, (n, p) in enumerate(big) for m, q in big[:i]
