@@ -1,7 +1,7 @@
 """The table of others' Transformers, and faults put into them.
 
-    python benchmarks/proved.py --peers FOLDER [--only NAME]  # lines of results/proved.jsonl
-    python benchmarks/proved.py --peers FOLDER --faults       # those of faults.jsonl, found?
+    python benchmarks/proved.py --peers FOLDER [--only NAME] # lines of results/proved.jsonl
+    python benchmarks/proved.py --peers FOLDER --faults      # of faults.jsonl, found?
 
 FOLDER holds the snapshots that the adapters name (address and commit in their first line);
 packages of the index must be importable. Each model is asked in a process of its own."""
@@ -22,7 +22,8 @@ def told(proof, doc:str|None)->dict: # as JSON
     found = proof.found
     is_text = isinstance(found, str)
     return dict(
-        what=doc, identity=proof.identity(), difference=None if is_text else found.difference,
+        what=doc, identity=proof.identity(),
+        difference=None if is_text else found.difference,
         own_tables=None if is_text else found.own_tables,
         unexplained=[found, ''] if is_text else found.unexplained,
         rows=[] if is_text else found.rows, verdicts=[vars(v) for v in proof.verdicts],
@@ -72,7 +73,8 @@ def what_was_found(found:dict)->dict[str,str]: # by property: all that is told
         return {'lengths' if 'equal lengths' in found['refused']
                 else 'refused': found['refused']}
     told = {v['name']: ' '.join(v.values()) for v in found['verdicts']
-            if v['outcome'] == 'fails' or v['outcome'] == 'differs' and v['name'] != 'dropout'}
+            if v['outcome'] == 'fails'
+            or v['outcome'] == 'differs' and v['name'] != 'dropout'}
     told |= {row[0]: ' '.join(row) for row in found['rows'] if row[3] == 'unusual'}
     if found['unexplained']: told['unexplained'] = ' '.join(found['unexplained'])
     return told

@@ -219,7 +219,8 @@ def test_what_no_setting_explains_is_named():
 class Padded(Transformer):
     "Its embedding gives the row of padding no gradient, and its targets begin with that"
     def forward(self, src, tgt):
-        self.embeddings[0].weight.register_hook(lambda g: g * (torch.arange(30) > 0)[:, None])
+        kept = (torch.arange(30) > 0)[:, None]
+        self.embeddings[0].weight.register_hook(lambda g: g * kept)
         return super().forward(src, tgt)
 
 def test_a_row_without_a_gradient_is_not_a_fault():

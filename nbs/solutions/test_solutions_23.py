@@ -24,8 +24,8 @@ def solve_epsilon(x, y):
     return kind, kinds[kind].mean().item()
 
 def fourth_attention(q, k, v, mask=None):
-    """Exercise 3. Without the square cases among the sizes, the mistake stays hidden: that is
-    what `(1, 4, 5, 5)` and `(4, 2, 4, 4)` are for."""
+    """Exercise 3. Without the square cases among the sizes, the mistake stays hidden: that
+    is what `(1, 4, 5, 5)` and `(4, 2, 4, 4)` are for."""
     if mask is not None and mask.dim() == 3: mask = mask.unsqueeze(1)
     scores = q @ k.mT / q.shape[-1]**0.5
     if q.shape[2] == k.shape[2]: scores = scores.mT # easily overlooked
