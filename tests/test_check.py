@@ -17,7 +17,7 @@ def selected(*names, **options):
 @pytest.mark.parametrize('path', MODULES, ids=lambda path: path.stem)
 def test_every_module_has_tests(path):
     dependents, tests, smoke = selected(f'nbs/{path.name}')
-    tests = {name for name in tests - set(check.OF_ANY_CHAPTER) if 'solutions' not in name}
+    tests = {name for name in tests if 'solutions' not in name}
     if path.stem != '09_grammar': assert tests # whose tests stand in the chapter
     assert smoke and all(name > path.stem for name in dependents)
 
@@ -29,7 +29,7 @@ def test_every_module_has_tests(path):
     ('nbs/results/sweep.jsonl', 'test_results'), ('tools/check.py', 'test_check'),
     ('nbs/models/multi30k-en-de/config.json', 'test_results'),
     ('nbs/03_layers.ipynb', 'test_oracles'), ('nbs/12_training.ipynb', 'test_training'),
-    ('tests/test_text.py', 'test_text'), ('CONTRIBUTING.md', 'test_spelling'),
+    ('tests/test_text.py', 'test_text'),
     ('docs/pages.py', 'test_pages'), ('docs/teaching.py', 'test_teaching'),
     ('transformer_nb/playground/guess.js', 'test_guess'),
     ('benchmarks/runs.py', 'test_runs'), ('nbs/12_training.ipynb', 'test_recipe'),
@@ -102,7 +102,7 @@ def test_prose_and_inner_code_change_nothing_elsewhere():
         assert check.stems(selection.changed) == ['05_model'] * (what == 'code')
         assert selection.dependents == [] and not selection.smoke
         assert check.stems(selection.tests) == [
-            'test_solutions_05', *check.OF_ANY_CHAPTER]
+            'test_solutions_05']
     assert 'test_readme' in selected('nbs/index.ipynb', what=lambda path: 'prose')[1]
 
 def test_all_listed_tests_are_there():
@@ -121,10 +121,9 @@ def test_dependents_of_dependents(tmp_path):
     chapter(tmp_path, '09_d', '#| default_exp d', 'import torch')
     chapter(tmp_path, '11_e', uses('studies.c'))
     chapter(tmp_path, '07_f', uses('a')) # takes a minute
-    chapter(tmp_path, '07_g', uses('b'), 'print(parser.format_help())')
     def dependents(name):
         return check.stems(check.select([f'nbs/{name}.ipynb'], tmp_path).dependents)
-    assert dependents('02_a') == ['04_b', '08_c', '07_g', '11_e']
+    assert dependents('02_a') == ['04_b', '08_c', '11_e']
     assert dependents('08_c') == ['11_e'] and dependents('11_e') == []
 
 @pytest.mark.parametrize('part', [

@@ -4,14 +4,14 @@ import os, platform, shutil, subprocess, sys, tarfile, zipfile
 from email import message_from_bytes
 from pathlib import Path
 import pytest
-from book import exported_modules
+from book import package
 from transformer_nb.checkpoint import SHIPPED, find_model
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT/'transformer_nb'
 MODULES = [path.relative_to(PACKAGE).with_suffix('').as_posix()
-           for path in exported_modules(ROOT)]
-UNEXPORTED = ['__init__', 'grading/__init__', 'studies/__init__']
+           for path in [*package(ROOT), *PACKAGE.rglob('__init__.py')]
+           if 'assignment' not in path.parts]
 PLAYGROUND = [p.name for p in (ROOT/'transformer_nb/playground').iterdir()
               if not p.name.startswith('live')] # which only the site needs
 BUILD = 'import sys, setuptools.build_meta as s; s.build_sdist(sys.argv[1])'
@@ -56,7 +56,7 @@ def test_sdist_has_what_belongs(sdist):
 
 def test_wheel_has_what_belongs(wheel):
     names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}
-    modules = {f'transformer_nb/{m}.py' for m in [*MODULES, *UNEXPORTED]}
+    modules = {f'transformer_nb/{m}.py' for m in MODULES}
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
     data = {f'transformer_nb/{name}' for name in (
         'py.typed', 'everyday.jsonl', 'typed.jsonl', 'typed.tsv', 'sentences.txt.gz')}
@@ -89,7 +89,7 @@ def test_description_stands_alone(wheel):
     assert metadata['License-Expression'] == 'Apache-2.0'
     assert 'Typing :: Typed' in metadata.get_all('Classifier')
     text = metadata.get_payload()
-    assert text.lstrip().startswith('# transformer_nb')
+    assert text.lstrip().startswith('# The Transformer, Proved')
     assert '.ipynb)' not in text and '![' not in text and '*Figure' not in text
 
 # What does not belong to the package, and what is slow and needed by a few functions only

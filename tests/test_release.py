@@ -60,7 +60,7 @@ def test_nothing_is_capped():
     for extra in ('requirements', 'studies_requirements', 'bench_requirements'):
         assert not re.findall(r'\S*(?:<|==|~=|!=)\S*', found[extra]), extra
 
-NBDEV = {'Makefile', 'tools/house.py', 'tests/test_check.py', 'tests/test_package.py'}
+NBDEV = {'Makefile', 'tools/house.py', 'tests/test_package.py'}
 
 def test_what_depends_on_nbdev_2():
     """nbdev 3 refuses a repository with a settings.ini and wants pyproject.toml. Whoever
@@ -73,7 +73,7 @@ def test_what_depends_on_nbdev_2():
             running.add(name)
         if re.search(r'\.read\([^)]*settings\.ini', text): reading.add(name)
     assert running == NBDEV
-    assert reading == {'setup.py', 'tools/house.py', 'tools/repository.py'}
+    assert reading == {'setup.py', 'tools/repository.py'}
     pinned = re.findall(r'nbdev==\S+', settings(ROOT)['dev_requirements'])
     assert pinned == ['nbdev==2.4.14']
 

@@ -11,8 +11,6 @@ from transformer_nb.studies import variations as v
 
 NBS = Path(__file__).parent.parent/'nbs'
 CELLS = { # of each chapter, the cells that print verdicts, by what follows a row's name
-    '20': {'': ['s20res03', 's20ratm9', 's20num06'], 'at its best': ['s20ratm7'],
-           'on validation': ['s20val01']},
     '21': {'': ['f21verdicts', 'f21sidestest'], 'again': ['f21asked1']},
     '22': {'': ['s22clm66', 's22clm67', 's22clm68']}}
 PRINTED = {'C66': 'F1', 'the right side': 'the encoder at equal steps'}
@@ -40,6 +38,7 @@ def test_a_number_is_missed():
 def test_words_are_found_again(number):
     lines = printed(number)
     for name, says in verdicts.CHAPTERS[number]().items():
+        if name.endswith('on validation'): continue # told in the article
         suffix = max((s for s in CELLS[number] if not s or name.endswith(f' {s}')), key=len)
         row = name.removesuffix(suffix).strip()
         start = re.compile(re.escape(PRINTED.get(row, row)) + r'(?![\w.@-])')
@@ -93,8 +92,6 @@ def test_the_article_says_how_far_captions_move():
     [told] = re.findall(r'move by (0\.\d{3}) to (0\.\d{3}) nats \(root mean square',
                         (NBS.parent/'docs/article.md').read_text(encoding='utf8'))
     assert [f'{x:.3f}' for x in (min(found.values()), max(found.values()))] == [*told]
-    assert any(f"root mean square: {found['base@1.4']:.3f}" in line
-               for line in printed('20')['s20val01'])
 
 def test_the_five_on_all_captions():
     "The words of chapter 20 by arithmetic of its own: two intervals below 0"

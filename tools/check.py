@@ -26,6 +26,15 @@ from house import read, violations
 
 # Test files, and what they test beside the chapter, program or script of their name
 TESTS_OF = {
+    'test_page_in_node': 'transformer_nb/playground/* tests/js/*',
+    'test_one_file': 'tools/onefile.py tests/submission/*',
+    'test_proving': 'transformer_nb/proving/*',
+    'test_prove': 'transformer_nb/proving/* benchmarks/adapters/*',
+    'test_seams': 'nbs/15_* transformer_nb/*.py docs/reference/python.md',
+    'test_paper': 'nbs/0[0-7]*_*',
+    'test_export': 'transformer_nb/formats/page.py',
+    'test_races': 'transformer_nb/playground/*',
+    'test_solutions_21a': 'transformer_nb/studies/pretrained.py',
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
                   'transformer_nb/assignment/*',
@@ -40,7 +49,6 @@ TESTS_OF = {
     'test_small_tasks': 'nbs/0[0-7]_* nbs/07a_* benchmarks/small_tasks.py',
     'test_live': 'docs/static/* transformer_nb/playground/*',
     'test_jupyterlab': 'transformer_nb/support/notebook.py',
-    'test_multi30k': 'nbs/10a_*',
     'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
@@ -61,10 +69,7 @@ TESTS_OF = {
     'test_teaching': 'docs/teaching.md docs/questions.yaml',
     'test_types': 'mypy.ini',
     'test_variations': 'benchmarks/train_variations.py',
-    'test_verdicts': 'nbs/18_* nbs/20_* nbs/21_* nbs/22_* nbs/results/*',
-    'test_spelling': '*.md docs/*.md tests/words.txt'}
-
-OF_ANY_CHAPTER = ('test_minutes', 'test_spelling') # what is written in it
+    'test_verdicts': 'nbs/18_* nbs/20_* nbs/21_* nbs/22_* nbs/results/*'}
 
 def git(*args):
     command = ['git', *args]
@@ -114,8 +119,7 @@ def select(names, root=ROOT, what=lambda path: 'exports'):
     modules |= {Path(name).stem for name in names if name.endswith(('.py', '.js'))}
     tests = sorted([*root.glob('tests/test_*.py'), *root.glob('nbs/solutions/*.py')])
     chosen = [path for path in tests
-              if is_test_of(path, names, modules) or solves(path, numbers)
-              or kinds and path.stem in OF_ANY_CHAPTER]
+              if is_test_of(path, names, modules) or solves(path, numbers)]
     smoke = any(name.startswith('transformer_nb/') for name in names) or bool(sources)
     return Selection(changed, dependents, chosen, smoke)
 

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.support.core import set_seed
 from transformer_nb.embedding import rotate
-from transformer_nb.formats.marian import WeightFile, alternate
+from transformer_nb.hub import WeightFile, alternate
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import DecoderOnly
 from transformer_nb.studies.pretrained import (

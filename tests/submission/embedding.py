@@ -16,8 +16,8 @@ class Embedding(nn.Module):
 
 def positional_encoding(n_positions, d_model):
     pe = torch.zeros(n_positions, d_model)
-    position = torch.arange(0, n_positions).unsqueeze(1).double()
-    div = torch.exp(torch.arange(0, d_model, 2).double() * (-math.log(10000.0) / d_model))
+    position = torch.arange(0, n_positions).unsqueeze(1).float()
+    div = torch.exp(torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model))
     pe[:, 0::2] = torch.sin(position * div)
     pe[:, 1::2] = torch.cos(position * div)
     return pe

@@ -26,5 +26,5 @@ def train(model, optimizer, batches, lr_of):
         loss = copy_loss(model, seqs)
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(float(loss))
     return losses
