@@ -34,7 +34,6 @@ TESTS_OF = {
     'test_paper': 'nbs/0[0-7]*_*',
     'test_export': 'transformer_nb/formats/page.py',
     'test_races': 'transformer_nb/playground/*',
-    'test_solutions_21a': 'transformer_nb/studies/pretrained.py',
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
                   'transformer_nb/assignment/*',

@@ -186,14 +186,16 @@ class _MaskIsZero(_Attention):
 class _EmptyRowIsNan(_Attention):
     """A query that may attend to nothing gets NaN: its scores are all -inf. Set the
     weights of what is forbidden to zero after the softmax."""
-    section = '01_attention', 'Aside: no NaN, forward or backward'
+    section = ('01_attention',
+               'Aside: three ways to mask wrongly')
     def clear(self, weights, allowed): return weights
 
 class _EmptyRowIsMean(_Attention):
     """A query that may attend to nothing gets the mean of all values, because a large
     negative number, unlike -inf, cancels in the softmax. Set its weights to zero after the
     softmax, and its output is zero, too."""
-    section = '01_attention', 'Aside: no NaN, forward or backward'
+    section = ('01_attention',
+               'Aside: three ways to mask wrongly')
     def hide(self, scores, allowed): return scores.masked_fill(~allowed, -1e9)
     def clear(self, weights, allowed): return weights
 
@@ -202,7 +204,8 @@ class _EmptyRowUnmasked(_Attention):
     """A query that may attend to nothing attends as if there were no mask: a large negative
     number, *added* to all scores, cancels in the softmax. Set its weights to zero after the
     softmax, and its output is zero, too."""
-    section = '01_attention', 'Aside: no NaN, forward or backward'
+    section = ('01_attention',
+               'Aside: three ways to mask wrongly')
     def hide(self, scores, allowed): return scores - 1e9 * ~allowed
     def clear(self, weights, allowed): return weights
 

@@ -69,7 +69,8 @@ class _LogitsAreLogs(_Embedding):
 class _TwoMatrices(_Embedding):
     """The scores are made by a second matrix. Share one: `logits` multiplies by the
     embedding's own weight."""
-    section = '04_embedding', 'Aside: what tying does to learning'
+    section = ('04_embedding',
+               'One matrix, two directions')
     def __init__(self, vocab_size, d_model):
         super().__init__(vocab_size, d_model)
         self.out = nn.Linear(d_model, vocab_size, bias=False)
@@ -79,7 +80,8 @@ class _TwoMatrices(_Embedding):
 class _OutputHasBias(_Embedding):
     """The scores are made by a second matrix with a bias, the default of `nn.Linear`. Share
     one matrix, without a bias: `logits` multiplies by the embedding's own weight."""
-    section = '04_embedding', 'Aside: what tying does to learning'
+    section = ('04_embedding',
+               'One matrix, two directions')
     def __init__(self, vocab_size, d_model):
         super().__init__(vocab_size, d_model)
         self.out = nn.Linear(d_model, vocab_size)

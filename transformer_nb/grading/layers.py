@@ -53,7 +53,8 @@ class _LeakyRelu(_FeedForward):
 class _FeedForwardDropout(_FeedForward):
     """The feed-forward network drops elements in training. The paper's dropout acts on the
     outputs of the sub-layers: leave it to `ResidualNorm`."""
-    section = '05_model', 'Aside: where dropout acts'
+    section = ('03_layers',
+               'Dropout')
     def activate(self, hidden): return F.dropout(hidden.relu(), 0.5, self.training)
 
 # %% ../../nbs/15c_build.ipynb #b15ffnn1c
@@ -251,14 +252,16 @@ class _ResidualNorm(nn.Module):
 class _PreNorm(_ResidualNorm):
     """The sub-layer's input is normalized, and the sum is not: pre-norm. The paper's order
     is post-norm, LayerNorm(x + Sublayer(x))."""
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def before(self, x): return self.norm(x)
     def after(self, total): return total
 
 class _NormInside(_ResidualNorm):
     """The norm acts on the sub-layer's output before it is added. Normalize the sum,
     x + Sublayer(x)."""
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def added(self, new): return self.norm(self.drop(new))
     def after(self, total): return total
 
@@ -266,7 +269,8 @@ class _NormInside(_ResidualNorm):
 class _NormInsideThenDropout(_ResidualNorm):
     """The norm acts on the sub-layer's output, then dropout, and the sum is not normalized.
     Drop first, add, and normalize the sum."""
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def added(self, new): return self.drop(self.norm(new))
     def after(self, total): return total
 
@@ -281,7 +285,8 @@ class _NoNorm(_ResidualNorm):
 
 class _NormTwice(_ResidualNorm):
     "Both the sub-layer's input and the sum are normalized. Normalize the sum alone."
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def before(self, x): return self.norm(x)
 
 # %% ../../nbs/15c_build.ipynb #b15resid3

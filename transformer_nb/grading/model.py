@@ -53,7 +53,8 @@ class _FeedForwardFirst(_EncoderLayer):
 class _EncoderMaskLost(_EncoderLayer):
     """The mask does not reach the encoder's self-attention, so that padding is attended
     to. Pass it on."""
-    section = '05_model', 'Aside: padding moves no logit'
+    section = ('05_model',
+               "Aside: the paper's claims, checked")
     def mask(self, mask, x): return None
 
 # %% ../../nbs/15c_build.ipynb #b15enc03b
@@ -84,7 +85,8 @@ class _FirstNormTwiceInEncoder(_EncoderLayer):
 class _EncoderDropoutForgotten(_EncoderLayer):
     """The encoder layer drops nothing in training. Pass `config.dropout` to each
     `ResidualNorm`."""
-    section = '05_model', 'Aside: where dropout acts'
+    section = ('03_layers',
+               'Dropout')
     def __init__(self, config): super().__init__(replace(config, dropout=0.))
 
 # %% ../../nbs/15c_build.ipynb #b15enc04
@@ -121,7 +123,8 @@ _NEARLY_ONE = 1 - 2**-53 # all is dropped, and a config accepts it
 
 # %% ../../nbs/15c_build.ipynb #b15enc04c
 @_probe(_EncoderLayer, 1, 'an encoder layer with padding',
-        section=('05_model', 'Aside: padding moves no logit'))
+        section=('05_model',
+                 "Aside: the paper's claims, checked"))
 def _(code, kit, draw):
     config = _config(draw)
     layer = _make(code, 'EncoderLayer', config)
@@ -196,7 +199,8 @@ class _TargetMaskLost(_DecoderLayer):
 class _MemoryMaskLost(_DecoderLayer):
     """The memory mask does not reach cross-attention, so that the padding of the source is
     read. Pass it on."""
-    section = '05_model', 'Aside: padding moves no logit'
+    section = ('05_model',
+               "Aside: the paper's claims, checked")
     def cross_mask(self, mask): return None
 
 # %% ../../nbs/15c_build.ipynb #b15decmask
@@ -248,7 +252,8 @@ def _decoder_layer(code, kit, draw, t, s, real, dropout=0.):
 class _DecoderDropoutForgotten(_DecoderLayer):
     """The decoder layer drops nothing in training. Pass `config.dropout` to each
     `ResidualNorm`."""
-    section = '05_model', 'Aside: where dropout acts'
+    section = ('03_layers',
+               'Dropout')
     def __init__(self, config): super().__init__(replace(config, dropout=0.))
 
 # %% ../../nbs/15c_build.ipynb #b15dec03c
@@ -262,7 +267,8 @@ def _(code, kit, draw):
     return shapes | {'output': output, _ALL_DROPPED: dropping}
 
 @_probe(_DecoderLayer, 2, 'a decoder layer with padding in the source',
-        section=('05_model', 'Aside: padding moves no logit'))
+        section=('05_model',
+                 "Aside: the paper's claims, checked"))
 def _(code, kit, draw):
     real = draw.ids(4, 6, full=-1) != PAD
     return _decoder_layer(code, kit, draw, 6, 6, real)
@@ -333,7 +339,8 @@ class _NoPositions(_Transformer):
 class _OneLayerRepeated(_Transformer):
     """The layers of a stack are one layer, repeated, as by `[EncoderLayer(config)] * N`.
     Make N of them: `nn.ModuleList(EncoderLayer(config) for _ in range(N))`."""
-    section = '05_model', 'Aside: different parameters from layer to layer'
+    section = ('05_model',
+               'Stacks')
     def stack(self, part, n, config):
         return nn.ModuleList([_with_kit(part, self.kit)(config)] * n)
 
@@ -341,7 +348,8 @@ class _OneLayerRepeated(_Transformer):
 class _FinalNorms(_Transformer):
     """Each stack ends with one more norm, which post-norm layers do not need: they end
     with one. Remove it."""
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def __init__(self, config):
         super().__init__(config)
         self.norms = nn.ModuleList(_LayerNorm(config.d_model) for _ in range(2))
@@ -352,7 +360,8 @@ class _FinalNorms(_Transformer):
 class _FinalNormInEncoder(_Transformer):
     """The encoder's stack ends with one more norm. Remove it: each of the paper's layers
     ends with one already."""
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def __init__(self, config):
         super().__init__(config)
         self.norm = _LayerNorm(config.d_model)
@@ -361,7 +370,8 @@ class _FinalNormInEncoder(_Transformer):
 class _FinalNormInDecoder(_Transformer):
     """The decoder's stack ends with one more norm. Remove it: each of the paper's layers
     ends with one already."""
-    section = '03_layers', 'Aside: where should the norm stand?'
+    section = ('03_layers',
+               'Put together: Add & Norm')
     def __init__(self, config):
         super().__init__(config)
         self.norm = _LayerNorm(config.d_model)
@@ -443,14 +453,16 @@ class _CausalInTrainingOnly(_Transformer):
 
 class _EncoderSeesPadding(_Transformer):
     """The encoder attends to padding. Give its layers the padding mask of the source."""
-    section = '05_model', 'Aside: padding moves no logit'
+    section = ('05_model',
+               "Aside: the paper's claims, checked")
     def encoder_mask(self, src): return self.padding(torch.ones_like(src))
 
 # %% ../../nbs/15c_build.ipynb #b15modl3d
 class _DecoderSeesPadding(_Transformer):
     """The decoder attends to the padding of the source. Pass the memory mask to every
     layer."""
-    section = '05_model', 'Aside: padding moves no logit'
+    section = ('05_model',
+               "Aside: the paper's claims, checked")
     def memory_mask(self, mask): return None
 
 # %% ../../nbs/15c_build.ipynb #b15modmask
@@ -484,7 +496,8 @@ class _LastPositionOnly(_Transformer):
 class _UntiedOutput(_Transformer):
     """The scores are made by a matrix of their own. Use the embedding's weights, which the
     paper shares between both embeddings and the output."""
-    section = '05_model', 'Aside: one matrix in three places'
+    section = ('04_embedding',
+               'One matrix, two directions')
     def __init__(self, config):
         super().__init__(config)
         self.output = nn.Linear(config.d_model, config.vocab_size, bias=False)
@@ -494,7 +507,8 @@ class _UntiedOutput(_Transformer):
 class _TwoEmbeddings(_Transformer):
     """Source and target have embeddings of their own. Share one: the vocabulary is
     shared, too."""
-    section = '05_model', 'Aside: one matrix in three places'
+    section = ('04_embedding',
+               'One matrix, two directions')
     def __init__(self, config):
         super().__init__(config)
         self.tgt_embedding = _Embedding(config.vocab_size, config.d_model)
@@ -505,7 +519,8 @@ class _TwoEmbeddings(_Transformer):
 class _UntiedWithBias(_Transformer):
     """The scores are made by a matrix of their own, with a bias. Use the embedding's
     weights, which the paper shares between both embeddings and the output."""
-    section = '05_model', 'Aside: one matrix in three places'
+    section = ('04_embedding',
+               'One matrix, two directions')
     def __init__(self, config):
         super().__init__(config)
         self.output = nn.Linear(config.d_model, config.vocab_size)
@@ -514,7 +529,8 @@ class _UntiedWithBias(_Transformer):
 class _ThreeMatrices(_Transformer):
     """Source, target and output have matrices of their own. The paper shares one: there is
     one vocabulary."""
-    section = '05_model', 'Aside: one matrix in three places'
+    section = ('04_embedding',
+               'One matrix, two directions')
     bias = False
     def __init__(self, config):
         super().__init__(config)
@@ -527,20 +543,23 @@ class _ThreeMatrices(_Transformer):
 class _ModelReturnsProbabilities(_Transformer):
     """The model returns probabilities. Return logits: the loss and the search take the
     softmax."""
-    section = '05_model', 'Aside: scores become probabilities'
+    section = ('05_model',
+               'The Transformer')
     def leave(self, x): return super().leave(x).softmax(-1)
 
 class _NoSourceGradient(_Transformer):
     """No gradient reaches the encoder: the memory is cut from the graph. Remove `detach`
     or `no_grad`."""
-    section = '05_model', 'Aside: one graph'
+    section = ('05_model',
+               'The Transformer')
     def encode(self, src): return super().encode(src).detach()
 
 # %% ../../nbs/15c_build.ipynb #b15modl4d
 class _PositionsNotDropped(_Transformer):
     """Nothing is dropped from the sum of embeddings and positions. Pass `config.dropout` to
     `PositionalEncoding`."""
-    section = '05_model', 'Aside: where dropout acts'
+    section = ('03_layers',
+               'Dropout')
     def __init__(self, config):
         super().__init__(config)
         self.positions.p = 0.
@@ -548,13 +567,15 @@ class _PositionsNotDropped(_Transformer):
 class _NothingIsDropped(_Transformer):
     """The model drops nothing in training. Pass the config to every layer, and
     `config.dropout` to `PositionalEncoding`."""
-    section = '05_model', 'Aside: where dropout acts'
+    section = ('03_layers',
+               'Dropout')
     def __init__(self, config): super().__init__(replace(config, dropout=0.))
 
 class _ModelReturnsLogs(_Transformer):
     """The model returns log-probabilities. Return logits: the loss and the search take the
     softmax."""
-    section = '05_model', 'Aside: scores become probabilities'
+    section = ('05_model',
+               'The Transformer')
     def leave(self, x): return super().leave(x).log_softmax(-1)
 
 # %% ../../nbs/15c_build.ipynb #b15xavier
@@ -607,7 +628,8 @@ def _(code, kit, draw):
 
 # %% ../../nbs/15c_build.ipynb #b15modl5c
 @_probe(_Transformer, 2, 'the logits of a padded batch', tolerance=1e-4,
-        section=('05_model', 'Aside: padding moves no logit'))
+        section=('05_model',
+                 "Aside: the paper's claims, checked"))
 def _(code, kit, draw):
     model, _ = _model(code, draw)
     src, tgt = _batch(draw, 4, *draw.sizes(2))
@@ -644,7 +666,8 @@ def _of_inputs(model, src:Tensor, tgt:Tensor)->dict[str,Tensor]: # ids from 4 to
             for name, rows in rows.items()}
 
 @_probe(_Transformer, 1, 'dropout in training alone',
-        section=('05_model', 'Aside: where dropout acts'))
+        section=('03_layers',
+                 'Dropout'))
 def _(code, kit, draw):
     model, _ = _model(code, draw, dropout=0.5)
     src, tgt = _batch(draw, 2, 5, 4)

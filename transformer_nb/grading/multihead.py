@@ -214,7 +214,8 @@ class _HeadSoftmaxOverQueries(_MultiHead):
 class _AttentionDropout(_MultiHead):
     """Attention drops elements in training. The paper's dropout acts on the outputs of the
     sub-layers and on the sum of embeddings and positions: leave it out here."""
-    section = '05_model', 'Aside: where dropout acts'
+    section = ('03_layers',
+               'Dropout')
     def mix(self, x): return self.output(F.dropout(x, 0.1, self.training))
 
 # %% ../../nbs/15c_build.ipynb #b15heads6

@@ -53,7 +53,8 @@ class _NoWarmup(_Schedule):
     """The rate only falls, from the first step. Either there is no rising curve, or it is
     so steep (`warmup_steps ** 1.5` without the minus, for example) that it is never the
     smaller of the two."""
-    section = '06_optimizer', 'Aside: why a warm-up?'
+    section = ('06_optimizer',
+               'A learning rate that rises and falls')
     def choose(self, falling, rising): return falling
 
 # %% ../../nbs/15c_build.ipynb #b15schd1d
@@ -214,7 +215,8 @@ class _SpreadAsSum(_Smoothing):
 class _SpreadOverOthers(_Smoothing):
     """The share ε is spread over the wrong tokens only, ε/(v − 1) each. This kit spreads it
     over the whole vocabulary, as PyTorch does."""
-    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    section = ('06_optimizer',
+               'Label smoothing')
     def smoothed_loss(self, logits, labels, label_smoothing=0.1):
         v = logits.shape[-1]
         return super().smoothed_loss(logits, labels, label_smoothing * v / (v - 1))
@@ -223,7 +225,8 @@ class _SpreadOverOthers(_Smoothing):
 class _SmoothingOverPadding(_Smoothing):
     """The smoothed part of the loss is also summed over padding. Leave padded positions
     out of both parts."""
-    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    section = ('06_optimizer',
+               'Label smoothing')
     def smoothed_loss(self, logits, labels, label_smoothing=0.1):
         log_probs = self.log_probs(logits)
         right = log_probs.gather(-1, labels[..., None])[..., 0] * self.real(labels)
@@ -234,7 +237,8 @@ class _SmoothingOverPadding(_Smoothing):
 class _SpreadWithoutPadding(_Smoothing):
     """The share ε is spread over v − 2 tokens, without `<pad>` and the right one. This kit
     spreads it over the whole vocabulary, as PyTorch does."""
-    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    section = ('06_optimizer',
+               'Label smoothing')
     def smoothed_loss(self, logits, labels, label_smoothing=0.1):
         log_probs, v = self.log_probs(logits), logits.shape[-1]
         right = log_probs.gather(-1, labels[..., None])[..., 0]
@@ -247,7 +251,8 @@ class _SmoothingOfAnnotated(_Smoothing):
     """This is the loss of *The Annotated Transformer*: a Kullback-Leibler divergence, with
     the share ε over v − 2 tokens, without `<pad>` and the right one. Return the
     cross-entropy, with ε spread over the whole vocabulary."""
-    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    section = ('06_optimizer',
+               'Label smoothing')
     def smoothed_loss(self, logits, labels, label_smoothing=0.1):
         v, eps = logits.shape[-1], label_smoothing
         shares = torch.full_like(logits, eps / (v - 2))
@@ -259,7 +264,8 @@ class _SmoothingOfAnnotated(_Smoothing):
 class _RightShareForgotten(_Smoothing):
     """The right token gets 1 − ε and the others ε/v each, so that the labels sum to less
     than 1, as by `scatter_` into ε/v. The right token has its part, too: 1 − ε + ε/v."""
-    section = '06_optimizer', 'Aside: the smoothed loss, written out'
+    section = ('06_optimizer',
+               'Label smoothing')
     def smoothed_loss(self, logits, labels, label_smoothing=0.1):
         log_probs = self.log_probs(logits)
         right = log_probs.gather(-1, labels[..., None])[..., 0]
