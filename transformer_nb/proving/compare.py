@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from torch import Tensor, nn
 from .draw import Later, Part
-from .match import Unset, fill, set_values, shapes_of
+from .match import Unset, fill, set_values, shapes_of, unlike
 
-ERROR, LINE, DRAWS, NEW = 'error', 'line', 'draws', 'new'
+ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
 
 @dataclass
 class Difference:
@@ -129,6 +129,7 @@ def observed(part:Part,
             note(NEW, error_of(e))
             return found
         note(NEW, dict(parameters=_sizes(model)))
+        if right not in (None, own): note(NEW, {TOLD: _told(model, right, drawn)})
     for method, (first, second) in drawn.calls.items():
         title = method or part.name
         def step(name, args, method=method, **options):
@@ -185,6 +186,10 @@ def _sizes(model)->Tensor: # sorted: names and order are free
     sizes = sorted(shape + (0,) * (4 - len(shape)) for shape in shapes_of(model).values())
     return torch.tensor(sizes)
 
+def _told(model, right, drawn)->str: # which parameters are missing, or too many
+    mine, ours = shapes_of(model), shapes_of(_ready(right, drawn))
+    return '' if sorted(mine.values()) == sorted(ours.values()) else unlike(mine, ours)
+
 # First values, and dropout
 
 def _first_values(part, own, drawn, model, parameters:dict, n:int=12)->dict:
@@ -226,7 +231,7 @@ def differences(came:dict, right:dict, n:int, tolerance:float=1e-6)->list[Differ
     for key in dict.fromkeys([*right, *came]):
         step, _, what = key.partition(' · ')
         is_lost = errors and (step in errors or step not in steps)
-        if what == LINE or is_lost and what != ERROR: continue
+        if what in (LINE, TOLD) or is_lost and what != ERROR: continue
         if not same(came.get(key), right.get(key), what, tolerance):
             found.append(Difference(n, step, what, came.get(key), right.get(key)))
     return found

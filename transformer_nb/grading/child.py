@@ -1,0 +1,298 @@
+"""A process of its own for a submission, with limits; all comparing is done outside it"""
+import faulthandler, json, os, shutil, signal, sys, tempfile, time, torch
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from ctypes import CDLL
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from safetensors.torch import load, save
+from torch import Tensor
+from ..core import InputError
+from ..proving.compare import ERROR, LINE, error_of, observed
+from ..proving.where import Made, Line, traced
+from . import rights
+from .kit import Kit, kit_folder, printable
+from .table import Check, Stage, STAGES
+
+class _TooSlow(BaseException):
+    "Raised in a submission whose check takes too long; `except Exception` does not stop it"
+_FORBIDDEN = ('os.fork', 'os.exec', 'os.posix_spawn', 'os.system', 'os.kill', 'os.remove',
+              'os.rename', 'os.rmdir', 'os.mkdir', 'os.link', 'os.symlink', 'os.truncate',
+              'os.chmod', 'os.chown', 'shutil.', 'subprocess.', 'socket.', 'ctypes.dlopen',
+              'pty.spawn', 'resource.setrlimit', 'signal.pthread_kill', 'gc.get_objects',
+              'gc.get_referrers', 'gc.get_referents', 'sys._current_frames')
+
+def _guard(place:str): # the only folder to be written to
+    "From now on, this process cannot do what a solution has no need of"
+    package, own = os.path.join(kit_folder().parent, ''), (os.path.join(place, ''), os.devnull)
+    def refuse(what): raise PermissionError(f'a submission may not {what}')
+    def watch(event, args):
+        if event.startswith(_FORBIDDEN): refuse(f'call {event}')
+        if event == 'import' and args[0].split('.')[0] == 'transformer_nb':
+            refuse('import transformer_nb, which it is to replace')
+        if event != 'open' or not isinstance(args[0], (str, bytes)): return
+        path = os.path.abspath(os.fsdecode(args[0]))
+        writes = args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if writes and not path.startswith(own): refuse(f'write {path}')
+        if path.startswith(package): refuse(f'read {path}')
+    sys.addaudithook(watch)
+
+def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in use
+    "Limits of this process, and of what it starts, where the system has them"
+    try: import resource
+    except ImportError: return # on Windows
+    with suppress(OSError, ValueError):
+        pages = int(Path('/proc/self/statm').read_text(encoding='utf8').split()[0])
+        _at_most(resource, 'AS', pages * resource.getpagesize() + memory)
+    limits = dict(CPU=int(seconds) + 1, FSIZE=2**26, CORE=0)
+    for name, most in limits.items(): _at_most(resource, name, most)
+
+def _at_most(resource, name:str, most:int): # or less, where the host allows less
+    kind = getattr(resource, f'RLIMIT_{name}')
+    hard = resource.getrlimit(kind)[1]
+    most = min(most, 2**62 if hard == resource.RLIM_INFINITY else hard)
+    resource.setrlimit(kind, (most, most))
+
+def _end_with_parent(): # so that a submission that sleeps outlives no grader; on Linux
+    with suppress(Exception): CDLL(None).prctl(1, signal.SIGKILL)
+
+def _silence():
+    "Nothing that a submission prints is shown, and it reads nothing"
+    faulthandler.disable()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3): os.dup2(nowhere, descriptor)
+    sys.stdin, sys.stdout, sys.stderr = ( # a notebook's are no descriptors
+        os.fdopen(i, mode, encoding='utf8') for i, mode in enumerate('rww'))
+
+def _set_alarm(seconds:float): # of the processor; 0: no alarm
+    if not hasattr(signal, 'setitimer'): return # on Windows; the parent has a clock, too
+    def too_slow(*_): raise _TooSlow()
+    clocks = (signal.SIGPROF, signal.ITIMER_PROF, seconds), ( # so that a busy machine
+        signal.SIGALRM, signal.ITIMER_REAL, _PATIENCE * seconds) # costs no points
+    for sign, clock, most in clocks:
+        signal.signal(sign, too_slow)
+        signal.setitimer(clock, most)
+
+_PATIENCE = 4 # times the limit, by the clock on the wall, for what sleeps
+
+# What the process does
+
+def _import(stage:Stage, folder:str, stand_ins:dict):
+    "A submission's module; the folder is a copy of it"
+    for name in [n for n in sys.modules if n.split('.')[0] == 'transformer_nb']:
+        del sys.modules[name]
+    for name in rights.FILES: sys.modules.pop(name, None)
+    sys.modules.update(stand_ins)
+    sys.path.insert(0, folder)
+    sys.dont_write_bytecode = True
+    return __import__(stage.module)
+
+@contextmanager
+def right_before(check:Check, stage:Stage, code, right):
+    "Inside, what the file defines for earlier checks is right: a mistake costs only once"
+    names = list(dict.fromkeys(c.part.name for c in stage.checks))
+    own = dict(vars(code))
+    for name in names[:names.index(check.part.name)]: vars(code)[name] = vars(right)[name]
+    try: yield own.get(check.part.name)
+    finally:
+        vars(code).clear()
+        vars(code).update(own)
+
+def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
+    """Do the jobs, and write down what came: (place in a list, index of a check, None), or
+    the number of a case and a step in the place of None, to trace it"""
+    stage = stage_of(number, kit, own)
+    _end_with_parent()
+    _silence()
+    _limit(4 * seconds, 2**31)
+    torch.set_default_dtype(torch.float64)
+    modules = rights.stand_ins(kit)
+    stand_ins = dict(config=modules['config']) if own else {
+        earlier.module: modules[earlier.module] for earlier in STAGES
+        if earlier.number < stage.number} | dict(config=modules['config'])
+    os.chdir(folder)
+    _make_room_for_torch(folder)
+    Path(_BEGUN).touch() # what fails before this is the grader's own
+    _guard(folder)
+    code = problem = None
+    try:
+        _set_alarm(seconds)
+        code = _import(stage, folder, stand_ins)
+    except BaseException as e: problem = _not_imported(stage, folder, e)
+    for i, check, case in jobs:
+        found = problem or _timed(stage, stage.checks[check], case, code,
+                                  modules[stage.module], kit, seconds)
+        _write(Path(folder, f'result-{i}'), found, folder)
+
+def _timed(stage, check, case, code, right, kit, seconds):
+    part = check.part
+    try:
+        _set_alarm(seconds)
+        with right_before(check, stage, code, right) as own:
+            if own is None: return {f'new · {ERROR}': f'{stage.file} has no `{part.name}`'}
+            truth = getattr(right, part.name)
+            kit = None if kit.is_ours else kit
+            if case is None: return {
+                f'{n} · {key}': x for n in range(part.cases)
+                for key, x in observed(part, own, n, truth, kit).items()}
+            n, step = case
+            return traced(part, own, n, step, truth, kit, lambda file: file[:1] != '<'
+                          and file.startswith(os.getcwd()), is_right)
+    except _TooSlow: return {f'new · {ERROR}': f'not done after {seconds:g} seconds'}
+    except BaseException as e: return {f'new · {what}': x for what, x in error_of(e).items()}
+    finally: _set_alarm(0)
+
+def is_right(file:str)->bool: return file.startswith(str(rights.FOLDER))
+
+def _not_imported(stage, folder, error)->dict:
+    if isinstance(error, _TooSlow): error = TimeoutError('the import does not end')
+    if not Path(folder, stage.file).exists(): text = f'{stage.file} is missing'
+    elif isinstance(error, NotImplementedError): text = 'not written yet'
+    else: text = f'{stage.file} cannot be imported: {error_of(error)[ERROR]}'
+    found = error_of(error)
+    return {f'new · {ERROR}': text} | {f'new · {LINE}': x for x in [found.get(LINE)] if x}
+
+def _make_room_for_torch(folder:str):
+    "The first optimizer makes a folder for compiled code, which no guard should refuse"
+    room = tempfile.mkdtemp(dir=folder) # another one in each process
+    os.environ['TORCHINDUCTOR_CACHE_DIR'] = room
+
+# Notes and traces, as files
+
+def _write(path:Path, found, folder:str):
+    if isinstance(found, list): return path.with_suffix('.run').write_text(
+        json.dumps(_packed(found, folder)), encoding='utf8')
+    tensors = {}
+    for key, x in found.items():
+        if isinstance(x, str):
+            x = x.replace(os.path.join(folder, ''), '')[:500]
+            tensors[f'text {key}'] = torch.tensor(list(x.encode()), dtype=torch.uint8)
+        else: tensors[key] = x.detach().contiguous().clone()
+    path.with_suffix('.out').write_bytes(save(tensors))
+
+def _read(path:Path)->dict|list|None: # of what a child wrote; None: nothing, or not usable
+    with suppress(Exception): # whatever lies there may be a submission's
+        run, notes = path.with_suffix('.run'), path.with_suffix('.out')
+        if _is_small(run): return _unpacked(json.loads(run.read_text(encoding='utf8')))
+        if _is_small(notes): return {
+            key.removeprefix('text '): _text(x) if key.startswith('text ') else x
+            for key, x in load(notes.read_bytes()).items()}
+
+def _text(x:Tensor)->str:
+    return printable(bytes(x.tolist()).decode(errors='replace'))
+
+def _packed(run:list[Made], folder:str)->list:
+    places = {id(x): i for i, x in enumerate(run)}
+    def line(x): return [os.path.relpath(x.line.file, folder), x.line.number] if x.line else None
+    return [[x.name, line(x), x.sums.tolist(), x.order, x.shape, x.weak, x.is_call,
+             [places.get(id(y), -1) for y in x.inputs]] for x in run]
+
+def _unpacked(rows:list)->list[Made]:
+    run = []
+    for name, line, sums, order, shape, weak, is_call, inputs in rows:
+        sums = torch.tensor(sums, dtype=torch.float64)
+        run.append(Made(str(name), Line(str(line[0]), int(line[1])) if line else None, sums,
+                        float(order), tuple(shape), bool(weak), is_call=bool(is_call)))
+    for x, (*_, inputs) in zip(run, rows): x.inputs = [run[i] for i in inputs if i >= 0]
+    return run
+
+def _is_small(path:Path)->bool:
+    if path.is_symlink() or not path.is_file(): return False
+    return path.stat().st_size < 2**26
+
+def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
+    "Run a function in a process of its own, and end it and its children"
+    if not hasattr(os, 'fork'): return _in_new_process(run, seconds) # on Windows
+    with suppress(ValueError): signal.signal(signal.SIGCHLD, signal.SIG_DFL) # if ignored
+    pid = os.fork()
+    if pid == 0: # the child
+        try:
+            os.setsid()
+            run()
+        finally: _leave(0)
+    ended, deadline = 0, time.monotonic() + seconds
+    try:
+        while not ended and time.monotonic() < deadline:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended: time.sleep(0.005)
+    finally: # also where the grader is interrupted
+        with suppress(OSError): os.killpg(pid, signal.SIGKILL)
+        if not ended:
+            with suppress(ChildProcessError): os.waitpid(pid, 0)
+    if ended: return f'the process ended ({_ending(status)})'
+    return f'not done after {seconds:g} seconds'
+
+_LOST = 'not reached: earlier checks end the process'
+_BEGUN = 'begun' # a file: the submission is imported from now on
+_leave = os._exit # as it is before a submission can exchange it
+
+def _ending(status:int)->str: return _named_exit(os.waitstatus_to_exitcode(status))
+
+def _named_exit(code:int)->str:
+    return signal.Signals(-code).name if code < 0 else f'exit status {code}'
+
+_START = 60 # seconds in which a new process imports PyTorch, on a busy machine
+
+def _in_new_process(run:Callable, seconds:float)->str: # what `run` is has to be importable
+    process = get_context('spawn').Process(target=run)
+    process.start()
+    process.join(seconds + _START)
+    status = process.exitcode
+    process.kill()
+    process.join()
+    if status is None: return f'not done after {seconds:g} seconds'
+    return f'the process ended ({_named_exit(status)})'
+
+
+def stage_of(number:int, kit:Kit, own:bool=False)->Stage:
+    from .together import TOGETHER
+    [stage] = [s for s in (TOGETHER if own else STAGES) if s.number == number]
+    return stage.keyed(kit.key)
+
+def collect(folder:Path, # of a submission
+            stage:Stage, kit:Kit,
+            seconds:float=30., # for each check
+            jobs:list|None=None, # traces; by default all checks
+            own:bool=False,    # with the submission's earlier stages, not the right ones
+           )->list:            # notes or runs, one for each job
+    "What a submission gives; it cannot break what runs this"
+    jobs = jobs or [(i, None) for i in range(len(stage.checks))]
+    todo = {i: (i, *job) for i, job in enumerate(jobs)}
+    found = {}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        place = os.path.realpath(place)
+        _copy(folder, Path(place))
+        for _ in range(3): # a process that ends too early gets two more chances
+            Path(place, _BEGUN).unlink(missing_ok=True) # of the process before
+            run = partial(_child, stage.number, kit, place, [*todo.values()], seconds, own)
+            how = _in_child(run, 2*_PATIENCE*seconds + 10)
+            if not Path(place, _BEGUN).exists():
+                raise InputError(f'the grader cannot start a submission here: {how}')
+            for i in list(todo):
+                result = _read(Path(place, f'result-{i}'))
+                if result is None: break
+                found[i] = result
+                del todo[i]
+            for i in [*todo][:1]:
+                found[i] = {f'new · {ERROR}': how}
+                del todo[i]
+            if not todo: break
+    lost = {f'new · {ERROR}': _LOST}
+    return [found.get(i, lost) for i in range(len(jobs))]
+
+def _copy(folder:Path, place:Path): # only what can be a module, and no links out of it
+    ours = {stage.file for stage in STAGES} # first, whatever else lies there
+    def first(path): return len(path.parts), path.name not in ours, path
+    for path in sorted(_modules_in(folder), key=first)[:50]:
+        target = place/path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    shutil.copyfile(kit_folder()/'config.py', place/'config.py') # given, whatever became of it
+
+def _modules_in(folder:Path, depth:int=3)->Iterator[Path]: # and in packages of its own
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink(): continue
+        if path.suffix == '.py' and _is_small(path): yield path
+        is_package = path.name.isidentifier() and path.name[0] != '_' and path.is_dir()
+        if is_package and depth: yield from _modules_in(path, depth - 1)

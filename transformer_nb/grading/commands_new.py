@@ -1,0 +1,282 @@
+"""The commands of *Build it yourself*: begin, check, grade a class"""
+import csv, io, json, os, subprocess, sys, tempfile, torch
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from ..checkpoint import write_folder
+from ..core import (
+    Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
+    parse_json, write_atomically)
+from .certificate import certificate
+from .kit import Kit, kit_file, kit_folder, printable
+from .marking import StageResult, grade, gradescope, message, report
+from .table import STAGES, Stage
+from .teacher import TEACHERS, WEEKS, write_for_teachers
+from .together import TOGETHER
+
+@command
+def tnb_start(folder:Arg('folder to write', str, 'DIR'),
+              layout:Arg('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
+              masks:Arg('allowed, hidden or additive', str)='allowed',
+              teacher:Arg("what graders need, too", action='store_true')=False,
+              key:Arg("the key for the teacher's files", str)='choose a key of your own',
+              version:Arg('print the version', action='version')=VERSION):
+    "Write an empty project: a file per stage, to be filled in from the paper"
+    kit, target = Kit(layout, masks), Path(folder)
+    if not key.isprintable() or "'" in key or '\\' in key:
+        raise FieldError('key', 'has a quotation mark, a backslash or a control character')
+    if target.exists() and any(target.iterdir()):
+        raise InputError(f'{folder} is not empty; name a new folder')
+    def write(out:Path): # into another folder, which takes its place when it is whole
+        for name in sorted(path.name for path in kit_folder().iterdir() if path.is_file()):
+            if name[0] == '_' or name in TEACHERS: continue
+            (out/name).write_text(kit_file(name, kit), encoding='utf8')
+        conventions = dict(layout=layout, masks=masks)
+        (out/'kit.json').write_text(json.dumps(conventions), encoding='utf8')
+        if teacher: write_for_teachers(out, kit, key)
+    write_folder(target, write)
+    if teacher: print(f'{folder}: begin with TEACHER.md; it holds your key, so hand out '
+                      'another folder, written without --teacher')
+    else: print(f'{folder}: begin with README.md; grade with tnb_check {folder}')
+
+@command
+def tnb_check(folder:Arg('of the submission', str, 'DIR'),
+              stage:Arg('grade this stage alone', int)=None,
+              week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,
+              key:Arg('fixes hidden sizes and numbers', str)='',
+              layout:Arg('of the kit; by default what kit.json says', str)=None,
+              masks:Arg('of the kit; by default what kit.json says', str)=None,
+              json:Arg("file to write for Gradescope's autograder", str, 'FILE')=None,
+              seconds:Arg('limit of time for each check', int)=30,
+              model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
+              certificate:Arg('picture to draw for 100 points', str, 'FILE.svg')=None,
+              version:Arg('print the version', action='version')=VERSION):
+    "Grade a submission: what differs, when, and where"
+    check_positive(seconds=seconds)
+    if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
+    _check_json(json)
+    _check_certificate(certificate, is_whole=stage is week is None)
+    kit = _kit_of(Path(folder), layout, masks, key, model)
+    stages = _chosen(stage, week)
+    if not json: _refuse_another_folder(Path(folder)) # a program needs its report
+    torch.set_num_threads(1) # a process that forks has one thread
+    results = []
+    for result in _graded(folder, stages, kit, seconds):
+        results.append(result)
+        print(report(result) + '\n')
+        if json: _write_json(json, results, _UNFINISHED)
+    whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
+    if week is None or 9 in whole:
+        for line in _together(Path(folder), whole, kit, seconds): print(line)
+    print(_total(results))
+    if json: _write_json(json, results)
+    if stage is week is None: _certify(certificate, Path(folder), results, kit, seconds)
+
+def _graded(folder, stages:list[Stage], kit:Kit, seconds:float)->Iterator[StageResult]:
+    for stage in stages:
+        if stage.number < 9 or stage.optional or kit.model:
+            yield grade(folder, stage, kit, seconds)
+        else: print(f'{_NO_MODEL}\n')
+
+_NO_MODEL = "Stage 9 is not graded: it needs the book's model, --model FOLDER"
+
+def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[str]:
+    "What the submission's files do without any of the right ones"
+    for stage in TOGETHER:
+        if stage.number not in numbers: continue
+        for m in grade(folder, stage, kit, seconds, own=True).marked:
+            answer = f'not yet ({message(m)})' if m.found else 'yes'
+            yield f'All together: {m.check.title}: {answer}'
+    yield ''
+
+def _refuse_another_folder(folder:Path): # no chapter helps there
+    if any((folder/stage.file).exists() for stage in STAGES): return
+    beside = _one_below(folder)
+    hint = f'; do you mean {beside[0]}?' if beside else ''
+    first = STAGES[0].file
+    raise InputError(f"{folder} has none of the kit's files, such as {first}{hint}")
+
+def _one_below(folder:Path)->list[Path]: # folders with files of the kit
+    files = {stage.file for stage in STAGES}
+    return sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
+
+def _read_json(path:Path): # of a stranger; None: it has none
+    if path.stat().st_size > 2**24: return None
+    try: return parse_json(path.read_text(encoding='utf8'))
+    except (ValueError, RecursionError): return None
+
+def _kit_of(folder:Path, layout, masks, key, model)->Kit:
+    path, stored = folder/'kit.json', {}
+    if path.is_file() and not (layout and masks): stored = _read_json(path)
+    if not (isinstance(stored, dict) and {str}.issuperset(map(type, stored.values()))):
+        raise InputError(f'{path} is not the file that tnb_start wrote')
+    layout = layout or stored.get('layout', 'bhtd')
+    masks = masks or stored.get('masks', 'allowed')
+    return Kit(layout, masks, key, _model_folder(model))
+
+def _model_folder(model:str|None)->str: # empty: there is none
+    if model and not Path(model, 'config.json').is_file():
+        raise FieldError('model', f'{model} is not a model folder')
+    in_the_book = kit_folder().parents[1]/'nbs/models/multi30k-en-de'
+    if not model and in_the_book.is_dir(): model = in_the_book
+    return str(Path(model).resolve()) if model else ''
+
+def _chosen(number:int|None, week:int|None=None)->list[Stage]:
+    if week is not None: return _of_week(number, week)
+    if number is None: return STAGES
+    if not 1 <= number <= len(STAGES):
+        raise FieldError('stage', f'is {number}; it must be from 1 to {len(STAGES)}')
+    return [STAGES[number - 1]]
+
+def _of_week(number:int|None, week:int)->list[Stage]:
+    if number is not None: raise FieldError('week', 'does not go together with --stage')
+    if week not in WEEKS: raise FieldError('week', f'is {week}; it must be from 1 to 5')
+    return [stage for stage in STAGES if stage.number in WEEKS[week]]
+
+def _total(results:list[StageResult])->str:
+    parts = []
+    for optional, name in ((False, 'total'), (True, 'optional')):
+        some = [r for r in results if r.stage.optional == optional]
+        most = sum(r.stage.points for r in some)
+        if some: parts.append(f'{name}: {sum(r.points for r in some)} of {most} points')
+    return ', '.join(parts)
+
+def _check_json(path:str|None): # before anything is graded
+    "Raise `FieldError` for a file that is not the result of an earlier grading"
+    if path is None or not os.path.lexists(path): return check_new_file(path)
+    stored = _read_json(Path(path)) if Path(path).is_file() else None
+    if isinstance(stored, dict) and {'score', 'output', 'tests'} == set(stored): return
+    raise FieldError('json', f'{path} exists already, and was not written by tnb_check')
+
+def _write_json(path:str, results:list[StageResult], note:str=''):
+    found = gradescope(results)
+    found['output'] = note + found['output']
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    write_atomically(path, text.encode())
+
+_UNFINISHED = ('The time was over before everything was graded. What is missing below has '
+               'no points; a loop that does not end may be the reason.\n\n')
+
+def _check_certificate(path:str|None, is_whole:bool): # before anything is graded
+    if path is None: return
+    if not is_whole: raise FieldError('certificate', 'needs all stages')
+    if Path(path).suffix != '.svg':
+        raise FieldError('certificate', f'{path} does not end in .svg')
+    check_new_file(path)
+
+def _certify(path:str|None, folder:Path, results:list[StageResult], kit:Kit,
+             seconds:float):
+    "For all points: draw a certificate, or say that there is one"
+    points = sum(r.points for r in results if not r.stage.optional)
+    if points < 100:
+        if path: print(f'No certificate yet: {points} of 100 points')
+    elif path is None: print('All points: --certificate FILE.svg draws a certificate')
+    else:
+        try: drawn = certificate(folder, kit, seconds)
+        except InputError as e: return print(f'No certificate: {e}')
+        write_atomically(path, drawn.encode())
+        print(f'{path}: your certificate, with your own attention map')
+
+def points(folder:str|Path, # of a submission
+           number:int,      # of a stage
+           **kit            # layout, masks, key, model
+          )->int:           # for a cell that nbgrader grades: its last value is the score
+    "Points of one stage, graded in a new process, whatever this one has computed before"
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place, 'results.json')
+        asked = dict(kit, folder=str(folder), stage=number, json=str(out))
+        run = subprocess.run([sys.executable, '-X', 'utf8', '-c', _CHECK], encoding='utf8',
+                             input=json.dumps(asked), capture_output=True)
+        if run.returncode: raise InputError(run.stderr.strip())
+        results = _read_json(out)
+    if not results['tests']: raise InputError(run.stdout.strip().splitlines()[0])
+    print(run.stdout.strip())
+    return results['score']
+
+_CHECK = """import json, sys
+from transformer_nb.grading.commands import tnb_check
+tnb_check(**json.load(sys.stdin))""" # the key does not stand in the list of processes
+
+@command
+def tnb_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
+              out:Arg('table to write, as CSV', str, 'FILE')='class.csv',
+              reports:Arg("folder to write for the students' reports", str, 'DIR')=None,
+              stage:Arg('grade this stage alone', int)=None,
+              week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,
+              key:Arg('fixes hidden sizes and numbers', str)='',
+              layout:Arg('of the kit; by default what each kit.json says', str)=None,
+              masks:Arg('of the kit; by default what each kit.json says', str)=None,
+              seconds:Arg('limit of time for each check', int)=30,
+              model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
+              version:Arg('print the version', action='version')=VERSION):
+    "Grade a class into a table, and count what differs"
+    check_positive(seconds=seconds)
+    stages = _chosen(stage, week)
+    for new in (out, reports):
+        if new: check_new_file(new)
+    asked = Kit(layout or 'bhtd', masks or 'allowed', key, _model_folder(model))
+    stages = _with_model(stages, asked)
+    torch.set_num_threads(1)
+    rows, counts = [], Counter()
+    for student in _students(folder):
+        results, problem = _results_of(student, stages, layout, masks, asked, seconds)
+        told = problem or _total(results)
+        rows.append(_row(student.name, results, problem))
+        counts.update({title for result in results for title in _differing(result)})
+        text = '\n\n'.join([*map(report, results), told])
+        if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
+        print(f'{printable(student.name)}: {told}', flush=True)
+    write_atomically(out, _as_csv(rows).encode())
+    print(f'\n{_commonest(counts, len(rows))}')
+
+def _students(folder:str)->list[Path]: # each student's folder, in the order of their names
+    if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
+    found = [path for path in sorted(Path(folder).iterdir())
+             if path.is_dir() and not path.name.startswith(('.', '__'))]
+    if not found: raise InputError(f'{folder} has no folder for any student')
+    return found
+
+def _with_model(stages:list[Stage], kit:Kit)->list[Stage]: # those that can be graded
+    found = [stage for stage in stages if stage.number != 9 or kit.model]
+    if not found: raise FieldError('model', "is missing: stage 9 needs the book's model")
+    if len(found) < len(stages): print(f'{_NO_MODEL}\n')
+    return found
+
+def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
+                seconds:float)->tuple[list[StageResult],str]:
+    "Of one student, or why there are none: this stops no class"
+    try:
+        if _one_below(student): _refuse_another_folder(student)
+        kit = _kit_of(student, layout, masks, asked.key, asked.model)
+    except InputError as e: return [], f'not graded: {e}'
+    return list(_graded(student, stages, kit, seconds)), ''
+
+def _told_of(result:StageResult, most:int=150)->list[str]:
+    seen = [remark.partition(' Read chapter')[0] for remark in result.remarks]
+    return [text if len(text) < most else f'{text[:most]}…' for text in seen]
+
+def _differing(result:StageResult)->set[str]: # titles of checks
+    return {f'{result.stage.file}: {m.check.title}' for m in result.marked if m.found}
+
+def _row(student:str, results:list[StageResult], problem:str='')->dict:
+    points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
+    total = sum(r.points for r in results if not r.stage.optional)
+    named = problem or '; '.join(x for r in results for x in _told_of(r))
+    total = '' if problem else total
+    return dict(student=student) | points | dict(total=total, mistakes=named)
+
+def _as_csv(rows:list[dict])->str:
+    text = io.StringIO(newline='')
+    table = csv.DictWriter(text, max(rows, key=len), lineterminator='\n')
+    table.writeheader()
+    for row in rows: table.writerow({name: _harmless(x) for name, x in row.items()})
+    return text.getvalue()
+
+def _harmless(x:str|int)->str: # for spreadsheets, which take what begins so for a formula
+    text = printable(str(x))
+    return f"'{text}" if text.startswith(('=', '+', '-', '@')) else text
+
+def _commonest(counts:Counter, n:int, most:int=10)->str: # of n students
+    if not counts: return 'Every check is passed by everybody.'
+    lines = [f'  {k} of {n}  {name}' for name, k in counts.most_common(most)]
+    return '\n'.join(['What fails most often:', *lines])

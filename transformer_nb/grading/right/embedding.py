@@ -1,0 +1,33 @@
+import math
+import torch
+import torch.nn as nn
+
+class Embedding(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.d_model = d_model
+        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / math.sqrt(d_model))
+
+    def forward(self, ids):
+        return self.weight[ids] * math.sqrt(self.d_model)
+
+    def logits(self, x):
+        return x @ self.weight.t()
+
+def positional_encoding(n_positions, d_model):
+    pe = torch.zeros(n_positions, d_model)
+    position = torch.arange(0, n_positions).unsqueeze(1).float()
+    div = torch.exp(torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model))
+    pe[:, 0::2] = torch.sin(position * div)
+    pe[:, 1::2] = torch.cos(position * div)
+    return pe
+
+class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, dropout, max_len):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer('pe', positional_encoding(max_len, d_model))
+
+    def forward(self, x):
+        x = x + self.pe[:x.size(1)]
+        return self.dropout(x)
