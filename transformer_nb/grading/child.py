@@ -8,12 +8,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from safetensors.torch import load, save
 from torch import Tensor
-from ..core import InputError
+from ..support.core import InputError
 from ..proving.compare import ERROR, LINE, error_of, observed
 from ..proving.where import Made, Line, traced
 from . import rights
 from .kit import Kit, kit_folder, printable
-from .table import Check, Stage, STAGES
+from .stages import STAGES, with_kit
+from .table import Check, Stage
+from .together import tokenizer_of
 
 class _TooSlow(BaseException):
     "Raised in a submission whose check takes too long; `except Exception` does not stop it"
@@ -102,7 +104,7 @@ def right_before(check:Check, stage:Stage, code, right):
 def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
     the number of a case and a step in the place of None, to trace it"""
-    stage = stage_of(number, kit, own)
+    stage = with_kit(number, kit, own)
     _end_with_parent()
     _silence()
     _limit(4 * seconds, 2**31)
@@ -111,6 +113,7 @@ def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own
     stand_ins = dict(config=modules['config']) if own else {
         earlier.module: modules[earlier.module] for earlier in STAGES
         if earlier.number < stage.number} | dict(config=modules['config'])
+    if number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
     os.chdir(folder)
     _make_room_for_torch(folder)
     Path(_BEGUN).touch() # what fails before this is the grader's own
@@ -244,11 +247,6 @@ def _in_new_process(run:Callable, seconds:float)->str: # what `run` is has to be
     if status is None: return f'not done after {seconds:g} seconds'
     return f'the process ended ({_named_exit(status)})'
 
-
-def stage_of(number:int, kit:Kit, own:bool=False)->Stage:
-    from .together import TOGETHER
-    [stage] = [s for s in (TOGETHER if own else STAGES) if s.number == number]
-    return stage.keyed(kit.key)
 
 def collect(folder:Path, # of a submission
             stage:Stage, kit:Kit,

@@ -3,7 +3,7 @@ import torch, transformer_nb
 from dataclasses import dataclass
 from pathlib import Path
 from torch import Tensor
-from ..core import FieldError
+from ..support.core import FieldError
 
 LAYOUTS = dict(
     bhtd='(b, h, t, d): batch, head, token, feature',

@@ -11,6 +11,7 @@ from . import rights
 from .child import collect, is_right
 from .cures import CURES
 from .kit import Kit
+from .stages import with_kit
 from .table import Check, Stage
 
 @dataclass
@@ -37,7 +38,7 @@ class StageResult:
 _NOTES = {} # by module, title, seed and case: they are the same for a whole class
 
 def right_notes(check:Check, n:int, module:str)->dict:
-    key = module, check.title, check.part.seed, n
+    key = module, check.title, check.part.seed, n # the model of stage 9 is one
     if key not in _NOTES: _NOTES[key] = _ours(observed, check.part, module, n)
     return _NOTES[key]
 
@@ -61,7 +62,7 @@ def grade(folder:str|Path, # of a submission
           own:bool=False,    # with its own earlier stages
          )->StageResult:
     "Grade one stage, with the right earlier stages"
-    stage = stage.keyed(kit.key)
+    stage = with_kit(stage.number, kit, own)
     notes = collect(Path(folder), stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
               for check, by_key in zip(stage.checks, notes)]

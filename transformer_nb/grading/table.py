@@ -279,7 +279,7 @@ MODERN = (
         back=lambda y, kit: kit.heads(y) if kit else y, cases=32),
         ('20_since_2017', 'Fewer keys and values')))
 
-STAGES = [
+FIRST = [
     Stage(1, 'attention.py', 'attention and masks', ATTENTION),
     Stage(2, 'multihead.py', 'several heads', MULTIHEAD),
     Stage(3, 'layers.py', 'feed-forward, residual, normalization', LAYERS),
@@ -288,5 +288,7 @@ STAGES = [
     Stage(6, 'optimizer.py', 'schedule and label smoothing', OPTIMIZER),
     Stage(7, 'training.py', 'the training loop', TRAINING),
     Stage(8, 'decoding.py', 'greedy and beam search', DECODING),
+]
+OPTIONAL = [
     Stage(10, 'bpe.py', 'byte-pair encoding', BPE, optional=True),
     Stage(11, 'modern.py', 'rotary positions, grouped queries', MODERN, optional=True)]

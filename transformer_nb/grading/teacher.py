@@ -2,9 +2,9 @@
 import io, json
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
-from ..core import write_atomically
+from ..support.core import write_atomically
 from .kit import Kit, kit_file
-from .table import STAGES
+from .stages import STAGES
 
 WEEKS = {1: (1, 2), 2: (3, 4), 3: (5, 6), 4: (7, 8), 5: (9,)} # the stages of each
 

@@ -70,6 +70,7 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
             if part.back: result = part.back(result, kit)
             if part.shown: result = part.shown(result, list(args.values()))
             found.update(places(result, 'result'))
+            if part.once: return found
             found.update(_gradients(result, args, parameters or {}))
     except Exception as e: return error_of(e)
     for name, x in args.items():
@@ -137,7 +138,7 @@ def observed(part:Part,
             notes = noted(part, call, copied(args), n, kit, **options)
             note((method or part.name) + name, notes)
         step('', first, parameters=parameters, by_name=n % 4 == 3)
-        if f'{title} · {ERROR}' in found or not part.new and n % 3: continue
+        if f'{title} · {ERROR}' in found or part.once or not part.new and n % 3: continue
         step(', a second call', second)
         if model is not None: _with_model(part, model, parameters, drawn.case.n, step, first,
                                           second)

@@ -205,6 +205,7 @@ class Part:
     even: str = ''
     sizes: dict = field(default_factory=dict)
     seed: int = 0
+    once: bool = False         # one call of a case is enough, and its result
 
     def case(self, n:int)->Case: return Case(n, self.seed, self.even, self.sizes)
 
