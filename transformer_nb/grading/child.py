@@ -125,10 +125,10 @@ def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own
     except BaseException as e: problem = _not_imported(stage, folder, e)
     for i, check, case in jobs:
         found = problem or _timed(stage, stage.checks[check], case, code,
-                                  modules[stage.module], kit, seconds)
+                                  modules[stage.module], kit, seconds, folder)
         _write(Path(folder, f'result-{i}'), found, folder)
 
-def _timed(stage, check, case, code, right, kit, seconds):
+def _timed(stage, check, case, code, right, kit, seconds, folder):
     part = check.part
     try:
         _set_alarm(seconds)
@@ -140,8 +140,8 @@ def _timed(stage, check, case, code, right, kit, seconds):
                 f'{n} · {key}': x for n in range(part.cases)
                 for key, x in observed(part, own, n, truth, kit).items()}
             n, step = case
-            return traced(part, own, n, step, truth, kit, lambda file: file[:1] != '<'
-                          and file.startswith(os.getcwd()), is_right)
+            return traced(part, own, n, step, truth, kit,
+                          lambda file: file.startswith(folder), is_right)
     except _TooSlow: return {f'new · {ERROR}': f'not done after {seconds:g} seconds'}
     except BaseException as e: return {f'new · {what}': x for what, x in error_of(e).items()}
     finally: _set_alarm(0)

@@ -264,7 +264,7 @@ def _row(student:str, results:list[StageResult], problem:str='')->dict:
     total = sum(r.points for r in results if not r.stage.optional)
     named = problem or '; '.join(x for r in results for x in _told_of(r))
     total = '' if problem else total
-    return dict(student=student) | points | dict(total=total, mistakes=named)
+    return dict(student=student) | points | {'total': total, 'what differs': named}
 
 def _as_csv(rows:list[dict])->str:
     text = io.StringIO(newline='')

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    DRAWS, ERROR, LINE, NEW, Difference, differences, kind_of, observed, same, unlike_draws)
-from ..proving.when import When, when
+    DRAWS, ERROR, LINE, NEW, Difference, differences, kind_of, observed, unlike_draws)
+from ..proving.when import when
 from ..proving.where import Line, Place, traced, where
 from . import rights
 from .child import collect, is_right
@@ -116,8 +116,10 @@ def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->st
     return ' '.join(told)
 
 def _plainest(found:list[Difference])->Difference:
-    "Of the first case that fails: its error, its parameters, or what comes first"
-    of_case = [d for d in found if d.n == found[0].n]
+    """Of the first case whose first call fails, or else of the first that fails: its
+    error, its parameters, or what comes first"""
+    first = [d for d in found if d.in_first_call or d.step == NEW] or found
+    of_case = [d for d in first if d.n == first[0].n]
     def rank(d): return d.what != ERROR, d.what != 'parameters'
     return min(of_case, key=rank)
 

@@ -4,7 +4,7 @@ A check is a signature of the engine, with points, a title, and where the book t
 Whoever adds a row closes a hole for every submission."""
 import torch
 from dataclasses import dataclass, replace
-from torch import Tensor, nn
+from torch import Tensor
 from zlib import crc32
 from ..assignment.config import TransformerConfig
 from ..proving.draw import (
@@ -156,7 +156,6 @@ def of_memory(y, args): return real(y, args[0] != PAD)
 def model(name, calls, cases=10, **options)->Part:
     return Part(name, calls, NEW, cases, sizes=dict(w=vocabulary), even='d', tolerance=1e-5,
                 **options)
-def encoder_rows(y, args): return y
 DECODER = {'': dict(x=X, memory=READ, mask=Causal('t'), memory_mask=Padding('b s'))}
 PADDED = '05_model', 'Aside: padding moves no logit'
 MODEL = (

@@ -100,8 +100,9 @@ def _gradients(result, args:dict, parameters:dict)->Iterator[tuple]:
 def error_of(e:BaseException)->dict:
     "An error in words, with the last line that does not belong to a library"
     rows = [row for row in traceback.extract_tb(e.__traceback__) if _is_own(row.filename)]
-    text = f'{type(e).__name__}: {str(e)[:200]}'
-    if isinstance(e, Unset): text = str(e)
+    try: text = str(e)[:200]
+    except Exception: text = '' # an error of one's own may do anything
+    if not isinstance(e, Unset): text = f'{type(e).__name__}: {text}'
     if isinstance(e, NotImplementedError): text = 'not written yet'
     found = {ERROR: text}
     if rows: found[LINE] = f'{rows[-1].filename}:{rows[-1].lineno}'

@@ -7,7 +7,7 @@ from decoding import beam_search
 from model import Transformer
 
 def load_model(folder):
-    with open(Path(folder) / 'config.json') as f:
+    with open(Path(folder) / 'config.json', encoding='utf8') as f:
         fields = json.load(f)['model']
     known = TransformerConfig.__dataclass_fields__
     config = TransformerConfig(**{k: v for k, v in fields.items() if k in known})
