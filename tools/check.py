@@ -28,7 +28,7 @@ from house import read, violations
 TESTS_OF = {
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_attention_maps': 'benchmarks/train_roles.py',
-    'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
+    'test_build': 'transformer_nb/grading/* transformer_nb/proving/* tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
     'test_checkpoint': 'transformer_nb/support/distributed.py',

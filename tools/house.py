@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   is_workshop, module, number, package, read_notebook)
 from readme import made_files
-import figures, grading, scripts
+import figures, scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -50,7 +50,6 @@ def package_in_sync(root):
         if run.returncode:
             last = run.stderr.strip().splitlines()[-1]
             return [f'nbdev_export fails: {last}']
-        grading.main(folder)
         return stale_modules(Path(root), Path(folder))
 
 def stale_modules(committed, fresh):
@@ -120,7 +119,7 @@ def one_module_each(root):
     found = []
     for path in chapters(root):
         expected, name = path.stem.partition('_')[2], module(path) or ''
-        if path.stem in ('index', grading.CHAPTER) or not name: continue
+        if path.stem == 'index' or not name: continue
         if name.rpartition('.')[2] != expected:
             found.append(f'{path.name}: default_exp is {name}, expected {expected}')
     return found
@@ -275,7 +274,6 @@ def the_library_needs_no_study(root):
     return [f'{path.name} cell {cell.number}: imports {what}'
             for what, name in (('a study', 'studies'), ('the grader', 'grading'))
             for path in chapters(root) if path.stem < FIRST_STUDY
-            if (path.stem, name) != (grading.CHAPTER, 'grading')
             for cell in cells(path, 'code')
             if re.search(rf'\btransformer_nb(\.| import ){name}\b', cell.source)]
 

@@ -145,7 +145,8 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
 
 def _steps(d:Difference)->str: # which call it is, if not the first
     if d.in_first_call or d.step == NEW: return ''
-    return f' in {d.step.partition(", ")[2]}, though the first call gives what is right'
+    which = d.step.partition(', ')[2].removeprefix('in ')
+    return f' in {which}, though the first call gives what is right'
 
 def _name(place:str, part)->str:
     if place.startswith('gradient of '): return f'the gradient of `{place[12:]}`'
@@ -211,17 +212,17 @@ def _where(place:Place, folder:Path)->list[str]:
     last = _line(place.last, folder) if place.last else None
     upto = ''
     if last and line and last.name == line.name and last.number < line.number:
-        upto = f'Up to line {last.number}, your numbers are those of the book. '
+        upto = f'The last number that both have is made on line {last.number}. '
     at = line and f'Line {line.number} of {line.name}, `{line.text}`,'
     part, _, argument = place.called.partition('.')
-    if place.kind == 'number': said.append(f'{upto}{at} makes the first that the book\'s '
-                                           'version never makes.')
+    if place.kind == 'number': said.append(f'{upto}{at} makes one that the book\'s version '
+                                           'never makes.')
     if place.kind == 'order': said.append(f'{upto}{at} has the book\'s numbers in another '
                                           'order or shape.')
     if place.kind == 'argument': said.append(f'{upto}{at} gives `{part}` another `{argument}` '
                                              'than the book\'s version does.')
-    if place.book: said.append(f'The book\'s version has `{place.book.text}` there.'
-                               if line else f'What never comes is `{place.book.text}`.')
+    if place.book: said.append(f'In the book\'s version, what never comes in yours is made '
+                               f'by `{place.book.text}`.')
     return said
 
 def _line(line:Line, folder:Path)->Line: # in the folder that was handed in
