@@ -21,7 +21,19 @@ FILES = dict(
            'from book_layers import FeedForward, ResidualNorm\n',
     embedding='from book_embedding import (\n'
               '    Embedding, PositionalEncoding, positional_encoding)\n',
-    model='from book_model import DecoderLayer, EncoderLayer, Transformer\n',
+    model='''
+import book_model
+from dataclasses import asdict
+
+def of_the_book(kind): # a configuration of the book has more fields than the kit's
+    class Own(kind):
+        def __init__(self, config):
+            super().__init__(book_model.TransformerConfig(**asdict(config)))
+    return Own
+
+DecoderLayer, EncoderLayer, Transformer = map(of_the_book, (
+    book_model.DecoderLayer, book_model.EncoderLayer, book_model.Transformer))
+''',
     optimizer='from book_optimizer import adam as make_adam, paper_lr, smoothed_loss\n',
     training='''
 from book_copy_task import copy_batch as shifted, copy_loss

@@ -71,7 +71,7 @@ def test_a_difference_is_found(name):
 def test_arguments_are_given_by_name_too():
     def own(q, k, v, mask=None): return attention(q, k, v, mask)
     found = compare(PART, own, attention, most=1).differences
-    assert 'TypeError' in found[0].came
+    assert 'TypeError' in found[0].came and found[0].step == 'attention, by name'
 
 def test_arguments_afterward_are_compared():
     def own(query, key, value, mask=None):
@@ -251,7 +251,8 @@ def test_masks_have_every_shape_and_some_rows_are_empty():
         sizes = PART.drawn(n).case.sizes
         one = tuple('1' if size == 1 else 'n' for size in mask.shape)
         if min(sizes.values()) > 1: shapes.add(one)
-        empty.add((len(one), bool((~mask).all(-1).any())))
+        hides_all = (~mask).all(-1)
+        empty.add((len(one), bool(hides_all.any())))
     assert len(shapes) == 6 and len(empty) == 4
 
 def test_both_programs_get_the_same():
@@ -269,3 +270,30 @@ def test_an_error_has_its_line(tmp_path):
     exec(compile(text, str(path), 'exec'), found)
     notes = observed(PART, found['attention'], 0)
     assert notes['attention · line'] == f'{path}:2'
+
+def test_an_error_may_be_odd():
+    class Odd(Exception):
+        def __str__(self): raise self
+    def own(*args, **options): raise Odd
+    assert observed(PART, own, 0)['attention · error'] == 'Odd: '
+
+def test_where_one_call_is_enough_there_is_no_other():
+    part, calls = Part('f', {'': dict(n=Choice((3,)))}, once=True), []
+    notes = observed(part, lambda n: calls.append(n) or n, 0)
+    assert calls == [3] and list(notes) == ['f · result']
+
+def test_missing_parameters_are_told_by_our_names():
+    class Short(Norm):
+        def __init__(self, d):
+            nn.Module.__init__(self)
+            self.weight = nn.Parameter(torch.ones(d))
+    notes = observed(NORM, Short, 0, Norm)
+    assert 'missing parameters: bias (' in notes['new · told parameters']
+
+def test_rounding_of_large_numbers_is_no_difference():
+    "A gradient is 0 where there is one key; of large numbers, the fused form leaves some"
+    def by(attend):
+        return lambda x, matrix: attend((x @ matrix)[:, None], x[:, None, :1], x[:, None, :1])
+    part = Part('project', {'': dict(x=Numbers('b t d'), matrix=Numbers('d d'))}, cases=30)
+    fused = nn.functional.scaled_dot_product_attention
+    assert not compare(part, by(fused), by(lambda *args: attention(*args)[0])).failed

@@ -145,7 +145,9 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
 
 def _steps(d:Difference)->str: # which call it is, if not the first
     if d.in_first_call or d.step == NEW: return ''
-    which = d.step.partition(', ')[2].removeprefix('in ')
+    which = d.step.partition(', ')[2]
+    if which == 'by name': return ' where its arguments are given by the names of the kit'
+    which = which.removeprefix('in ')
     return f' in {which}, though the first call gives what is right'
 
 def _name(place:str, part)->str:

@@ -138,8 +138,10 @@ def observed(part:Part,
             call = own if model is None else getattr(model, method or '__call__')
             notes = noted(part, call, copied(args), n, kit, **options)
             note((method or part.name) + name, notes)
-        step('', first, parameters=parameters, by_name=n % 4 == 3)
-        if f'{title} · {ERROR}' in found or part.once or not part.new and n % 3: continue
+        step('', first, parameters=parameters)
+        if f'{title} · {ERROR}' in found or part.once: continue
+        if part.new is None and n % 3: continue
+        if n % 4 == 3 and len(first) > 1: step(', by name', first, by_name=True)
         step(', a second call', second)
         if model is not None: _with_model(part, model, parameters, drawn.case.n, step, first,
                                           second)
@@ -229,25 +231,35 @@ def differences(came:dict, right:dict, n:int, tolerance:float=1e-6)->list[Differ
     "Entry by entry; after an error, what did not come is not told"
     steps = {key.partition(' · ')[0] for key in came}
     errors = {key.partition(' · ')[0] for key in came if key.endswith(f' · {ERROR}')}
-    found = []
+    found, sizes = [], _sizes_of(right)
     for key in dict.fromkeys([*right, *came]):
         step, _, what = key.partition(' · ')
         is_lost = errors and (step in errors or step not in steps)
         if what in (LINE, TOLD) or is_lost and what != ERROR: continue
-        if not same(came.get(key), right.get(key), what, tolerance):
+        size = sizes.get(step, 0.)
+        if not same(came.get(key), right.get(key), what, tolerance, size):
             found.append(Difference(n, step, what, came.get(key), right.get(key)))
     return found
 
-def same(x, y, what:str='', tolerance:float=1e-6)->bool: # x came, y is right
+def _sizes_of(notes:dict)->dict[str, float]:
+    "The largest number of each step: what is left of it by rounding is no difference"
+    found = {}
+    for key, x in notes.items():
+        if not isinstance(x, Tensor) or not x.is_floating_point(): continue
+        finite = x[x.isfinite()].abs()
+        size, step = float(finite.max()) if len(finite) else 0., key.partition(' · ')[0]
+        found[step] = max(size, found.get(step, 0.))
+    return found
+
+def same(x, y, what:str='', tolerance:float=1e-6, # x came, y is right
+         size:float=0.)->bool: # of the largest number beside them
     if not isinstance(x, Tensor) or not isinstance(y, Tensor): return x is y or x == y
     if x.shape != y.shape or not _fits(x, y): return False
     if what == DRAWS: return not unlike_draws(x, y)
     x, y = x.double(), y.double()
     if what.startswith('first values'):
         return float((x - y).abs().mean()) <= max(.05 * float(y.std()), 1e-9)
-    finite = y[y.isfinite()].abs()
-    most = float(finite.max()) if len(finite) else 0.
-    least = tolerance if tolerance > 1e-6 else 1e-9 * max(1., most)
+    least = tolerance if tolerance > 1e-6 else 1e-9 * max(1., size)
     return torch.allclose(x, y, tolerance, least, equal_nan=True)
 
 def _fits(x:Tensor, y:Tensor)->bool: # whole numbers are numbers, too
