@@ -250,7 +250,7 @@ def train(model, optimizer, batches, lr_of):
         loss = copy_loss(model, seqs)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses
 
 # §6.1: greedy and beam search

@@ -85,7 +85,7 @@ def stage(root, name):
     text = Path(root, folder, f'{name}.py').read_text(encoding='utf8')
     text = re.sub(r'^(?:import|from) .*\n', '', text, flags=re.M)
     text = re.sub(r'\A(?:""".*?"""|".*?")\n', '', text, flags=re.S).strip()
-    if name == 'embedding': text = text.replace('.float()', '.double()') # rounded once
+    text = text.replace('.float()', '.double()').replace('float(loss)', 'loss.item()')
     needed = 'def load_model(folder):\n'
     return text.replace(needed, f'{needed}    from safetensors.torch import load_file\n')
 
