@@ -191,7 +191,7 @@ TASKS = { # row: what a run of it measures
     '07 without positions': repeats_without_positions,
     '07a one matrix': goes_on(500, one_matrix=True),
     '07a two matrices': goes_on(500),
-    '07a, 2,000 steps': goes_on(2000)}
+    '07a 2,000 steps': goes_on(2000)}
 
 def measure(row, seed):
     [name] = [name for name in CELLS if name.startswith(row.split()[0] + '_')]
