@@ -69,9 +69,10 @@ def definitions(stem):
     "A module of its imports, functions, classes and constants"
     module = ModuleType(stem)
     for cell in cells(ROOT/f'nbs/{stem}.ipynb', 'code'):
-        body = list(filter(is_definition, ast.parse(cell.text).body))
-        code = compile(ast.Module(body, []), f'{stem} cell {cell.number}', 'exec')
-        exec(code, vars(module))
+        for node in filter(is_definition, ast.parse(cell.text).body):
+            code = compile(ast.Module([node], []), f'{stem} cell {cell.number}', 'exec')
+            try: exec(code, vars(module))
+            except NameError: continue # it is made of what the chapter computes
     return module
 
 def is_definition(node):

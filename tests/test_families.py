@@ -16,8 +16,7 @@ from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.studies import families
 from transformer_nb.studies.families import (
     MASK, DecoderOnly, EncoderOnly, PrefixDecoder, family_loss, generate,
-    join_rows, mask_tokens, masked_loss, next_token_loss, target_logits,
-    translate_ids, translation_loss)
+    join_rows, mask_tokens, next_token_loss, target_logits)
 from transformer_nb.studies.variations import ablate
 
 V = 50 # tokens
@@ -117,20 +116,6 @@ def test_a_pair_does_not_depend_on_its_batch(family):
             row = torch.tensor([src + [EOS, BOS] + tgt])
             exactly(model(row)[0, len(src) + 1:], alone)
 
-@pytest.mark.parametrize('label_smoothing', [0., 0.1])
-def test_translation_loss_is_the_mean_over_target_tokens(label_smoothing):
-    model, batch = small(PrefixDecoder), make_batch(PAIRS)
-    nats = []
-    with torch.no_grad():
-        for src, tgt in PAIRS:
-            logits = model(torch.tensor([src + [EOS, BOS] + tgt]))[0, len(src) + 1:]
-            log_probs = logits.log_softmax(-1)
-            right = log_probs[torch.arange(len(tgt) + 1), tgt + [EOS]]
-            smooth = label_smoothing*log_probs.mean(-1)
-            nats += (-(1 - label_smoothing)*right - smooth).tolist()
-        loss = translation_loss(model, batch, label_smoothing).item()
-    assert loss == same(sum(nats) / len(nats), rel=1e-12)
-
 def test_the_paper_s_model_keeps_its_own_logits():
     model, batch = small(Transformer, n_decoder_layers=1), make_batch(PAIRS)
     with torch.no_grad():
@@ -206,14 +191,6 @@ def test_texts_have_their_probabilities():
         p = probs[token].item()
         assert abs(counts[token] - n*p) < 5*sqrt(n*p) + 1, token
 
-@pytest.mark.smoke
-def test_translations_by_both_ways():
-    for name, (family, _) in families.TRANSLATORS.items():
-        model = small(family, n_decoder_layers=1)
-        sources = [[10 + i % 7, 11] for i in range(101)] # more than one group
-        found = translate_ids(model, sources)
-        assert len(found) == 101 and found[:7] == found[7:14], name
-
 # Gaps
 
 def test_gaps():
@@ -237,16 +214,6 @@ def test_gaps_are_drawn_anew():
     ids = random_ids(4, 50)
     first, second = mask_tokens(ids, V), mask_tokens(ids, V)
     assert not first[0].equal(second[0])
-
-def test_masked_loss_counts_the_chosen_tokens():
-    model, batch = small(EncoderOnly), make_batch([([], ids) for _, ids in PAIRS*20])
-    set_seed(1)
-    loss = masked_loss(model, batch)
-    set_seed(1)
-    masked, labels = mask_tokens(batch.labels, V)
-    logits = model(masked)
-    expected = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
-    assert_close(loss, expected)
 
 # GPT-2 and BERT, as in the chapter
 

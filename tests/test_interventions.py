@@ -8,10 +8,13 @@ from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.model import Transformer, TransformerConfig, attention_modules
 from transformer_nb.text import WordTokenizer
 from transformer_nb.studies.attention_maps import without_heads
+from running import definitions
 import transformer_nb.studies.interventions as iv
 from transformer_nb.studies.interventions import (
-    Pair, Place, all_heads, effects, encode_runs, judge_head, next_logits_of, patched,
-    recorded, swap_partners)
+    Pair, Place, all_heads, effects, encode_runs, next_logits_of, patched, recorded,
+    swap_partners)
+
+chapter = definitions('16a_interventions')
 
 PAIRS = [Pair('cat/dog', ('the old cat sleeps .', 'the old dog sleeps .'), 'die alte',
               ('katze', 'hund')),
@@ -194,32 +197,33 @@ def test_verdicts(best, others, word):
     scoring[4] = torch.tensor(best)
     choosing = torch.zeros_like(scoring)
     choosing[4] = 1
-    found = judge_head(HEADS, choosing, scoring)
+    found = chapter.judge_head(HEADS, choosing, scoring)
     assert (found['word'], found['head']) == (word, ['cross', 0, 1])
     assert found['best_on_both'] is False
     assert found['effect'][0] == pytest.approx(sum(best) / len(best))
 
 def test_sets_have_heads_of_the_same_kinds():
     choosing = torch.tensor([[.1], [0], [.2], [.9], [0], [.3]])
-    sets = iv.top_sets(HEADS, choosing)
+    sets = chapter.top_sets(HEADS, choosing)
     assert sets[1] == [HEADS[3], HEADS[5]] and [len(s) for s in sets] == [1, 2, 4, 6, 6]
     for like in (sets[0], [HEADS[0], HEADS[3]]):
-        for drawn in iv.random_sets(HEADS, like, Random(0)):
+        for drawn in chapter.random_sets(HEADS, like, Random(0)):
             assert sorted(p.kind for p in drawn) == sorted(p.kind for p in like)
             assert not set(drawn) & set(like)
 
 def test_the_captions_differ_in_one_word_and_halves_share_no_noun():
-    halves = [iv.gender_pairs(half) for half in range(3)]
+    halves = [chapter.gender_pairs(half) for half in range(3)]
     nouns = [{noun for pair in half for noun in pair.nouns.split('/')} for half in halves]
     assert not nouns[0] & nouns[1]
     assert not nouns[2] & (nouns[0] | nouns[1])
     assert [len(half) for half in halves] == [32, 32, 36]
-    for pair in [*halves[0], *halves[1], *halves[2], *iv.verb_pairs(0), *iv.verb_pairs(1)]:
+    verbs = chapter.verb_pairs(0) + chapter.verb_pairs(1)
+    for pair in sum(halves, verbs):
         a, b = (text.rstrip('.').split() for text in pair.sources)
         assert len(a) == len(b) and sum(x != y for x, y in zip(a, b)) == 1
 
 def test_one_gender_pairs_are_neighbors_of_one_column():
-    assert iv.one_gender('a/x b/y c/z') == 'a/b b/c x/y y/z'
+    assert chapter.one_gender('a/x b/y c/z') == 'a/b b/c x/y y/z'
 
 def test_a_direction_that_was_planted_is_found(model, runs):
     "A head whose outputs differ along one direction: it carries all, the rest nothing"
@@ -257,17 +261,17 @@ def test_shares_of_a_patch_by_hand(model, runs):
     (.02, .05, .1, 'undecided')])                # no better than a random one
 def test_verdicts_of_directions(monkeypatch, effect, rest, one, word):
     groups = [Pair(str(i), ('', ''), '', ('', '')) for i in range(6)]
-    fake = iv.Runs(*[torch.zeros(12)] * 5, groups)
-    monkeypatch.setattr(iv, 'direction_between', lambda *args: torch.eye(4)[0])
-    monkeypatch.setattr(iv, 'encode_runs', lambda tokenizer, pairs: fake)
-    monkeypatch.setattr(iv, 'differences', lambda *args: torch.ones(12))
+    fake = chapter.Runs(*[torch.zeros(12)] * 5, groups)
+    monkeypatch.setattr(chapter, 'direction_between', lambda *args: torch.eye(4)[0])
+    monkeypatch.setattr(chapter, 'encode_runs', lambda tokenizer, pairs: fake)
+    monkeypatch.setattr(chapter, 'differences', lambda *args: torch.ones(12))
     noise = 1 + .01 * torch.arange(12)
     def changes(model, runs, head, projections):
         if len(projections) == 1: return one * noise[None]
         shares = torch.tensor([1., effect, rest, *[.1] * (len(projections) - 3)])
         return 2 * shares[:, None] * noise
-    monkeypatch.setattr(iv, 'changes_through', changes)
-    found = iv.study_direction(None, None, HEADS[0], groups, groups, groups)
+    monkeypatch.setattr(chapter, 'changes_through', changes)
+    found = chapter.study_direction(None, None, HEADS[0], groups, groups, groups)
     assert found['word'] == word
 
 def test_attributions_are_the_slope_of_a_patch(model, runs):
@@ -284,8 +288,8 @@ def test_attributions_are_the_slope_of_a_patch(model, runs):
 def test_a_study_is_whole_and_a_model_that_knows_nothing_is_refused(model, tokenizer, runs,
                                                                   monkeypatch):
     halves = [PAIRS[:2], PAIRS]
-    monkeypatch.setattr(iv, 'keep_right', lambda model, tokenizer, pairs: pairs)
-    found = iv.study(model, tokenizer, halves)
+    monkeypatch.setattr(chapter, 'keep_right', lambda model, tokenizer, pairs: pairs)
+    found = chapter.study(model, tokenizer, halves)
     assert found['kept'] == [2, 3] and found['groups'] == [2, 2]
     assert found['word'] == 'no verdict' and len(found['alone'][1]) == 24
     heads, measured = all_heads(model), []
@@ -299,6 +303,6 @@ def test_a_study_is_whole_and_a_model_that_knows_nothing_is_refused(model, token
     assert found['without'][0] == pytest.approx(without)
     scored = measured[1][heads.index(best)].item()
     assert found['curve'][0]['effect'][0] == pytest.approx(scored)
-    monkeypatch.setattr(iv, 'keep_right', lambda model, tokenizer, pairs: [])
+    monkeypatch.setattr(chapter, 'keep_right', lambda model, tokenizer, pairs: [])
     with pytest.raises(ValueError, match='not right about any pair'):
-        iv.study(model, tokenizer, halves)
+        chapter.study(model, tokenizer, halves)

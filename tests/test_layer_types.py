@@ -9,13 +9,14 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.attention import scaled_dot_product_attention
 from running import definitions
-from transformer_nb.studies import layer_types
-from transformer_nb.studies.layer_types import (
-    Convolution, DeepReader, PeakMemory, Recurrent, dose_path,
-    dose_rows, draw_key, far_places, longest_chain, path_length, window_attention)
+from transformer_nb.studies.layer_types import PeakMemory
 
 chapter = definitions('17_layer_types')
-fit_censored = chapter.fit_censored
+(Convolution, DeepReader, Recurrent, dose_path, dose_rows, far_places,
+ fit_censored, longest_chain, path_length, window_attention) = (
+    getattr(chapter, name) for name in (
+        'Convolution DeepReader Recurrent dose_path dose_rows far_places '
+        'fit_censored longest_chain path_length window_attention').split())
 
 few = settings(max_examples=25, deadline=None)
 
@@ -140,7 +141,7 @@ def test_peak_memory():
 
 path_of = cache(dose_path)
 ATTENTION = [(distance, row) for distance in (8, 32, 128)
-             for row in layer_types.dose_rows(distance)[:4]]
+             for row in dose_rows(distance)[:4]]
 
 def reach(taps, dilations):
     "The positions back from which something can be heard, by sums"
@@ -177,25 +178,6 @@ def test_far_places_are_an_eighth(distance):
     eighths = [(place - 1)*8 // distance for place in range(1, distance + 1)]
     assert eighths.index(7) + 1 == far_places(distance)
     assert eighths.count(7) == distance//8
-
-@pytest.mark.parametrize('distance, nearest', [(8, 1), (8, 8), (32, 29), (128, 1)])
-def test_draw_key(distance, nearest):
-    draw = partial(draw_key, 4000, distance, nearest=nearest)
-    ids, keys = draw(torch.Generator().manual_seed(1))
-    assert ids.shape == (4000, distance + 1) and (ids[:, -1] == 16).all()
-    is_key = ids[:, :-1] < 8
-    before = ids[:, :-1]
-    assert (is_key.sum(1) == 1).all() and torch.equal(before[is_key], keys)
-    filler = before[~is_key]
-    if len(filler): assert filler.min() >= 8 and filler.max() < 16
-    places = distance - is_key.int().argmax(1) # positions before the question
-    allowed = list(range(nearest, distance + 1))
-    assert places.unique().tolist() == allowed and len(keys.unique()) == 8
-    counts = torch.stack([(places == place).sum() for place in allowed]).double()
-    expected = 4000 / len(allowed)
-    assert (counts - expected).abs().max() < 5*expected**0.5
-    again, other = (draw(torch.Generator().manual_seed(seed))[0] for seed in (1, 2))
-    assert torch.equal(ids, again) and not torch.equal(ids, other)
 
 def depends_on(reader, n):
     "From how far back a position moves the answer at the last one"

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from transformer_nb.support.core import EOS, UNK
 from transformer_nb.lessons.grammar import PATTERNS, draw_pair
-from transformer_nb.studies import parsing
-from transformer_nb.studies.parsing import (
-    LONGEST, Tree, brackets, compare, draw_tree, encode_trees, leaves, linearize, parse,
-    parse_brackets, parse_scores, treebank, treebank_tokenizer, with_leaves)
+from running import definitions
 
+parsing = definitions('22_parsing')
+(LONGEST, Tree, brackets, compare, draw_tree, encode_trees, leaves, linearize, parse,
+ parse_brackets, parse_scores, treebank, treebank_tokenizer, with_leaves) = (
+    getattr(parsing, name) for name in (
+        'LONGEST Tree brackets compare draw_tree encode_trees leaves linearize parse '
+        'parse_brackets parse_scores treebank treebank_tokenizer with_leaves').split())
 SETS = 'test', 'longer', 'deeper', 'both'
 
 @pytest.fixture(scope='module')

@@ -21,10 +21,13 @@ from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.optimizer import adamw, set_lr
 from transformer_nb.parts import (
     GroupedQueryAttention, ModernAttention, QKNormAttention, RMSNorm, SwiGLU)
-from transformer_nb.studies import variations
+from running import definitions
 from transformer_nb.studies.since_2017 import (
-    MUON_ROW, PARTS, RATES_SINCE, ROWS_SINCE, LatentAttention, MixtureOfExperts,
-    attend_latents, build_modern, modernize, muon, orthogonalize)
+    PARTS, LatentAttention, MixtureOfExperts, attend_latents, modernize, muon,
+    orthogonalize)
+
+chapter = definitions('20_since_2017')
+build_modern, ROWS_SINCE = chapter.build_modern, chapter.ROWS_SINCE
 
 few = settings(max_examples=25, deadline=None)
 close = partial(assert_close, rtol=1e-9, atol=1e-9)
@@ -402,18 +405,6 @@ def test_a_row_begins_with_the_weights_of_base():
             new = any(word in name for word in drawn_anew.get(row, ()))
             if row == 'swiglu' and 'feed_forward' in name: new = True
             if name in base and not new: assert torch.equal(w, base[name]), (row, name)
-
-# Other learning rates
-
-def test_rate_rows_are_the_rows_at_another_rate():
-    for name, changes in RATES_SINCE.items():
-        row, rate = name.split('@')
-        assert changes == (ROWS_SINCE | MUON_ROW)[row] | dict(rate=float(rate))
-        for step in (1, 200, 700):
-            expected = float(rate) * variations.row_lr({}, step)
-            assert abs(variations.row_lr(changes, step) - expected) < 1e-12
-
-# The stored results
 
 # Parts that no row trains
 

@@ -3,7 +3,11 @@ import pytest, torch
 from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
-from transformer_nb.studies.layer_types import Recurrent, longest_chain, path_length
+from running import definitions
+
+chapter = definitions('17_layer_types')
+Recurrent, longest_chain = chapter.Recurrent, chapter.longest_chain
+path_length = chapter.path_length
 
 def meeting_length(g, d):
     """Exercise 1. 8nd² + 4n²d = 4gnd² gives 8d + 4n = 4gd, so n = (g - 2)·d.

@@ -1,8 +1,12 @@
 """Solutions of the exercises of chapter 22, each with the check that the chapter makes."""
 from random import Random
 import pytest
-from transformer_nb.studies.parsing import (
-    Tree, brackets, compare, draw_tree, leaves, linearize, parse_brackets)
+from running import definitions
+
+chapter = definitions('22_parsing')
+Tree, brackets, compare = chapter.Tree, chapter.brackets, chapter.compare
+draw_tree, leaves, linearize = chapter.draw_tree, chapter.leaves, chapter.linearize
+parse_brackets = chapter.parse_brackets
 
 def cross(a, b): # two brackets (label, start, end)
     _, start, end = a

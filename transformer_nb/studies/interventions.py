@@ -10,15 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import product
-from random import Random
 from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..support.core import PAD
 from ..data import make_batch
-from ..judging import mean_interval
 from ..model import Transformer, attention_modules
 from ..multihead import causal_mask, padding_mask
 from ..text import Tokenizer
@@ -164,36 +161,6 @@ def by_nouns(effect:Tensor, runs:Runs)->Tensor: # means (sets, groups) of (sets,
     for i, pair in enumerate(runs.pairs): groups[pair.nouns].append(i)
     return torch.stack([effect[:, rows].mean(1) for rows in groups.values()], 1)
 
-# %% ../../nbs/16a_interventions.ipynb #h16acapt
-_PEOPLE = [ # who, how the translation begins, and the rest of the sentence
-    ('man', 'Ein Mann', 'blue', 'standing on the street'),
-    ('woman', 'Eine Frau', 'red', 'playing the guitar'),
-    ('boy', 'Ein Junge', 'white', 'smiling'),
-    ('girl', 'Ein Mädchen', 'black', 'standing outside')]
-_CLOTHES = [ # die Jacke, das Hemd, and so on: the first is feminine, the second is not
-    'jacket/shirt uniform/suit blouse/skirt mask/hat',
-    'vest/dress cap/helmet apron/coat tie/sweater',
-    'hood/costume']
-_SEATS = ['bench/chair stage/boat ladder/table bridge/field',
-          'wall/rock couch/stool swing/roof blanket/tree',
-          'mat/fence street/sidewalk staircase/carpet box/bed porch/log statue/horse '
-          'slide/hill machine/bus']
-
-def caption_pairs(clothes:str, seats:str)->list[Pair]: # `jacket/shirt vest/dress`
-    "Captions about clothes and seats, whose German article is *einer* or *einem*"
-    pairs = []
-    for (who, german, color, doing), both in product(_PEOPLE, clothes.split()):
-        texts = [f'A {who} in a {color} {noun} is {doing}.' for noun in both.split('/')]
-        pairs.append(Pair(both, tuple(texts), f'{german} in', ('einer', 'einem')))
-    for (who, german, color, _), both in product(_PEOPLE, seats.split()):
-        texts = [f'A {who} is sitting on a {color} {noun}.' for noun in both.split('/')]
-        pairs.append(Pair(both, tuple(texts), f'{german} sitzt auf', ('einer', 'einem')))
-    return pairs
-
-def gender_pairs(part:int # 0 to choose a head on, 1 to score it on, 2 for its direction
-                )->list[Pair]:
-    return caption_pairs(_CLOTHES[part], _SEATS[part])
-
 # %% ../../nbs/16a_interventions.ipynb #h16akeep
 def keep_right(model:Transformer, tokenizer:Tokenizer, pairs:list[Pair]
               )->list[Pair]: # those that can be compared
@@ -203,68 +170,6 @@ def keep_right(model:Transformer, tokenizer:Tokenizer, pairs:list[Pair]
     right = next_logits_of(model, runs).argmax(-1) == runs.own
     good = (differ & right).view(-1, 2).all(1).tolist()
     return [pair for pair, is_good in zip(pairs, good) if is_good]
-
-# %% ../../nbs/16a_interventions.ipynb #h16ajudg
-def judge_head(heads:list[Place],
-               choosing:Tensor, scoring:Tensor, # effects on two halves (heads, groups)
-              )->dict:
-    "By the rule that was written before the runs (`results/RULES.md`)"
-    best = choosing.mean(1).argmax().item()
-    rivals = [i for i, place in enumerate(heads)
-              if place.kind == heads[best].kind and i != best]
-    effect = mean_interval(scoring[best].tolist())
-    ahead = mean_interval((scoring[best] - scoring[rivals].mean(0)).tolist())
-    if min(choosing.shape[1], scoring.shape[1]) < 5: word = 'no verdict'
-    elif effect[1] > 0.5: word = 'carries it'
-    elif ahead[1] > 0: word = 'carries a part'
-    else: word = 'undecided'
-    same = scoring.mean(1).argmax().item() == best
-    return dict(head=list(heads[best][:2]) + [heads[best].head], effect=effect,
-                ahead=ahead, best_on_both=same, word=word)
-
-# %% ../../nbs/16a_interventions.ipynb #h16asets
-SET_SIZES = 1, 2, 4, 8, 16
-
-def top_sets(heads:list[Place], choosing:Tensor)->list[list[Place]]: # (heads, groups)
-    "The heads with the largest effects on the choosing half, of each size"
-    order = choosing.mean(1).argsort(descending=True).tolist()
-    return [[heads[i] for i in order[:size]] for size in SET_SIZES]
-
-def random_sets(heads:list[Place], like:list[Place], rng:Random, n:int=20
-               )->list[list[Place]]:
-    "Sets with as many heads of each kind, and none of `like` itself where others are left"
-    def draw(kind):
-        wanted = sum(place.kind == kind for place in like)
-        free = [h for h in heads if h.kind == kind and h not in like]
-        if len(free) < wanted: free = [h for h in heads if h.kind == kind]
-        return rng.sample(free, wanted)
-    kinds = sorted({place.kind for place in like})
-    return [[place for kind in kinds for place in draw(kind)] for _ in range(n)]
-
-# %% ../../nbs/16a_interventions.ipynb #h16astud
-def study(model:Transformer, tokenizer:Tokenizer,
-          halves:list[list[Pair]], # to choose on, and to score on
-          seed:int=0,              # of the random sets
-         )->dict:                  # everything that the rule needs
-    kept = [keep_right(model, tokenizer, pairs) for pairs in halves]
-    if not all(kept): raise ValueError('the model is not right about any pair of a half')
-    runs = [encode_runs(tokenizer, pairs) for pairs in kept]
-    heads, rng = all_heads(model), Random(seed)
-    alone = [by_nouns(effects(model, r, [[h] for h in heads]), r) for r in runs]
-    def scored(sets): return by_nouns(effects(model, runs[1], sets), runs[1])
-    chosen = top_sets(heads, alone[0])
-    curve = []
-    for places, effect in zip(chosen, scored(chosen)):
-        luck = scored(random_sets(heads, places, rng)).mean(1)
-        curve.append(dict(k=len(places), effect=mean_interval(effect.tolist()),
-                          random=luck.mean().item(), luckiest=luck.max().item()))
-    [best] = chosen[0]
-    rest = [h for h in heads if h.kind == best.kind and h != best]
-    without = mean_interval(scored([rest])[0].tolist())
-    shown = [x.mean(1).tolist() for x in alone]
-    return dict(pairs=[len(x) for x in halves], kept=[len(x) for x in kept],
-                groups=[x.shape[1] for x in alone], alone=shown, curve=curve,
-                without=without) | judge_head(heads, *alone)
 
 # %% ../../nbs/16a_interventions.ipynb #a333594e
 def attributions(model:Transformer, runs:Runs, heads:list[Place])->Tensor: # (heads, n)
@@ -287,19 +192,6 @@ def attributions(model:Transformer, runs:Runs, heads:list[Place])->Tensor: # (he
         rows.append(-share.view(-1, 2).mean(1))
     return torch.stack(rows)
 
-# %% ../../nbs/16a_interventions.ipynb #h16averb
-_WHERE = ['down the street', 'on a dirt road', 'in the park', 'on the beach']
-
-def verb_pairs(half:int)->list[Pair]:
-    "Captions with *riding*, which is *reiten* on a horse and *fahren* on a bicycle"
-    pairs = []
-    vehicle = ('bicycle', 'bike')[half]
-    for (who, german, _, _), where in product(_PEOPLE, _WHERE):
-        texts = [f'A {who} is riding a {noun} {where}.'
-                 for noun in ('horse', vehicle)]
-        pairs.append(Pair(f'{who}, {where}', tuple(texts), german, ('reitet', 'fährt')))
-    return pairs
-
 # %% ../../nbs/16a_interventions.ipynb #05a2226a
 def direction_between(model:Transformer, runs:Runs, head:Place)->Tensor: # unit (d_v,)
     "From what the head puts out after the second sentences to what after the first"
@@ -321,49 +213,3 @@ def changes_through(model:Transformer, runs:Runs, head:Place,
         with patched(model, {head: own + to_partner @ projection}):
             after.append(differences(model, runs, memory))
     return before - torch.stack(after)
-
-# %% ../../nbs/16a_interventions.ipynb #784e7f1c
-def one_gender(both:str)->str: # 'mat/fence box/bed' -> 'mat/box fence/bed'
-    columns = zip(*(pair.split('/') for pair in both.split()))
-    return ' '.join('/'.join(two) for nouns in columns for two in zip(nouns, nouns[1:]))
-
-def keep_one_gender(model:Transformer, tokenizer:Tokenizer,
-                    pairs:list[Pair] # with two articles, of which either may be right
-                   )->list[Pair]:
-    articles, kept = pairs[0].targets, []
-    for article in articles:
-        same = [pair._replace(targets=(article, article)) for pair in pairs]
-        kept += keep_right(model, tokenizer, same)
-    return [pair._replace(targets=articles) for pair in kept]
-
-# %% ../../nbs/16a_interventions.ipynb #2a9a7df3
-def study_direction(model:Transformer, tokenizer:Tokenizer, head:Place,
-                    learning:list[Pair], scoring:list[Pair], same:list[Pair], # kept ones
-                    n_random:int=200)->dict:
-    "By the rule that was written before the runs (`results/RULES.md`)"
-    u = direction_between(model, encode_runs(tokenizer, learning), head)
-    along, eye = torch.outer(u, u), torch.eye(len(u), dtype=u.dtype)
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(n_random, len(u), generator=generator, dtype=u.dtype)
-    random = [torch.outer(x, x) for x in F.normalize(drawn)]
-    runs, alike = (encode_runs(tokenizer, pairs) for pairs in (scoring, same))
-    before = differences(model, runs)
-    everything = before + swap_partners(before)
-    changes = changes_through(model, runs, head, [eye, along, eye - along, *random])
-    def means(runs, x): return by_nouns(x.unflatten(1, (-1, 2)).mean(2), runs)
-    def nats(runs, changes): return means(runs, changes.abs())[0].tolist() # either way
-    effect = means(runs, changes / everything)
-    two = mean_interval(nats(runs, changes[1:2]))
-    one = mean_interval(nats(alike, changes_through(model, alike, head, [along])))
-    luck = effect[3:].mean(1)
-    whole, direction, rest = (mean_interval(x.tolist()) for x in effect[:3])
-    lucky = direction[0] > luck.max().item()
-    carries = min(direction[1] - 0.5, direction[1] - rest[2], two[1] - one[2]) > 0
-    if effect.shape[1] < 5: word = 'no verdict'
-    elif carries and lucky: word = 'one direction carries it'
-    elif lucky and direction[1] > 0: word = 'a direction carries a part'
-    else: word = 'undecided'
-    return dict(head=f'{head.layer + 1}.{head.head + 1}', groups=effect.shape[1],
-                whole=whole, direction=direction, rest=rest,
-                random=[luck.mean().item(), luck.max().item()], two_genders=two,
-                one_gender=one, word=word)

@@ -7,17 +7,13 @@ __all__ = ['PARTS', 'modernize']
 
 # %% ../../nbs/20_since_2017.ipynb #s20impor
 from dataclasses import replace
-from math import isfinite
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from ..support.core import default_device
-from ..speed.fast import accelerate
-from ..model import Transformer, TransformerConfig
+from ..model import TransformerConfig
 from ..multihead import MultiHeadAttention
 from ..optimizer import adamw
-from ..parts import GroupedQueryAttention, SwiGLU
-from .variations import row_config, row_optimizer
+from ..parts import SwiGLU
 
 # %% ../../nbs/20_since_2017.ipynb #s20mla01
 class LatentAttention(MultiHeadAttention):
@@ -131,78 +127,6 @@ def modernize(config:TransformerConfig,
              )->TransformerConfig:     # the same sizes, with those parts
     for part in parts: config = replace(config, **PARTS[part])
     return config
-
-# %% ../../nbs/20_since_2017.ipynb #s20row01
-_DECAY = dict(weight_decay=0.1)
-_TOGETHER = 'rmsnorm', 'swiglu', 'modern-attention', 'gqa' # no bias is left
-ROWS_SINCE = {
-    'base':     {},
-    'pre-norm': dict(norm='pre'),
-    'rmsnorm':  dict(parts=['rmsnorm']),
-    'rotary':   dict(parts=['rotary']),
-    'swiglu':   dict(parts=['swiglu']),
-    'gqa':      dict(parts=['gqa']),
-    'mqa':      dict(parts=['mqa']),
-    'no-bias':  dict(parts=['no-bias']),
-    'adamw':    _DECAY,
-    'qk-norm':  dict(parts=['qk-norm']),
-    'together': dict(norm='pre', parts=[*_TOGETHER], **_DECAY)}
-
-# %% ../../nbs/20_since_2017.ipynb #s20row1b
-MUON_ROW = {'muon': dict(optimizer='muon', **_DECAY)} # beside 'adamw'
-
-def at_rate(row:str, rate:float)->str: return f'{row}@{rate:g}'
-
-RATES_SINCE = {at_rate(row, rate): changes | dict(rate=rate)
-               for rate in (1/8, 1/4, 1/2, 1, 2, 4, 8)
-               for row, changes in (ROWS_SINCE | MUON_ROW).items()}
-
-# %% ../../nbs/20_since_2017.ipynb #s20row4b
-_DRAWN = {'swiglu': 'feed_forward', 'modern-attention': 'self_attention',
-          'gqa': '_attention', 'mqa': '_attention'} # ends of the names of its parts
-
-def _new_part(c:TransformerConfig)->nn.Module: # whose weights have other shapes
-    if c.activation == 'swiglu': return SwiGLU(c.d_model, c.d_ff)
-    return GroupedQueryAttention(c.d_model, c.n_heads, c.d_k, c.d_v, c.n_kv_heads)
-
-def _with_parts(base:Transformer, parts:list[str])->Transformer:
-    drawn = {} # weights, by the names of the parts that they belong to
-    for part in [part for part in parts if part in _DRAWN]:
-        for at, _ in base.named_modules():
-            if at.endswith(_DRAWN[part]) and at not in drawn:
-                drawn[at] = _new_part(modernize(base.config, part)).state_dict()
-    new = {f'{at}.{name}': w for at, part in drawn.items() for name, w in part.items()}
-    model = Transformer(modernize(base.config, *parts))
-    wanted = model.state_dict()
-    fits = {name: w for name, w in base.state_dict().items()
-            if name in wanted and wanted[name].shape == w.shape}
-    model.load_state_dict(new | fits, strict=False)
-    return model
-
-# %% ../../nbs/20_since_2017.ipynb #s20row02
-def build_modern(changes:dict, # to chapter 18's base; a row of `ROWS_SINCE`
-                 vocab_size:int,
-                )->Transformer:
-    base = Transformer(row_config(changes, vocab_size))
-    model = _with_parts(base, changes.get('parts', []))
-    return accelerate(model).to(default_device())
-
-def modern_optimizer(model:nn.Module, changes:dict)->Optimizer|TwoOptimizers:
-    if changes.get('optimizer') == 'muon': return muon(model, changes['weight_decay'])
-    return row_optimizer(model, changes)
-
-# %% ../../nbs/20_since_2017.ipynb #s20rat03
-def rates_tried(results:list[dict], row:str)->dict[float,float]: # mean loss of each rate
-    "Over seeds 0 to 2, on the validation set; infinite if a run failed"
-    found = {}
-    for rate in (1/8, 1/4, 1/2, 1, 2, 4, 8):
-        names = [at_rate(row, rate)] + [row]*(rate == 1)
-        runs = {r['seed']: r for r in results if r['row'] in names and r['seed'] < 3}
-        if len(runs) < 3: continue
-        mean = sum(r['valid_loss'] for r in runs.values()) / 3
-        failed = any(r['skipped'] for r in runs.values()) or not isfinite(mean)
-        found[rate] = float('inf') if failed else mean
-    return found
 
 # %% ../../nbs/20_since_2017.ipynb #s20moe01
 class MixtureOfExperts(nn.Module):
