@@ -51,6 +51,7 @@ TESTS_OF = {
     'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
+    'test_parsing': 'nbs/22_*',
     'test_pasted': 'transformer_nb/reading.py nbs/models/*',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
