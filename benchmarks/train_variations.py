@@ -2,22 +2,17 @@
 """The trainings of chapter 18: Table 3 in small, or any rows of it.
 
     python benchmarks/train_variations.py --rows base,A1 --seeds 1 --out mine.jsonl
-    python benchmarks/train_variations.py --rows confirm --out variations_test.jsonl
 
-The second asks again what was judged worse or better, with seeds that judged nothing on
-captions that chose nothing. The settings of a row are a fingerprint of the corpus and of
-everything that can be set. They do not cover the code: a file that is continued after an
-update mixes versions, and the commit in each line shows where. The rule stands in
-nbs/results/RULES.md.
+The settings of a row are a fingerprint of the corpus and of everything that can be set.
+They do not cover the code: a file that is continued after an update mixes versions, and the
+commit in each line shows where. The rule stands in nbs/results/RULES.md.
 """
 from pathlib import Path
 from transformer_nb.support.core import VERSION, Arg, FieldError, check_positive, command
 from transformer_nb.corpora import load_corpus
 from transformer_nb.studies.variations import (
-    GROUPS, N_STEPS, ROWS, row_settings, short_corpus, task_corpus, train_row)
+    GROUPS, N_STEPS, ROWS, row_settings, short_corpus, train_row)
 from runs import run_missing
-
-JUDGED = ['A16', 'C-N1', 'C-d32', 'C-d128', 'D-drop0', 'D-ls0', 'D-ls0.2', 'big']
 
 def train_rows(out:str|Path, # file of results
                rows:list[str], seeds:range,
@@ -42,19 +37,11 @@ def row_names(rows:str)->list[str]: # of names and groups, separated by commas
         names += GROUPS.get(name, [name])
     return list(dict.fromkeys(names)) # each once
 
-def confirm_rows(out:str|Path, # file of results
-                 corpus:dict,  # of `task_corpus`
-                 n_steps:int=N_STEPS, processes:int=2,
-                )->list[dict]: # all results in the file
-    "Base and the rows judged worse or better, with seeds that judged nothing"
-    rows, seeds = ['base', *JUDGED], range(13, 16)
-    return train_rows(out, rows, seeds, corpus, n_steps, processes)
-
 @command
 def train_variations(
     out:Arg('file of results; rows it already has are not trained again', str,
             'FILE')='variations.jsonl',
-    rows:Arg('names of rows, or groups; rates is a group, too; or confirm', str,
+    rows:Arg('names of rows, or groups; rates is a group, too', str,
              'NAMES')='table,left_out,depth',
     seeds:Arg('runs of each row', int)=3,
     processes:Arg('runs at the same time, one thread each', int)=2,
@@ -64,9 +51,6 @@ def train_variations(
     version:Arg('print the version', action='version')=VERSION):
     "Train Table 3 in small, in the order of --rows: English to German, short captions"
     check_positive(seeds=seeds, processes=processes, n_steps=n_steps)
-    if rows == 'confirm':
-        confirm_rows(out, task_corpus(data_dir), n_steps, processes)
-        return
     names = row_names(rows)
     short = short_corpus(load_corpus(corpus, 'en', 'de', data_dir))
     train_rows(out, names, range(seeds), short, n_steps, processes)

@@ -171,13 +171,6 @@ def test_ablate_nothing_and_one_model_only():
         assert_close(loss_and_gradients(now), whole, rtol=0, atol=0)
     with pytest.raises(KeyError): ablate(model, '√d_k')
 
-def test_the_task_has_a_split_that_chose_nothing(multi30k_dir):
-    corpus = variations.task_corpus(multi30k_dir)
-    assert list(corpus) == ['train', 'valid', 'test']
-    assert not set(corpus['test']) & {*corpus['train'], *corpus['valid']}
-    two = variations.short_corpus(load_corpus('multi30k', 'en', 'de', multi30k_dir))
-    assert two == {split: corpus[split] for split in ('train', 'valid')}
-
 def test_other_settings_are_refused(mini, tmp_path):
     out = tmp_path/'x.jsonl'
     other = mini | dict(valid=mini['valid'][:1])

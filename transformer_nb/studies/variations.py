@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from math import exp, isfinite, log, sqrt
-from pathlib import Path
 from statistics import stdev
 from typing import NamedTuple
 import numpy as np
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from ..checkpoint import fingerprint
 from ..support.core import default_device, provenance, set_seed
-from ..corpora import load_corpus
 from ..data import TokenBatches, encode_pairs
 from ..decoding import search
 from ..embedding import Embedding
@@ -230,17 +228,9 @@ def row_settings(rows:dict[str,dict], # changes to BASE
     task = fingerprint([*splits, n_steps, BATCH_TOKENS, VOCAB_SIZE, PEAK_LR, WARMUP_STEPS])
     return {row: fingerprint([BASE | changes, task]) for row, changes in rows.items()}
 
-def short_corpus(corpus:dict,
-                 splits:tuple=('train', 'valid')
-                )->dict: # these splits, with few words in the source
+def short_corpus(corpus:dict)->dict: # its captions with few words in the source
     def short(pairs): return [pair for pair in pairs if len(pair[0].split()) <= _MAX_WORDS]
-    return {split: short(corpus[split])[:_MAX_PAIRS] for split in splits}
-
-def task_corpus(data_dir:str|Path|None=None # folder with the files of multi30k
-               )->dict:                     # sentence pairs of 'train', 'valid' and 'test'
-    "The short captions, English to German; nothing was chosen by the test captions"
-    pairs = load_corpus('multi30k', 'en', 'de', data_dir)
-    return short_corpus(pairs, ('train', 'valid', 'test'))
+    return {split: short(corpus[split])[:_MAX_PAIRS] for split in ('train', 'valid')}
 
 # What a difference says
 
