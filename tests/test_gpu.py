@@ -19,10 +19,10 @@ from transformer_nb.speed import gpu
 from transformer_nb.checkpoint import check_described
 from transformer_nb.support.core import PAD, FieldError, InputError, set_seed
 from transformer_nb.data import TokenBatches
-from transformer_nb.decoding import power_penalty, search
+from transformer_nb.decoding import Beams, power_penalty, search
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.speed.gpu import (
-    MAX_SHAPES, FixedBatches, FixedBeams, RecordedSearch, RecordedSteps, accelerate_on_gpu,
+    MAX_SHAPES, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu,
     best_widths, chunked_loss, gpu_step, lean_loss, loss_within, prepare_gpu, shapes_of)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam, smoothed_loss
@@ -416,17 +416,14 @@ def test_a_recorded_search_refuses_what_the_search_refuses():
 
 def test_no_step_of_a_search_waits_for_the_device(monkeypatch):
     model = on_meta(monkeypatch).eval()
-    beams = FixedBeams(3, 4, 9, 2, torch.ones(1)) # of 3 sentences, which has a number
-    for part in (beams, beams.live, beams.best, beams.final):
-        for name, x in vars(part).items():
-            if isinstance(x, torch.Tensor): setattr(part, name, x.to(META))
+    beams = Beams(torch.full((3,), 9, device=META), torch.ones(10, device=META), 4, 2)
     src = torch.full((3, 7), 5, device=META)
     with torch.inference_mode():
         searcher = gpu._Searcher(model, src, beams, Plain())
         for _ in range(3): assert searcher.step() == ()
     held = [x for pair in searcher.cache.target.values() for x in pair]
     assert len(held) == 4 and all(x.device == META for x in held)
-    with pytest.raises((RuntimeError, NotImplementedError)): bool(beams.done.all())
+    with pytest.raises((RuntimeError, NotImplementedError)): bool(beams.is_done.all())
 
 def test_a_recording_needs_no_copies_of_weights_that_are_gone(monkeypatch):
     seen, searching = [], RecordedSearch(sharper(), Replayed())

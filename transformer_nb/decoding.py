@@ -150,37 +150,42 @@ def next_logits(model:Transformer,
 
 # %% ../nbs/13_decoding.ipynb #e13live1
 class LiveBeams:
-    "The k live hypotheses of every sentence of a batch"
+    "The k live hypotheses of every sentence of a batch, in tensors that stay where they are"
     def __init__(self, limits:Tensor, # maximum tokens per output (b,)
+                 longest:int,         # room for so many tokens
                  beam_size:int,       # k
                  dtype:torch.dtype=torch.float32): # of their scores
-        b, k, t = len(limits), beam_size, int(limits.max())
+        b, k, t = len(limits), beam_size, longest
+        self.tokens = limits.new_full((b, k), BOS) # the newest of each
         self.ids = limits.new_full((b, k, t), EOS)
         self.log_probs = limits.new_full((b, k, t), torch.nan, dtype=dtype) # of each token
         self.scores = self.log_probs.new_full((b, k), -torch.inf) # -inf: an empty place
         self.scores[:, 0] = 0. # at first one per sentence, without tokens, of probability 1
         self.ancestors = limits.new_zeros((b, k, t, k), dtype=torch.bool)
 
-    def ancestor_mask(self, n:int    # positions stored so far; one more is about to be
-                     )->Tensor|None: # (b, 1, k, (n+1)·k); None: a beam of one sees all
+    def ancestor_mask(self, place:Tensor,     # of the newest token (1,)
+                      n:int|None=None,        # tokens that are stored; None: see every place
+                     )->Tensor|None: # (b, 1, k, n·k); None: a beam of one sees all
         "A hypothesis sees the positions of its own ancestors, and itself"
-        k = self.scores.shape[1]
-        if k == 1: return None
-        self.ancestors[:, :, n] = torch.eye(k, device=self.ancestors.device)
-        return self.ancestors[:, :, :n+1].flatten(2)[:, None]
+        b, k = self.scores.shape
+        if k == 1 and n: return None
+        own = torch.eye(k, dtype=torch.bool, device=place.device)
+        self.ancestors.index_copy_(2, place, own.expand(b, k, k)[:, :, None])
+        return self.ancestors[:, :, :n].flatten(2)[:, None]
 
     def extend(self, parent:Tensor, # number of the hypothesis that each continues (b, k)
                token:Tensor,        # the new token of each (b, k)
                log_prob:Tensor,     # its log-probability (b, k)
-               n:int):              # length of the new hypotheses
-        rows = torch.arange(len(parent), device=parent.device)[:, None]
-        self.scores = self.scores.gather(1, parent) + log_prob
+               place:Tensor):       # where it stands, counted from 0 (1,)
         if parent.shape[1] > 1: # a beam of one continues itself
-            self.ids = self.ids[rows, parent]
-            self.log_probs = self.log_probs[rows, parent]
-            self.ancestors = self.ancestors[rows, parent]
-        self.ids[:, :, n-1] = token
-        self.log_probs[:, :, n-1] = log_prob
+            rows = torch.arange(len(parent), device=parent.device)[:, None]
+            for x in (self.scores, self.ids, self.log_probs, self.ancestors):
+                x.copy_(x[rows, parent])
+        self.scores += log_prob
+        self.tokens.copy_(token)
+        self.ids.index_copy_(2, place, token[..., None])
+        self.log_probs.index_copy_(2, place, log_prob[..., None])
+
 
 # %% ../nbs/13_decoding.ipynb #94f1e3fc
 def top_tokens(logits:Tensor,          # (..., v)
@@ -224,19 +229,19 @@ class BestBeams:
         self.scores = torch.full_like(live.scores[:, :n_best], -torch.inf)
 
     def take(self, live:LiveBeams,
-             n:int,           # length of the live hypotheses
-             penalty:Tensor): # length penalty at that length
-        "Take over those that end with `</s>`, and keep the best"
-        ended = live.ids[:, :, n-1] == EOS                             # (b, k)
-        if not ended.any(): return
-        new_scores = (live.scores / penalty).masked_fill(~ended, -torch.inf)
-        live.scores = live.scores.masked_fill(ended, -torch.inf)
+             chosen:Tensor,   # which of them (b, k)
+             penalty:Tensor): # length penalty at their length
+        "Take these over, and keep the best"
+        new_scores = (live.scores / penalty).masked_fill(~chosen, -torch.inf)
         rivals = torch.cat([self.scores, new_scores], 1)               # (b, n + k)
-        self.scores, which = rivals.topk(self.scores.shape[1])
+        scores, which = rivals.topk(self.scores.shape[1])
         rows = torch.arange(len(which), device=which.device)[:, None]
-        self.ids = torch.cat([self.ids, live.ids], 1)[rows, which]
+        ids = torch.cat([self.ids, live.ids], 1)
         log_probs = torch.cat([self.log_probs, live.log_probs], 1)
-        self.log_probs = log_probs[rows, which]
+        self.scores.copy_(scores)
+        self.ids.copy_(ids[rows, which])
+        self.log_probs.copy_(log_probs[rows, which])
+
 
 # %% ../nbs/13_decoding.ipynb #e13beam2
 class Beams:
@@ -244,31 +249,44 @@ class Beams:
     drop_rows:Callable[[Callable],None] # below
 
     def __init__(self, limits:Tensor,    # maximum tokens per output (b,)
-                 longest_penalty:Tensor, # length penalty at that limit (b,)
+                 penalties:Tensor,       # of 0, 1, 2, … tokens, up to the longest limit
                  beam_size:int,          # k
                  n_best:int):            # hypotheses to return
-        self.limits, self.longest_penalty = limits, longest_penalty
-        self.live = LiveBeams(limits, beam_size, longest_penalty.dtype)
+        self.limits, self.penalties = limits, penalties
+        self.live = LiveBeams(limits, len(penalties) - 1, beam_size, penalties.dtype)
         self.best = BestBeams(self.live, n_best)
         # the sentence, by its place in the batch, that each row belongs to (b,)
         self.sentence = torch.arange(len(limits), device=limits.device)
+        self.is_done = torch.zeros_like(limits, dtype=torch.bool)
+        self.is_bad = torch.zeros_like(self.is_done) # has its model predicted NaN?
+        self.n = limits.new_zeros(1)                 # tokens so far
 
-    def done(self, n:int # length of the live hypotheses
-            )->Tensor:   # True where no live hypothesis can enter the best any more (b,)
-        bound = self.live.scores.amax(1) / self.longest_penalty
-        return (self.best.scores[:, -1] >= bound) | (self.limits == n)
+    def extend(self, parent:Tensor, token:Tensor, log_prob:Tensor): # all (b, k)
+        "By one token each; those that end, or are cut off where none has ended, are taken"
+        live, best = self.live, self.best
+        live.extend(parent, token, log_prob, self.n)
+        self.n += 1
+        self.is_bad |= live.scores.isnan().any(1) & ~self.is_done
+        ended = (token == EOS) & ~self.is_done[:, None]                # (b, k)
+        has_none = best.scores[:, 0].isneginf() & ~ended.any(1)        # (b,)
+        cut_off = has_none & (self.limits == self.n)
+        chosen = ended | cut_off[:, None]
+        if chosen.device.type != 'cpu' or chosen.any(): # a GPU does not wait to ask
+            best.take(live, chosen, self.penalties[self.n])
+            live.scores.masked_fill_(ended, -torch.inf)
+        self.is_done |= self.done()
 
-    def results(self, done:Tensor    # True at the rows to return (b,)
-               )->tuple[Tensor,...]: # their numbers (r,), scores, ids and log-probabilities
-        rows = done.nonzero()[:, 0]
-        live, best, n = self.live, self.best, self.best.scores.shape[1]
-        none_ended = best.scores[rows, :1] == -torch.inf               # (r, 1)
-        cut_off = live.scores[rows, :n] / self.longest_penalty[rows, None]
-        scores = cut_off.where(none_ended, best.scores[rows])
-        none_ended = none_ended[..., None]                             # (r, 1, 1)
-        ids = live.ids[rows, :n].where(none_ended, best.ids[rows])
-        log_probs = live.log_probs[rows, :n].where(none_ended, best.log_probs[rows])
-        return self.sentence[rows], scores, ids, log_probs
+    def done(self)->Tensor: # True where no live hypothesis can enter the best any more (b,)
+        bound = self.live.scores.amax(1) / self.penalties[self.limits]
+        return (self.best.scores[:, -1] >= bound) | (self.limits == self.n)
+
+    def results(self)->tuple[Tensor,...]: # sentences done, scores, ids, log-probabilities
+        if self.is_bad.any():
+            raise InputError('the model predicts NaN: '
+                             'its weights are NaN, infinite or far too large')
+        parts = self.sentence, self.best.scores, self.best.ids, self.best.log_probs
+        return tuple(x[self.is_done] for x in parts)
+
 
 # %% ../nbs/13_decoding.ipynb #75f6b52d
 def row_compactor(gone:Tensor # True at the rows that leave (b,)
@@ -298,37 +316,32 @@ def drop_rows(self:Cache, close:Callable): # of a row compactor
 def drop_rows(self:Beams, close:Callable): # of a row compactor
     for part in (self, self.live, self.best):
         for name, value in vars(part).items():
-            if isinstance(value, Tensor): setattr(part, name, close(value))
+            has_rows = isinstance(value, Tensor) and name not in ('n', 'penalties')
+            if has_rows: setattr(part, name, close(value))
+
 
 # %% ../nbs/13_decoding.ipynb #c741513a
 def _run(model:Transformer,
          src:Tensor,        # source ids (b, s)
          beams:Beams,       # of these sentences, without tokens so far
-         penalties:Tensor,  # length penalties of 0, 1, 2, … tokens, up to the longest limit
          choose:Callable,   # of beams, logits, length: parents, tokens, log-probabilities
         )->list[list[Hypothesis]]:
     "Extend the hypotheses of a batch, token by token, until every sentence is done"
-    live, best, results = beams.live, beams.best, []
+    live, penalties, results = beams.live, beams.penalties, []
     cache = Cache(model, src, len(penalties) - 1)
-    tokens = torch.full_like(live.ids[:, :, 0], BOS) # (b, k)
-    while len(tokens):
-        logits = next_logits(model, tokens, cache, live.ancestor_mask(cache.n))
-        n = cache.n # tokens of the new hypotheses
-        live.extend(*choose(beams, logits.to(penalties.dtype), n), n)
-        if live.scores.isnan().any():
-            raise InputError(f'the model predicts NaN for token {n} of a translation: '
-                             'its weights are NaN, infinite or far too large')
-        best.take(live, n, penalties[n])
-        done = beams.done(n)
-        if done.any():
-            results.append(beams.results(done))
-            close = row_compactor(done)
+    while len(beams.sentence):
+        mask = live.ancestor_mask(cache.position, cache.n + 1)
+        logits = next_logits(model, live.tokens, cache, mask).to(penalties.dtype)
+        beams.extend(*choose(beams, logits, cache.n))
+        if beams.is_done.any():
+            results.append(beams.results())
+            close = row_compactor(beams.is_done)
             beams.drop_rows(close)
             cache.drop_rows(close)
-        tokens = live.ids[:, :, n-1]
     sentence, scores, ids, log_probs = (torch.cat(parts) for parts in zip(*results))
     order = sentence.argsort() # that of `src`
     return to_hypotheses(scores[order], ids[order], log_probs[order])
+
 
 # %% ../nbs/13_decoding.ipynb #82eb196f
 def check_n_best(n_best:int, beam_size:int):
@@ -361,10 +374,10 @@ def beam_search(model:Transformer,  # in evaluation mode
     dtype = model.output.weight.dtype
     lengths = torch.arange(longest + 1, device=src.device, dtype=dtype)
     penalties = PENALTIES.get(penalty, penalty)(lengths, alpha)
-    beams = Beams(limits, penalties[limits], beam_size, n_best)
+    beams = Beams(limits, penalties, beam_size, n_best)
     def choose(beams, logits, n):
         return best_continuations(beams.live.scores, logits, may_end=n > min_len)
-    return _run(model, src, beams, penalties, choose)
+    return _run(model, src, beams, choose)
 
 # %% ../nbs/13_decoding.ipynb #ed375f42
 def greedy(model:Transformer,
@@ -508,9 +521,9 @@ def sample(model:Transformer,         # in evaluation mode
             uniform = _uniform([seeds[i] for i in rows], model.config.max_len)
             uniform = uniform.to(src.device, model.output.weight.dtype)
             no_penalty = uniform.new_ones(int(limits.max()) + 1)
-            beams = Beams(limits, no_penalty[limits], beam_size=1, n_best=1)
+            beams = Beams(limits, no_penalty, beam_size=1, n_best=1)
             choose = partial(_draw, uniform=uniform, min_len=min_len, **options)
-            drawn = _run(model, src, beams, no_penalty, choose)
+            drawn = _run(model, src, beams, choose)
             for i, [h] in zip(rows, drawn): results[i] = h
     return results
 

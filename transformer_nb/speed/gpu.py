@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from ..support.core import BOS, EOS, PAD, FieldError, InputError
 from ..data import Batch, TokenBatches, pad
 from ..decoding import (
-    PENALTIES, SEARCH_TOKENS, BestBeams, Cache, Hypothesis, LiveBeams, SearchConfig,
+    PENALTIES, SEARCH_TOKENS, Beams, Cache, Hypothesis, SearchConfig,
     autocast_search, best_continuations, check_fits, check_n_best, next_logits,
     output_limits, search, search_cost, to_hypotheses)
 from ..support.distributed import world_size
@@ -334,106 +334,34 @@ def _room(x:Tensor, n:int)->Tensor: # (b, h, k, d_k) to (b, h, n, k, d_k)
     return x.new_zeros(b, h, n, k, d_k)
 
 # %% ../../nbs/14c_gpu.ipynb #14csea3
-class FixedBeams:
-    "The hypotheses of a batch, in tensors that stay where they are"
-    def __init__(self, rows:int, beam_size:int, longest:int, n_best:int, like:Tensor):
-        limits = torch.full((rows,), longest, device=like.device)
-        self.limits = limits                   # maximum tokens per output (b,)
-        self.penalties = like.new_ones(longest + 1) # length penalties by number of tokens
-        self.longest_penalty = like.new_ones(rows)  # at the limit (b,)
-        self.live = LiveBeams(limits, beam_size, like.dtype)
-        self.best, self.final = BestBeams(self.live, n_best), BestBeams(self.live, n_best)
-        self.n = limits.new_zeros(1)           # tokens so far
-        self.tokens = limits.new_full((rows, beam_size), BOS) # the newest ones (b, k)
-        self.done = torch.zeros_like(limits, dtype=torch.bool)
-        self.bad = torch.zeros_like(self.done)  # whose scores are NaN
-        self.rows = torch.arange(rows, device=like.device)[:, None]
-        self.own = torch.eye(beam_size, dtype=torch.bool, device=like.device)
-
-    def restart(self, limits:Tensor, penalties:Tensor):
-        fresh = FixedBeams(*self.live.ids.shape, self.best.ids.shape[1], penalties)
-        for mine, new in ((self.live, fresh.live), (self.best, fresh.best), (self, fresh)):
-            for name, x in vars(new).items():
-                if isinstance(x, Tensor): getattr(mine, name).copy_(x)
-        self.limits.copy_(limits)
-        self.penalties.copy_(penalties)
-        self.longest_penalty.copy_(penalties[limits])
-
-    def mask(self)->Tensor: # as `LiveBeams.ancestor_mask`, for all places (b, 1, k, t·k)
-        ancestors = self.live.ancestors
-        own = self.own.expand(len(ancestors), -1, -1)[:, :, None]
-        ancestors.index_copy_(2, self.n, own)
-        return ancestors.flatten(2)[:, None]
-
-# %% ../../nbs/14c_gpu.ipynb #14csea4
 @patch
-def _extend(self:FixedBeams, parent:Tensor, token:Tensor, log_prob:Tensor):
-    "As `LiveBeams.extend`, all (b, k)"
-    live = self.live
-    live.scores.copy_(live.scores.gather(1, parent) + log_prob)
-    for x in (live.ids, live.log_probs, live.ancestors): x.copy_(x[self.rows, parent])
-    live.ids.index_copy_(2, self.n, token[..., None])
-    live.log_probs.index_copy_(2, self.n, log_prob[..., None])
-    self.tokens.copy_(token)
-    self.bad |= live.scores.isnan().any(1) & ~self.done
-    self.n += 1
+def restart(self:Beams, limits:Tensor, penalties:Tensor): # of the same shapes
+    "For other sentences, in the same tensors"
+    fresh = Beams(limits, penalties, self.live.tokens.shape[1], self.best.ids.shape[1])
+    for mine, new in ((self.live, fresh.live), (self.best, fresh.best), (self, fresh)):
+        for name, x in vars(new).items():
+            if isinstance(x, Tensor): getattr(mine, name).copy_(x)
 
-@patch
-def _take(self:FixedBeams):
-    "As `BestBeams.take`, without asking whether any has ended"
-    live, best = self.live, self.best
-    ended = self.tokens == EOS
-    new_scores = (live.scores / self.penalties[self.n]).masked_fill(~ended, -torch.inf)
-    live.scores.masked_fill_(ended, -torch.inf)
-    rivals = torch.cat([best.scores, new_scores], 1)               # (b, n + k)
-    scores, which = rivals.topk(best.scores.shape[1])
-    best.scores.copy_(scores)
-    for name in ('ids', 'log_probs'):
-        both = torch.cat([getattr(best, name), getattr(live, name)], 1)
-        getattr(best, name).copy_(both[self.rows, which])
-
-# %% ../../nbs/14c_gpu.ipynb #14csea5
-@patch
-def _finish(self:FixedBeams):
-    "As `Beams.done` and `Beams.results`, for the sentences that are done only now"
-    live, best, final = self.live, self.best, self.final
-    penalty = self.longest_penalty[:, None]
-    bound = live.scores.amax(1, keepdim=True) / penalty
-    done = (best.scores[:, -1:] >= bound)[:, 0] | (self.limits == self.n)
-    is_new = (done & ~self.done)[:, None]                          # (b, 1)
-    none_ended = best.scores[:, :1] == -torch.inf                  # (b, 1)
-    n = best.scores.shape[1]
-    scores = (live.scores[:, :n] / penalty).where(none_ended, best.scores)
-    final.scores.copy_(scores.where(is_new, final.scores))
-    for name in ('ids', 'log_probs'):
-        mine, ended, stored = (getattr(x, name) for x in (live, best, final))
-        found = mine[:, :n].where(none_ended[..., None], ended)
-        stored.copy_(found.where(is_new[..., None], stored))
-    self.done |= done
 
 # %% ../../nbs/14c_gpu.ipynb #14csea7
-_BAD_WEIGHTS = 'its weights are NaN, infinite or far too large'
-
 class _Searcher:
     "Searches batches of one shape"
-    def __init__(self, model:Transformer, src:Tensor, beams:FixedBeams, graphs):
+    def __init__(self, model:Transformer, src:Tensor, beams:Beams, graphs):
         self.model, self.beams, self.graphs = model, beams, graphs
         self.cache = FixedCache(model, src, len(beams.penalties) - 1)
         self.replay, self.n_steps = None, 0
 
     def step(self)->tuple:
         beams, cache = self.beams, self.cache
-        position = cache.position
-        logits = next_logits(self.model, beams.tokens, cache, beams.mask())
-        position += 1
-        cache.position = position # the same tensor again
+        live, place = beams.live, cache.position
+        logits = next_logits(self.model, live.tokens, cache, live.ancestor_mask(place))
+        place += 1
+        cache.position = place # the same tensor again
         logits = logits.to(beams.penalties.dtype)
-        beams._extend(*best_continuations(beams.live.scores, logits))
-        beams._take()
-        beams._finish()
+        beams.extend(*best_continuations(live.scores, logits))
         return ()
 
-    def run(self, src:Tensor, limits:Tensor, penalties:Tensor)->BestBeams:
+    def run(self, src:Tensor, limits:Tensor, penalties:Tensor)->list[Tensor]:
         self.cache.restart(self.model, src)
         self.beams.restart(limits, penalties)
         for n in range(1, len(penalties)):
@@ -441,9 +369,10 @@ class _Searcher:
             if self.n_steps == 2: self.replay, _ = self.graphs.record(self.step)
             if self.replay: self.replay()
             else: self.step()
-            if n % 8 == 0 and self.beams.done.all(): break
-        if self.beams.bad.any(): raise InputError('the model predicts NaN: ' + _BAD_WEIGHTS)
-        return self.beams.final
+            if n % 8 == 0 and self.beams.is_done.all(): break
+        _, *found = self.beams.results()
+        return found
+
 
 # %% ../../nbs/14c_gpu.ipynb #14csea8
 _ROWS = 1, 8, 64 # sizes of batches that are not full
@@ -510,22 +439,24 @@ def _search(self:RecordedSearch, sentences:list[list[int]], shape:tuple[int,int]
     lengths = torch.arange(longest + 1, device=src.device, dtype=weight.dtype)
     penalty = PENALTIES.get(how['penalty'], how['penalty'])
     penalties = penalty(lengths, how['alpha'])
-    searcher = self._searcher(src, precision, longest, how['beam_size'], how['n_best'])
-    final = self.graphs.run(lambda: searcher.run(src, limits, penalties))
-    parts = (x[:len(sentences)] for x in (final.scores, final.ids, final.log_probs))
-    return to_hypotheses(*parts)
+    searcher = self._searcher(src, precision, penalties, how['beam_size'], how['n_best'])
+    found = self.graphs.run(lambda: searcher.run(src, limits, penalties))
+    return to_hypotheses(*(x[:len(sentences)] for x in found))
 
 # %% ../../nbs/14c_gpu.ipynb #14cseb2
 @patch
-def _searcher(self:RecordedSearch, src:Tensor, precision:str, *sizes:int)->_Searcher:
-    key = tuple(src.shape), precision, sizes
+def _searcher(self:RecordedSearch, src:Tensor, precision:str, penalties:Tensor,
+              *sizes:int # of the beam; hypotheses to return
+             )->_Searcher:
+    key = tuple(src.shape), precision, len(penalties), sizes
     if key not in self.searchers:
         while len(self.searchers) >= _MAX_SEARCHERS: # the oldest goes
             del self.searchers[next(iter(self.searchers))]
-        longest, beam_size, n_best = sizes
-        beams = FixedBeams(len(src), beam_size, longest, n_best, self.model.output.weight)
+        limits = torch.full_like(src[:, 0], len(penalties) - 1)
+        beams = Beams(limits, penalties.clone(), *sizes)
         self.searchers[key] = _Searcher(self.model, src, beams, self.graphs)
     return self.searchers[key]
+
 
 # %% ../../nbs/14c_gpu.ipynb #14cseaa
 def searcher_for(model:Transformer # in evaluation mode
