@@ -1,19 +1,14 @@
 """Chapter 14c without a GPU: shapes, orders, bytes; steps on a device without numbers."""
-import math, os, sys, weakref
+import math, os, sys
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
 from itertools import combinations
-from types import SimpleNamespace
 import numpy as np
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from running import sample
-from torch import nn
-from torch.nn import functional as F
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from transformer_nb import training
 from transformer_nb.speed import gpu
 from transformer_nb.checkpoint import check_described
@@ -23,9 +18,9 @@ from transformer_nb.decoding import Beams, power_penalty, search
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.speed.gpu import (
     MAX_SHAPES, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu,
-    best_widths, chunked_loss, gpu_step, lean_loss, loss_within, prepare_gpu, shapes_of)
+    best_widths, gpu_step, prepare_gpu, shapes_of)
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.optimizer import adam, smoothed_loss
+from transformer_nb.optimizer import adam
 from transformer_nb.training import (
     Trainer, TrainingConfig, token_loss, train_step, wrap_model)
 
@@ -124,85 +119,21 @@ def test_another_order_every_epoch_and_the_same_shapes():
     def shapes(plan): return {batches.batch(batch).src.shape for batch in plan}
     assert shapes(first) == shapes(next_one)
 
-# The loss
-
-@pytest.mark.parametrize('smoothing', [0., 0.1, 0.7])
-@pytest.mark.parametrize('chunk', [1, 5, 1000, None])
-def test_the_loss_in_chunks(smoothing, chunk):
-    x = torch.randn(4, 6, 8, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(30, 8, dtype=torch.float64, requires_grad=True)
-    labels = torch.randint(0, 30, (4, 6)) # some are padding
-    def results(loss): return [loss, *torch.autograd.grad(loss / 7, (x, weight))]
-    ours = results(chunked_loss(x, weight, labels, smoothing, chunk))
-    theirs = results(smoothed_loss(x @ weight.T, labels, smoothing))
-    assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+# The layers
 
 @pytest.mark.parametrize('options', [dict(), dict(tie_embeddings=False), dict(norm='pre'),
                                      dict(positions='rotary'), dict(positions='learned')])
-def test_the_lean_loss_is_the_loss(options):
-    "Of the plain model, and of one whose layers were exchanged for a GPU"
+def test_layers_exchanged_for_a_gpu_are_equal(options):
     model = model_of(**options).double()
     [batch] = list(FixedBatches(pairs(8), 400).epoch(0))[:1]
-    def results(model, loss_of):
-        loss = loss_of(model, batch, 0.1, 17)
+    def results(model):
+        loss = token_loss(model, batch, 0.1, 17)
         return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
-    expected = results(model, token_loss)
-    assert_close(results(model, lean_loss), expected, rtol=1e-9, atol=1e-12)
     on_gpu = accelerate_on_gpu(accelerate(deepcopy(model)))
-    assert_close(results(on_gpu, lean_loss), expected, rtol=1e-9, atol=1e-12)
+    assert_close(results(on_gpu), results(model), rtol=1e-9, atol=1e-12)
     check_described(on_gpu) # can be saved
     assert {type(m.self_attention).__name__ for m in on_gpu.decoder.layers} <= {
         'CausalByName', 'CausalByNameRotary'}
-
-def test_the_lean_loss_is_for_little_memory(monkeypatch):
-    model, called = model_of(), []
-    [batch] = list(FixedBatches(pairs(8), 400).epoch(0))[:1]
-    for name in ('token_loss', 'lean_loss'):
-        def note(*args, name=name): called.append((name, args[2:]))
-        monkeypatch.setattr(gpu, name, note)
-    needed = 12 * batch.labels.numel() * model.config.vocab_size
-    for memory in (4 * needed - 1, 4 * needed):
-        loss_within(memory)(model, batch, 0.1, 17)
-    loss_within(0)(nn.DataParallel(model), batch, 0.1, 17) # has no logits of its own
-    expected = 'lean_loss', 'token_loss', 'token_loss'
-    assert called == [(name, (0.1, 17)) for name in expected]
-
-class Alive(TorchDispatchMode):
-    "The most bytes that the results of operations have held at once"
-    def __init__(self):
-        super().__init__()
-        self.now = self.peak = 0
-        self.known = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        for x in tree_leaves(result):
-            if isinstance(x, torch.Tensor): self.note(x.untyped_storage())
-        return result
-
-    def note(self, storage):
-        key, n = storage._cdata, storage.nbytes()
-        if key in self.known: return
-        self.known.add(key)
-        self.now += n
-        self.peak = max(self.peak, self.now)
-        def gone():
-            self.known.discard(key)
-            self.now -= n
-        weakref.finalize(storage, gone)
-
-def peak(loss_of, tokens=64, v=5000, d=8):
-    x = torch.randn(1, tokens, d, requires_grad=True)
-    weight, labels = torch.randn(v, d, requires_grad=True), torch.ones(1, tokens).long()
-    with Alive() as alive:
-        loss = loss_of(x, weight, labels)
-        loss.backward()
-    return alive.peak / (4 * tokens * v) # in units of the logits
-
-def test_bytes_of_the_loss():
-    plain = peak(lambda x, weight, labels: smoothed_loss(F.linear(x, weight), labels, 0.1))
-    chunked = peak(lambda *args: chunked_loss(*args, 0.1, chunk=4))
-    assert plain >= 2.9 and chunked < 0.6, (plain, chunked)
 
 # Steps on a device without numbers: whoever asks for one, raises
 
@@ -220,12 +151,11 @@ def on_meta(monkeypatch, **options):
 
 @pytest.mark.parametrize('positions', ['sinusoidal', 'rotary'])
 @pytest.mark.parametrize('max_grad_norm', [None, 1.])
-@pytest.mark.parametrize('loss_of', [token_loss, lean_loss])
-def test_no_step_waits_for_the_device(positions, max_grad_norm, loss_of, monkeypatch):
+def test_no_step_waits_for_the_device(positions, max_grad_norm, monkeypatch):
     model = on_meta(monkeypatch, dropout=0.1, positions=positions)
     optimizer = adam(model, fused=True)
     batch = FixedBatches(pairs(30), 200).batch(range(5)).to(META)
-    step = RecordedSteps(partial(train_step, loss_of=loss_of), Plain(), META)
+    step = RecordedSteps(train_step, Plain(), META)
     for lr in (1e-3, 2e-3):
         results = step(model, optimizer, [batch], lr, 0.1, max_grad_norm, 9, 'fp32', None)
         assert all(x.device == META for x in results)
@@ -236,7 +166,7 @@ def test_what_waits_is_seen(monkeypatch):
     model = on_meta(monkeypatch)
     batch = FixedBatches(pairs(30), 200).batch(range(5)).to(META)
     def looking(*args):
-        loss = lean_loss(*args)
+        loss = token_loss(*args)
         return loss if loss > 0 else -loss
     with pytest.raises((RuntimeError, NotImplementedError)):
         train_step(model, adam(model, fused=True), [batch], 1e-3, loss_of=looking)
@@ -276,7 +206,7 @@ def trainer(folder, take_step, fixed_shapes=True, **settings):
 def weights(model): return torch.cat([w.detach().flatten() for w in model.parameters()])
 
 def recorded(graphs=None, kind=RecordedSteps):
-    return kind(partial(train_step, loss_of=lean_loss), graphs or Replayed(), CPU)
+    return kind(train_step, graphs or Replayed(), CPU)
 
 def test_a_run_with_records_is_the_run_without(tmp_path):
     graphs = Replayed()
@@ -331,7 +261,7 @@ def test_a_bad_step_is_skipped(bad):
         nonlocal n
         n += 1
         return torch.full((), math.nan) if n == bad + 1 else torch.ones(())
-    def loss_of(*args): return lean_loss(*args) * spoil()
+    def loss_of(*args): return token_loss(*args) * spoil()
     step = RecordedSteps(partial(train_step, loss_of=loss_of), Replayed(), CPU)
     losses, taken, after = steps(step, 5, model=model)
     assert taken.tolist() == [i != bad for i in range(5)]
@@ -347,21 +277,16 @@ def test_what_cannot_be_recorded_is_told():
     with pytest.raises(FieldError, match='fixed_shapes must be false.*: operation not'):
         steps(recorded(Refusing()))
 
-@pytest.fixture
-def a_gpu(monkeypatch): # as far as somebody only asks how large it is
-    monkeypatch.setattr(torch.cuda, 'get_device_properties',
-                        lambda device: SimpleNamespace(total_memory=2**34))
-
 @pytest.mark.parametrize('settings, reason', [
     (dict(fixed_shapes=False), 'fixed_shapes is false'),
     (dict(precision='fp16'), 'fp16'), (dict(grad_accum_steps=2), 'grad_accum_steps')])
-def test_why_steps_are_not_recorded(settings, reason, capsys, a_gpu):
+def test_why_steps_are_not_recorded(settings, reason, capsys):
     assert gpu_step(TrainingConfig(**settings), CPU) is None
     step = gpu_step(TrainingConfig(**dict(precision='bf16') | settings), CUDA)
-    assert step.func is train_step
+    assert step is train_step
     assert reason in capsys.readouterr().err
 
-def test_several_processes_are_not_recorded(capsys, monkeypatch, a_gpu):
+def test_several_processes_are_not_recorded(capsys, monkeypatch):
     monkeypatch.setattr(gpu, 'world_size', lambda: 2)
     gpu_step(TrainingConfig(precision='bf16'), CUDA)
     assert 'several processes' in capsys.readouterr().err
