@@ -14,7 +14,7 @@ from transformer_nb.decoding import search
 from transformer_nb.speed.fast import (
     HAS_ONEDNN, FastDropout, FastLinear, FusedAttention, accelerate, exchange, linear_map,
     unaccelerate)
-from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.model import DecoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 
 forced = mock.patch('transformer_nb.speed.fast.USE_ONEDNN', HAS_ONEDNN)
@@ -65,6 +65,34 @@ def test_same_translations(beam_size):
         return [[hypothesis.ids for hypothesis in best] for best in found]
     expected = best_ids(model)
     assert best_ids(accelerate(model)) == expected
+
+@pytest.mark.parametrize('options, layers_called', [
+    (dict(), 0), (dict(norm='pre'), 0), (dict(biases='all', d_v=3), 0),
+    (dict(activation='swiglu', norm_type='rmsnorm'), 0), (dict(positions='learned'), 0),
+    (dict(positions='rotary'), 2), (dict(n_kv_heads=2), 2), (dict(qk_norm=True), 2)],
+    ids=str)
+def test_a_search_without_detours_finds_the_same(options, layers_called):
+    model = model_of(**options).double().eval()
+    def found(model):
+        texts = [5, 6, 7, 8, 9], [4], [10, 11, 12]
+        hypotheses = sum(search(model, texts, beam_size=3, n_best=2), [])
+        return [h.ids for h in hypotheses], [h.score for h in hypotheses]
+    ids, scores = found(model)
+    fast, called = accelerate(deepcopy(model)), set()
+    plain = DecoderLayer.forward
+    def noting(layer, *args):
+        called.add(layer)
+        return plain(layer, *args)
+    with mock.patch.object(DecoderLayer, 'forward', noting): ours, by_ours = found(fast)
+    assert ours == ids and len(called) == layers_called
+    assert_close(by_ours, scores, rtol=1e-9, atol=1e-12)
+
+def test_a_hook_is_heard_in_a_search():
+    model, heard = accelerate(model_of().eval()), []
+    network = model.decoder.layers[1].feed_forward
+    network.register_forward_hook(lambda *_: heard.append(1))
+    [[best]] = search(model, [[5, 6]])
+    assert len(heard) >= len(best.ids)
 
 def test_layers_of_a_subclass_are_left_alone():
     class Special(nn.Linear): pass

@@ -107,16 +107,21 @@ class Cache:
         self.target = {} # stores of the self-attentions, made when they are first needed
         self.n, self.max_steps = 0, max_steps # target tokens read so far, and at most
         self.position = src.new_zeros(1)      # n as a tensor: where the newest token stands
+        self.steps = {} # what chapter 14a keeps for the search
 
     def project(self, attention:MultiHeadAttention,
                 x:Tensor,                      # the newest positions (b, k, d)
                )->tuple[Tensor,Tensor,Tensor]: # q of them, k and v of all stored
         if attention in self.source: return attention.queries(x), *self.source[attention]
         q, k, v = attention.project(x, x, self.position)
+        return q, *self.append(attention, k, v)
+
+    def append(self, attention:MultiHeadAttention, k:Tensor, v:Tensor # (b, h, k, d_k)
+              )->tuple[Tensor,Tensor]: # of all positions so far (b, h, (n+1)·k, d_k)
         if attention not in self.target:
             self.target[attention] = _store(k, self.max_steps), _store(v, self.max_steps)
         keys, values = self.target[attention]
-        return q, _append(keys, k, self.n), _append(values, v, self.n)
+        return _append(keys, k, self.n), _append(values, v, self.n)
 
 # %% ../nbs/13_decoding.ipynb #8c8f7423
 def _contiguous(tensors): return [x.contiguous() for x in tensors]
@@ -150,7 +155,7 @@ def next_logits(model:Transformer,
 
 # %% ../nbs/13_decoding.ipynb #e13live1
 class LiveBeams:
-    "The k live hypotheses of every sentence of a batch, in tensors that stay where they are"
+    "The k live hypotheses of every sentence of a batch, in tensors that stay"
     def __init__(self, limits:Tensor, # maximum tokens per output (b,)
                  longest:int,         # room for so many tokens
                  beam_size:int,       # k
@@ -163,8 +168,8 @@ class LiveBeams:
         self.scores[:, 0] = 0. # at first one per sentence, without tokens, of probability 1
         self.ancestors = limits.new_zeros((b, k, t, k), dtype=torch.bool)
 
-    def ancestor_mask(self, place:Tensor,     # of the newest token (1,)
-                      n:int|None=None,        # tokens that are stored; None: see every place
+    def ancestor_mask(self, place:Tensor, # of the newest token (1,)
+                      n:int|None=None,    # tokens stored; None: all places may be asked
                      )->Tensor|None: # (b, 1, k, n·k); None: a beam of one sees all
         "A hypothesis sees the positions of its own ancestors, and itself"
         b, k = self.scores.shape
@@ -253,35 +258,37 @@ class Beams:
                  beam_size:int,          # k
                  n_best:int):            # hypotheses to return
         self.limits, self.penalties = limits, penalties
+        self.longest_penalty = penalties[limits]  # (b,)
         self.live = LiveBeams(limits, len(penalties) - 1, beam_size, penalties.dtype)
         self.best = BestBeams(self.live, n_best)
-        # the sentence, by its place in the batch, that each row belongs to (b,)
-        self.sentence = torch.arange(len(limits), device=limits.device)
+        self.sentence = torch.arange(len(limits), device=limits.device) # of each row (b,)
         self.is_done = torch.zeros_like(limits, dtype=torch.bool)
-        self.is_bad = torch.zeros_like(self.is_done) # has its model predicted NaN?
-        self.n = limits.new_zeros(1)                 # tokens so far
+        self.n = limits.new_zeros(1)              # tokens so far
+        self.on_gpu = limits.device.type != 'cpu' # which does not wait to be asked
 
     def extend(self, parent:Tensor, token:Tensor, log_prob:Tensor): # all (b, k)
         "By one token each; those that end, or are cut off where none has ended, are taken"
-        live, best = self.live, self.best
-        live.extend(parent, token, log_prob, self.n)
+        self.live.extend(parent, token, log_prob, self.n)
         self.n += 1
-        self.is_bad |= live.scores.isnan().any(1) & ~self.is_done
-        ended = (token == EOS) & ~self.is_done[:, None]                # (b, k)
-        has_none = best.scores[:, 0].isneginf() & ~ended.any(1)        # (b,)
-        cut_off = has_none & (self.limits == self.n)
-        chosen = ended | cut_off[:, None]
-        if chosen.device.type != 'cpu' or chosen.any(): # a GPU does not wait to ask
-            best.take(live, chosen, self.penalties[self.n])
-            live.scores.masked_fill_(ended, -torch.inf)
+        ended = token == EOS                                           # (b, k)
+        is_decided = ended.any(1) | (self.limits == self.n)            # (b,)
+        if self.on_gpu or is_decided.any(): self._take(ended)
         self.is_done |= self.done()
 
+    def _take(self, ended:Tensor): # (b, k)
+        live, best = self.live, self.best
+        has_none = best.scores[:, 0].isneginf() & ~ended.any(1)        # (b,)
+        is_cut_off = has_none & (self.limits == self.n)
+        chosen = (ended | is_cut_off[:, None]) & ~self.is_done[:, None]
+        best.take(live, chosen, self.penalties[self.n])
+        live.scores.masked_fill_(ended, -torch.inf)
+
     def done(self)->Tensor: # True where no live hypothesis can enter the best any more (b,)
-        bound = self.live.scores.amax(1) / self.penalties[self.limits]
+        bound = self.live.scores.amax(1) / self.longest_penalty
         return (self.best.scores[:, -1] >= bound) | (self.limits == self.n)
 
     def results(self)->tuple[Tensor,...]: # sentences done, scores, ids, log-probabilities
-        if self.is_bad.any():
+        if self.live.scores.isnan().any(): # which stays, once it is there
             raise InputError('the model predicts NaN: '
                              'its weights are NaN, infinite or far too large')
         parts = self.sentence, self.best.scores, self.best.ids, self.best.log_probs

@@ -228,15 +228,13 @@ def gpu_step(c:TrainingConfig, device:torch.device
 # %% ../../nbs/14c_gpu.ipynb #14csea1
 class FixedCache(Cache):
     "A cache whose tensors stay where they are, for a search that is recorded"
-    def project(self, attention:MultiHeadAttention, x:Tensor # as for `Cache`
-               )->tuple[Tensor,Tensor,Tensor]:
-        if attention in self.source: return super().project(attention, x)
-        q, k, v = attention.project(x, x, self.position)
+    def append(self, attention:MultiHeadAttention, k:Tensor, v:Tensor # as for `Cache`
+              )->list[Tensor]: # of all places, those that are still empty among them
         if attention not in self.target:
             self.target[attention] = [_room(x, self.max_steps) for x in (k, v)]
         for store, new in zip(self.target[attention], (k, v)):
             store.index_copy_(2, self.position, new[:, :, None])
-        return q, *(store.flatten(2, 3) for store in self.target[attention])
+        return [store.flatten(2, 3) for store in self.target[attention]]
 
     def restart(self, model:Transformer, src:Tensor): # of the same shape
         "For other sentences, whose keys and values take the place of the last ones'"
