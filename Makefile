@@ -93,7 +93,6 @@ export: .venv/ready
 	@$(BIN)/python tools/folds.py
 	@$(BIN)/python tools/figures.py
 	@$(BIN)/nbdev_export
-	@$(BIN)/python tools/grading.py
 	@$(BIN)/python tools/readme.py
 	@$(BIN)/python tools/onefile.py
 

@@ -22,7 +22,19 @@ FILES = dict(
            'from book_layers import FeedForward, ResidualNorm\n',
     embedding='from book_embedding import (\n'
               '    Embedding, PositionalEncoding, positional_encoding)\n',
-    model='from book_model import DecoderLayer, EncoderLayer, Transformer\n',
+    model='''
+import book_model
+from dataclasses import asdict
+
+def of_the_book(kind): # a configuration of the book has more fields than the kit's
+    class Own(kind):
+        def __init__(self, config):
+            super().__init__(book_model.TransformerConfig(**asdict(config)))
+    return Own
+
+DecoderLayer, EncoderLayer, Transformer = map(of_the_book, (
+    book_model.DecoderLayer, book_model.EncoderLayer, book_model.Transformer))
+''',
     optimizer='from book_optimizer import adam as make_adam, paper_lr, smoothed_loss\n',
     training='''
 from book_copy_task import copy_batch as shifted, copy_loss
@@ -93,11 +105,11 @@ def write_book(folder:Path):
     "The book as a folder that `tnb_check` can grade"
     texts = {f'book_{Path(name).name}': (PACKAGE/f'{name}.py').read_text(encoding='utf8')
              for name in MODULES}
-    texts['book'] = (PACKAGE/'__init__.py').read_text(encoding='utf8')
+    texts['book_itself'] = (PACKAGE/'__init__.py').read_text(encoding='utf8')
     for name, text in (texts | FILES).items():
         inside = r'^from (\.|transformer_nb\.)(?:support\.)?(\w+)'
         text = re.sub(inside, r'from book_\2', text, flags=re.M)
-        text = re.sub(r'^from \. ', 'from book ', text, flags=re.M)
-        text = re.sub(r'^import transformer_nb$', 'import book as transformer_nb', text,
-                      flags=re.M)
+        text = re.sub(r'^from \. ', 'from book_itself ', text, flags=re.M)
+        itself = 'import book_itself as transformer_nb'
+        text = re.sub(r'^import transformer_nb$', itself, text, flags=re.M)
         (folder/f'{name}.py').write_text(text, encoding='utf8')

@@ -27,7 +27,7 @@ from house import read, violations
 # Test files, and what they test beside the chapter, program or script of their name
 TESTS_OF = {
     'test_page_in_node': 'transformer_nb/playground/* tests/js/*',
-    'test_one_file': 'tools/onefile.py tests/submission/*',
+    'test_one_file': 'tools/onefile.py transformer_nb/grading/right/*',
     'test_proving': 'transformer_nb/proving/*',
     'test_prove': 'transformer_nb/proving/* benchmarks/adapters/*',
     'test_seams': 'nbs/15_* transformer_nb/*.py docs/reference/python.md',
@@ -35,7 +35,7 @@ TESTS_OF = {
     'test_export': 'transformer_nb/formats/page.py',
     'test_races': 'transformer_nb/playground/*',
     'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
-    'test_build': 'nbs/15c_* tests/mistakes.py tests/*submission* '
+    'test_build': 'transformer_nb/grading/* transformer_nb/proving/* tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
     'test_checkpoint': 'transformer_nb/support/distributed.py',

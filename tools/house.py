@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, package, read_notebook)
 from readme import made_files
-import figures, grading, scripts
+import figures, scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -46,7 +46,6 @@ def package_in_sync(root):
         if run.returncode:
             last = run.stderr.strip().splitlines()[-1]
             return [f'nbdev_export fails: {last}']
-        grading.main(folder)
         return stale_modules(Path(root), Path(folder))
 
 def stale_modules(committed, fresh):
@@ -93,7 +92,7 @@ def one_module_each(root):
     found = []
     for path in chapters(root):
         expected, name = path.stem.partition('_')[2], module(path) or ''
-        if path.stem in ('index', grading.CHAPTER) or not name: continue
+        if path.stem == 'index' or not name: continue
         if name.rpartition('.')[2] != expected:
             found.append(f'{path.name}: default_exp is {name}, expected {expected}')
     return found

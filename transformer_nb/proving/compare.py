@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from torch import Tensor, nn
 from .draw import Later, Part
-from .match import Unset, fill, set_values, shapes_of, unlike
+from .match import Unset, fill, set_values, shape_of, shapes_of, unlike
 
 ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
+
+NOT_WRITTEN = 'not written yet'
 
 @dataclass
 class Difference:
@@ -60,7 +62,7 @@ def copied(args:dict)->dict:
     return made
 
 def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
-          parameters:dict|None=None, by_name:bool=False)->dict:
+          parameters:dict|None=None, by_name:bool=False, method:str='')->dict:
     "One call: its result, the gradients and the arguments afterward, or its error"
     torch.manual_seed(seed)
     found = {}
@@ -68,7 +70,7 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
         with _quiet():
             result = call(**args) if by_name else call(*args.values())
             if part.back: result = part.back(result, kit)
-            if part.shown: result = part.shown(result, list(args.values()))
+            if part.shown: result = part.shown(result, part.ours(method, args, kit))
             found.update(places(result, 'result'))
             if part.once: return found
             found.update(_gradients(result, args, parameters or {}))
@@ -95,7 +97,8 @@ def _gradients(result, args:dict, parameters:dict)->Iterator[tuple]:
                                               dtype=torch.float64)).sum() for x in outputs)
         grads = torch.autograd.grad(total, list(inputs.values()), allow_unused=True)
     for (name, x), grad in zip(inputs.items(), grads):
-        yield f'gradient of {name}', torch.zeros_like(x) if grad is None else grad
+        grad = torch.zeros_like(x) if grad is None else grad
+        yield f'gradient of {name}', grad.reshape(shape_of(x)) if name in parameters else grad
 
 def error_of(e:BaseException)->dict:
     "An error in words, with the last line that does not belong to a library"
@@ -103,7 +106,7 @@ def error_of(e:BaseException)->dict:
     try: text = str(e)[:200]
     except Exception: text = '' # an error of one's own may do anything
     if not isinstance(e, Unset): text = f'{type(e).__name__}: {text}'
-    if isinstance(e, NotImplementedError): text = 'not written yet'
+    if isinstance(e, NotImplementedError): text = NOT_WRITTEN
     found = {ERROR: text}
     if rows: found[LINE] = f'{rows[-1].filename}:{rows[-1].lineno}'
     return found
@@ -136,7 +139,8 @@ def observed(part:Part,
         title = method or part.name
         def step(name, args, method=method, **options):
             call = own if model is None else getattr(model, method or '__call__')
-            notes = noted(part, call, copied(args), n, kit, **options)
+            notes = noted(part, call, copied(args), n, kit, method=method, **options)
+            if kit: notes = _in_our_way(notes, part.calls[method], kit)
             note((method or part.name) + name, notes)
         step('', first, parameters=parameters)
         if f'{title} · {ERROR}' in found or part.once: continue
@@ -147,6 +151,14 @@ def observed(part:Part,
                                           second)
         step(', the first call again', first)
     if model is not None and n in part.drops: note(*_drawn(part, model, drawn, kit))
+    return found
+
+def _in_our_way(notes:dict, wanted:dict, kit)->dict:
+    "Gradients of arguments, and what they are afterward, in our own conventions"
+    found = dict(notes)
+    for name, draw in wanted.items():
+        for key in (f'gradient of {name}', f'{name} afterward'):
+            if isinstance(found.get(key), Tensor): found[key] = draw.ours(found[key], kit)
     return found
 
 def _with_model(part, model, parameters, n:int, step, first, second):
@@ -187,7 +199,8 @@ def _ready(make, drawn)->nn.Module:
     return model.double().eval()
 
 def _sizes(model)->Tensor: # sorted: names and order are free
-    sizes = sorted(shape + (0,) * (4 - len(shape)) for shape in shapes_of(model).values())
+    sizes = sorted(shape_of(p) + (0,) * (4 - len(shape_of(p)))
+                   for p in model.parameters() if p.requires_grad) # a frozen table is none
     return torch.tensor(sizes)
 
 def _told(model, right, drawn)->str: # which parameters are missing, or too many
@@ -219,7 +232,7 @@ def _drawn(part, model, drawn, kit)->tuple[str, dict]:
             for _ in range(part.draws):
                 args = copied(first)
                 result = call(*args.values())
-                if part.shown: result = part.shown(result, list(args.values()))
+                if part.shown: result = part.shown(result, part.ours(method, args, kit))
                 rows.append(result.detach().double())
             return step, {DRAWS: torch.stack(rows)}
     except Exception as e: return step, error_of(e)

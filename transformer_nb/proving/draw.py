@@ -67,6 +67,7 @@ class Draw:
     "One argument: `draw` gives its value, `given` turns that into the conventions of a kit"
     def draw(self, case:Case): raise NotImplementedError
     def given(self, value, kit): return value
+    def ours(self, value, kit): return value # and back: the value or its gradient
 
 @dataclass
 class Numbers(Draw):
@@ -80,7 +81,8 @@ class Numbers(Draw):
             if case.n >= 8 and case.has('all features of a position are alike', .15):
                 x = x[..., :1].expand_as(x).clone()
         return x.requires_grad_()
-    def given(self, value, kit): return kit.heads(value) if kit and self.heads else value
+    def given(self, value, kit): return kit.heads(value) if self.heads else value
+    ours = given
 
 @dataclass
 class Memory(Numbers):
@@ -108,7 +110,8 @@ class Ids(Draw):
         return ids
 
 class _OfMasks(Draw):
-    def given(self, value, kit): return kit.mask(value) if kit else value
+    def given(self, value, kit): return kit.mask(value)
+    def ours(self, value, kit): return kit.allowed(value)
 
 @dataclass
 class Mask(_OfMasks):
@@ -182,7 +185,7 @@ class Made(Draw):
     make: Callable
     def draw(self, case): return self.make(case)
     def given(self, value, kit):
-        return value.under(kit) if kit and hasattr(value, 'under') else value
+        return value.under(kit) if hasattr(value, 'under') else value
 
 @dataclass
 class Later:
@@ -207,6 +210,11 @@ class Part:
     seed: int = 0
     once: bool = False         # one call of a case is enough, and its result
 
+    def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions
+        if kit is None: return list(args.values())
+        wanted = self.calls[method]
+        return [wanted[name].ours(x, kit) for name, x in args.items()]
+
     def case(self, n:int)->Case: return Case(n, self.seed, self.even, self.sizes)
 
     def case_features(self, n:int)->set[str]: return self.drawn(n).features
@@ -215,7 +223,9 @@ class Part:
         "All that case n calls for, in an order that no answer changes"
         case = self.case(n)
         def draw(wanted):
-            return {name: d.given(d.draw(case), kit) for name, d in wanted.items()}
+            drawn = {name: d.draw(case) for name, d in wanted.items()}
+            return drawn if kit is None else {
+                name: wanted[name].given(x, kit) for name, x in drawn.items()}
         new = draw(self.new or {})
         first = {method: draw(wanted) for method, wanted in self.calls.items()}
         features = case.described() # of a first call: what comes later is not told by them

@@ -56,6 +56,7 @@ def matched(module:nn.Module, truth:nn.Module, call:Callable)->list[str]:
 def set_values(module:nn.Module, names:list[str], wanted:dict):
     with torch.no_grad():
         for name, p in zip(names, module.parameters()):
+            if name not in wanted and not p.requires_grad: continue # a table of its own
             p.copy_(_value(name, p, wanted).view_as(p))
 
 def _value(name:str, p:Tensor, wanted:dict)->Tensor:

@@ -7,7 +7,8 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     if mask is not None:
         scores = scores.masked_fill(mask == False, float('-inf'))
     weights = torch.softmax(scores, dim=-1)
-    weights = torch.nan_to_num(weights, nan=0.0)
+    if mask is not None:
+        weights = weights.masked_fill(mask == False, 0.0)
     return torch.einsum('bhts,bhsd->bhtd', weights, value), weights
 
 def padding_mask(ids):

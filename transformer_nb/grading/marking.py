@@ -1,0 +1,279 @@
+"""Points for what a submission gave, and what is told of it: what differs, when, where"""
+import torch
+from dataclasses import dataclass
+from pathlib import Path
+from torch import Tensor
+from ..proving.compare import (
+    DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, Difference, differences, kind_of, observed, unlike_draws)
+from ..proving.when import when
+from ..proving.where import Line, Place, traced, where
+from . import rights
+from .child import collect, is_right
+from .cures import CURES
+from .kit import Kit
+from .stages import with_kit
+from .table import Check, Stage
+
+@dataclass
+class Marked:
+    check: Check
+    found: list                # differences, the plainest first
+    notes: dict                # number of a case → what came
+    failed: list[int]
+
+    @property
+    def points(self)->int: return 0 if self.found else self.check.points
+
+@dataclass
+class StageResult:
+    stage: Stage
+    marked: list[Marked]
+    remarks: list[str]         # one for each part that differs
+
+    @property
+    def points(self)->int: return sum(m.points for m in self.marked)
+
+# What is right
+
+_NOTES = {} # by module, title, seed and case: they are the same for a whole class
+
+def right_notes(check:Check, n:int, module:str)->dict:
+    key = module, check.title, check.part.seed, n # the model of stage 9 is one
+    if key not in _NOTES: _NOTES[key] = _ours(observed, check.part, module, n)
+    return _NOTES[key]
+
+def _ours(function, part, module:str, *args, changed:str='', **options):
+    "What the right version gives, or one whose text is changed"
+    modules = rights.right()
+    if changed: modules = modules | {module: rights.changed(module, changed)}
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.random.fork_rng(devices=[]), rights.only(modules):
+            return function(part, getattr(modules[module], part.name), *args, **options)
+    finally: torch.set_default_dtype(before)
+
+# Marking
+
+def grade(folder:str|Path, # of a submission
+          stage:Stage,
+          kit:Kit=Kit(),
+          seconds:float=30., # for each check
+          own:bool=False,    # with its own earlier stages
+         )->StageResult:
+    "Grade one stage, with the right earlier stages"
+    stage = with_kit(stage.number, kit, own)
+    notes = collect(Path(folder), stage, kit, seconds, own=own)
+    marked = [judged(check, by_key, stage.module)
+              for check, by_key in zip(stage.checks, notes)]
+    return StageResult(stage, marked, _remarks(Path(folder), stage, kit, marked, seconds))
+
+def judged(check:Check, by_key:dict, module:str)->Marked:
+    if f'{NEW} · {ERROR}' in by_key: return Marked(check, _stopped(by_key), {}, [])
+    notes = {n: {} for n in range(check.part.cases)}
+    for key, x in by_key.items():
+        n, _, rest = key.partition(' · ')
+        if n.isdigit() and int(n) in notes: notes[int(n)][rest] = x
+    found, failed = [], []
+    for n, came in notes.items():
+        right = right_notes(check, n, module)
+        other = [d for d in differences(came, right, n, check.part.tolerance)
+                 if d.what not in check.ignored]
+        if other: failed.append(n)
+        found += other
+    return Marked(check, found, notes, failed)
+
+def _stopped(by_key:dict)->list[Difference]:
+    return [Difference(-1, NEW, ERROR, by_key[f'{NEW} · {ERROR}'], None)]
+
+# What is told
+
+def _remarks(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->list[str]:
+    wrong = [m for m in marked if m.found]
+    if not wrong: return []
+    texts = {m.found[0].came for m in wrong if m.found[0].n < 0}
+    if len(wrong) == len(marked) and len(texts) == 1 == len({m.found[0].n for m in wrong}):
+        return [f'{what(wrong[0].found[0], wrong[0])}.'] # no file, for example
+    said = []
+    for name in dict.fromkeys(m.check.part.name for m in wrong):
+        of_part = [m for m in marked if m.check.part.name == name]
+        if all(d.came == NOT_WRITTEN for m in of_part for d in m.found[:1]): continue
+        said.append(_remark(folder, stage, kit, of_part, seconds))
+    return said
+
+def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->str:
+    "What differs, when, where, what the book has there, what to read"
+    first = next(m for m in marked if m.found)
+    d = _plainest(first.found)
+    told = [f'{first.check.part.name}: {what(d, first)}{_when(d, marked)}.']
+    place, error = None, d.what == ERROR
+    if d.in_first_call and d.n >= 0 and not error:
+        place = _place(folder, stage, kit, first, d, seconds)
+    if place: told += _where(place, folder)
+    told += [cure for cure in [_cure(stage, first)] if cure]
+    chapter, heading = first.check.read
+    told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
+                f'(nbs/{chapter}.ipynb).')
+    return ' '.join(told)
+
+def _plainest(found:list[Difference])->Difference:
+    """Of the first case whose first call fails, or else of the first that fails: its
+    error, its parameters, or what comes first"""
+    first = [d for d in found if d.in_first_call or d.step == NEW] or found
+    of_case = [d for d in first if d.n == first[0].n]
+    def rank(d): return d.what != ERROR, d.what != 'parameters'
+    return min(of_case, key=rank)
+
+def what(d:Difference, marked:Marked)->str: # in words of the task
+    step, line = _steps(d), marked.notes.get(d.n, {}).get(f'{d.step} · {LINE}', '')
+    if d.what == ERROR:
+        file, _, number = str(line).rpartition(':')
+        place = f' ({file}, line {number})' if file else ''
+        return f'{d.came}{place}' if d.n < 0 else f'it ends with "{d.came}"{place}{step}'
+    if d.what == 'parameters':
+        told = marked.notes[d.n].get(f'{NEW} · told parameters')
+        return str(told or 'its parameters have other shapes than those asked for')
+    if d.what == DRAWS:
+        n, which = len(d.right), unlike_draws(d.came, d.right)
+        return (f'in training mode, the {which} of {n} calls of the same is not that of the '
+                'book: something is dropped elsewhere, at another rate or scale')
+    name = _name(d.what, marked.check.part)
+    if d.what.startswith('first values'):
+        return (f'{name} are not those asked for: their spread is {float(d.came.std()):.3g}, '
+                f'and should be {float(d.right.std()):.3g}')
+    if d.what.endswith('afterward'): return f'it changes `{name}`, which it was given{step}'
+    return f'{name} {_unlike(d.came, d.right)}{step}'
+
+def _steps(d:Difference)->str: # which call it is, if not the first
+    if d.in_first_call or d.step == NEW: return ''
+    which = d.step.partition(', ')[2]
+    if which == 'by name': return ' where its arguments are given by the names of the kit'
+    which = which.removeprefix('in ')
+    return f' in {which}, though the first call gives what is right'
+
+def _name(place:str, part)->str:
+    if place.startswith('gradient of '): return f'the gradient of `{place[12:]}`'
+    place = place.removesuffix(' afterward')
+    names = _RESULTS.get(part.name, ())
+    if place.startswith('result[') and place[7:-1].isdigit():
+        i = int(place[7:-1])
+        if i < len(names): return names[i]
+        return f'result {i}'
+    return 'the result' if place == 'result' else place
+
+_RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
+                shifted=('the source', 'the target', 'the labels'),
+                beam_search=('the list of ids', 'the score'))
+
+def _unlike(x, y)->str: # x came, y is right
+    if x is None: return 'does not come'
+    if y is None: return 'comes, and is not asked for'
+    if isinstance(x, str) or isinstance(y, str): return f'is {_shown(x)}, and should be {_shown(y)}'
+    if x.shape != y.shape:
+        return f'has the shape {tuple(x.shape)}, and should have {tuple(y.shape)}'
+    if kind_of(x) != kind_of(y) and (kind_of(x), kind_of(y)) != ('whole numbers', 'numbers'):
+        return f'holds {kind_of(x)}, and should hold {kind_of(y)}'
+    if x.isnan().any() and not y.isnan().any(): return 'has NaN in it'
+    if y.dim() == 0 or y.numel() < 12: return f'is {_shown(x)}, and should be {_shown(y)}'
+    wrong = ~torch.isclose(x.double(), y.double(), 1e-6, 1e-9, equal_nan=True)
+    if not wrong.any(): return 'differs'
+    at = tuple(wrong.nonzero()[0].tolist())
+    share = 'everywhere' if wrong.all() else f'in {int(wrong.sum())} of {wrong.numel()} places'
+    return f'is another one {share}: at {list(at)} it is {_shown(x[at])}, not {_shown(y[at])}'
+
+def _shown(x)->str:
+    if isinstance(x, Tensor):
+        x = x.tolist()
+        if isinstance(x, float): x = float(f'{x:.6g}')
+        if isinstance(x, list): x = [float(f'{y:.5g}') if isinstance(y, float) else y for y in x]
+    return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
+
+def _when(d:Difference, marked:list[Marked])->str:
+    "Over all cases of the part, as far as first calls tell"
+    if d.n < 0 or not d.in_first_call: return ''
+    failed, passed = [], []
+    for m in marked:
+        first = {x.n for x in m.found if x.in_first_call}
+        for n in m.notes:
+            (failed if n in first else passed).append(m.check.part.case_features(n))
+    found = when(failed, passed)
+    return f', {found}' if found.feature or found.failed == found.cases else ''
+
+# Where
+
+def _place(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->Place|None:
+    i = next(i for i, check in enumerate(stage.checks) if check is m.check)
+    [mine] = collect(folder, stage, kit, seconds, [(i, (d.n, d.step))])
+    if not isinstance(mine, list): return None
+    file = str(rights.FOLDER/stage.file)
+    ours = _ours(traced, m.check.part, stage.module, d.n, d.step,
+                 is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
+    return where(mine, ours)
+
+def _where(place:Place, folder:Path)->list[str]:
+    said, line = [], place.line and _line(place.line, folder)
+    last = _line(place.last, folder) if place.last else None
+    upto = ''
+    if last and line and last.name == line.name and last.number < line.number:
+        upto = f'The last number that both have is made on line {last.number}. '
+    at = line and f'Line {line.number} of {line.name}, `{line.text}`,'
+    part, _, argument = place.called.partition('.')
+    if place.kind == 'number': said.append(f'{upto}{at} makes one that the book\'s version '
+                                           'never makes.')
+    if place.kind == 'order': said.append(f'{upto}{at} has the book\'s numbers in another '
+                                          'order or shape.')
+    if place.kind == 'argument': said.append(f'{upto}{at} gives `{part}` another `{argument}` '
+                                             'than the book\'s version does.')
+    if place.book: said.append(f'In the book\'s version, what never comes in yours is made '
+                               f'by `{place.book.text}`.')
+    return said
+
+def _line(line:Line, folder:Path)->Line: # in the folder that was handed in
+    return Line(str(folder/line.file), line.number)
+
+# The sentence of a cure
+
+def _cure(stage:Stage, m:Marked)->str:
+    "Of the first row of the table by which the right file gives what came"
+    cases = [*m.failed[:2], *[n for n in m.notes if n not in m.failed][:2]]
+    if not m.failed: return ''
+    for old, new, said in CURES.get(stage.module, ()):
+        text = rights.text_of(stage.module)
+        if old not in text: continue
+        changed = text.replace(old, new)
+        if all(_alike(m.notes[n], _ours(observed, m.check.part, stage.module, n,
+                                        changed=changed), m.check) for n in cases): return said
+    return ''
+
+def _alike(came:dict, other:dict, check:Check)->bool:
+    return not [d for d in differences(came, other, 0, check.part.tolerance)
+                if d.what not in check.ignored]
+
+# Reports
+
+def report(result:StageResult)->str: # the remarks, then a line for each check
+    s = result.stage
+    lines = [f'Stage {s.number} · {s.file} · {s.title}: {result.points} of {s.points}']
+    lines += [f'  → {remark}' for remark in result.remarks]
+    for m in result.marked:
+        line = f'  {"✘" if m.found else "✔"} {m.points}/{m.check.points} {m.check.title}'
+        lines.append(f'{line}: {message(m)}' if m.found else line)
+    return '\n'.join(lines)
+
+def message(m:Marked)->str:
+    text = what(_plainest(m.found), m)
+    return f'{text} (in {len(m.failed)} of {len(m.notes)} cases)' if m.notes else text
+
+def gradescope(results:list[StageResult])->dict: # what Gradescope reads from results.json
+    "One test for each check; the optional stages are extra points"
+    tests = []
+    for result in results:
+        s = result.stage
+        for i, m in enumerate(result.marked, 1):
+            tests.append(dict(
+                name=f'{s.file}: {m.check.title}', number=f'{s.number}.{i}', score=m.points,
+                max_score=0 if s.optional else m.check.points,
+                status='failed' if m.found else 'passed',
+                output=message(m) if m.found else 'right', visibility='visible'))
+    text = '\n\n'.join(map(report, results))
+    return dict(score=sum(r.points for r in results), output=text, tests=tests)

@@ -1,0 +1,295 @@
+"""What the stages of *Build it yourself* ask: a row for each check
+
+A check is a signature of the engine, with points, a title, and where the book tells of it.
+Whoever adds a row closes a hole for every submission."""
+import torch
+from dataclasses import dataclass, replace
+from torch import Tensor
+from zlib import crc32
+from ..assignment.config import TransformerConfig
+from ..proving.draw import (
+    Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part, Size)
+from .toys import Batches, Net, SubLayer, Toy, searched, steps_of
+
+PAD, BOS, EOS = 0, 1, 2
+
+@dataclass(frozen=True)
+class Check:
+    points: int
+    title: str
+    part: Part
+    read: tuple                # chapter and heading
+    ignored: tuple = ()        # what another check asks
+
+@dataclass(frozen=True)
+class Stage:
+    "A file of the kit"
+    number: int
+    file: str
+    title: str
+    checks: tuple
+    optional: bool = False
+
+    @property
+    def points(self)->int: return sum(check.points for check in self.checks)
+    @property
+    def module(self)->str: return self.file.removesuffix('.py')
+
+    def keyed(self, key:str)->'Stage': # with the sizes and numbers of a key
+        def seeded(check):
+            seed = crc32(f'{key}/{check.title}'.encode())
+            return replace(check, part=replace(check.part, seed=seed))
+        return replace(self, checks=tuple(map(seeded, self.checks)))
+
+# What several rows draw
+
+DROPS = 2, 6 # the numbers of the cases in which something is dropped
+
+def dropout(case:Case)->float: return {2: .25, 6: .6}.get(case.n, 0.)
+
+def config(case:Case)->TransformerConfig:
+    return TransformerConfig(
+        case.size('w'), d_model=case.size('d'), d_ff=case.size('f'), n_heads=case.size('h'),
+        d_k=case.size('k'), d_v=case.size('v'), dropout=dropout(case),
+        n_encoder_layers=2, n_decoder_layers=3, max_len=14)
+
+def vocabulary(case:Case)->int: return 12 + case.n % 7
+
+def usual(case:Case)->int: # d_model, which is h·d_k in some cases
+    if case.kind == 'unlike': return case.pool.pop()
+    return case.size('h') * case.size('k')
+
+def real(x, mask:Tensor): # positions that are padding do not count
+    if not isinstance(x, Tensor) or x.shape[:2] != mask.shape: return x
+    return x * mask.view(*mask.shape, *[1] * (x.dim() - 2))
+
+HEADS = dict(query=Numbers('b h t k', heads=True), key=Numbers('b h s k', heads=True),
+             value=Numbers('b h s v', heads=True))
+def attention(mask:Mask|None=None, cases:int=24)->Part:
+    calls = HEADS if mask is None else HEADS | dict(mask=mask)
+    return Part('scaled_dot_product_attention', {'': calls}, cases=cases, back=both)
+def both(y, kit): return (kit.heads(y[0]), *y[1:]) if kit else y
+def own_mask(y, kit): return kit.allowed(y) if kit else y
+
+EQ1 = '01_attention', 'Eq. (1): all queries at once'
+MASKED = '01_attention', 'A mask takes keys away'
+EMPTY = '01_attention', 'Aside: no NaN, forward or backward'
+TWO_MASKS = '02_multihead', 'Three uses, two masks'
+
+ATTENTION = (
+    Check(4, 'attention without a mask', attention(), EQ1),
+    Check(4, 'attention with a mask',
+          attention(Mask('b h t s', needed=True, empty=False), 48), MASKED),
+    Check(1, 'a query that may attend to nothing gets zeros',
+          attention(Mask('b h t s', needed=True), 32), EMPTY),
+    Check(2, 'which keys padding_mask hides', Part(
+        'padding_mask', {'': dict(ids=Ids('b s', least=1))}, sizes=dict(w=vocabulary),
+        back=own_mask), TWO_MASKS),
+    Check(1, 'which keys causal_mask hides', Part(
+        'causal_mask', {'': dict(t=Size('t'))}, back=own_mask, cases=12), TWO_MASKS))
+
+HEADS_NEW = dict(d_model=Size('d'), n_heads=Size('h'), d_k=Size('k'), d_v=Size('v'))
+def multihead(calls:dict, cases:int)->Part:
+    return Part('MultiHeadAttention', calls, HEADS_NEW, cases, sizes=dict(d=usual))
+X, READ = Numbers('b t d'), Numbers('b s d')
+MULTIHEAD = (
+    Check(1, 'shapes of the parameters, without biases', multihead({}, 3),
+          ('02_multihead', 'Queries, keys and values')),
+    Check(4, 'self-attention', multihead({'': dict(x=X)}, 20),
+          ('02_multihead', 'Queries, keys and values'), ('parameters',)),
+    Check(3, 'attention to a memory', multihead({'': dict(x=X, memory=READ)}, 20),
+          TWO_MASKS, ('parameters',)),
+    Check(4, 'attention with masks', multihead(
+        {'': dict(x=X, memory=Memory('b s d'), mask=Mask('b h t s', needed=True, empty=False))},
+        40), TWO_MASKS, ('parameters',)))
+
+FF, NORM = ('03_layers', 'The feed-forward network'), ('03_layers', 'Layer normalization')
+RESIDUAL = '03_layers', 'Residual connections'
+FF_NEW = dict(d_model=Size('d'), d_ff=Size('f'))
+SUB = Made(lambda case: SubLayer())
+LAYERS = (
+    Check(1, 'FeedForward: shapes of the parameters', Part('FeedForward', {}, FF_NEW, 3), FF),
+    Check(2, 'FeedForward: the output', Part('FeedForward', {'': dict(x=X)}, FF_NEW), FF,
+          ('parameters',)),
+    Check(2, 'LayerNorm', Part(
+        'LayerNorm', {'': dict(x=X)}, dict(d_model=Size('d'), eps=Choice((1e-5, 1e-5, .5),
+        'eps')), first=('weight', 'bias')), NORM),
+    Check(1, 'LayerNorm with the usual eps', Part(
+        'LayerNorm', {'': dict(x=X)}, dict(d_model=Size('d'))), NORM),
+    Check(3, 'ResidualNorm in evaluation mode', Part(
+        'ResidualNorm', {'': dict(x=X, sublayer=SUB)},
+        dict(d_model=Size('d'), dropout=Choice((0., .5)))), RESIDUAL),
+    Check(1, "the sub-layer's own arguments", Part(
+        'ResidualNorm', {'': dict(x=X, sublayer=SUB, more=Choice((3., 5.)))},
+        dict(d_model=Size('d'), dropout=Choice((0.,))), 3), RESIDUAL),
+    Check(2, 'ResidualNorm in training mode', Part(
+        'ResidualNorm', {'': dict(x=X, sublayer=SUB)},
+        dict(d_model=Size('d'), dropout=Made(dropout)), 8, drops=DROPS),
+        ('03_layers', 'Dropout')))
+
+EMBED, SINES = ('04_embedding', 'One matrix, three uses'), ('04_embedding', 'Sinusoids')
+EMBED_NEW = dict(vocab_size=Size('w'), d_model=Size('d'))
+POSITIONS_NEW = dict(d_model=Size('d'), dropout=Made(dropout),
+                     max_len=Made(lambda case: case.size('t') + case.random.randrange(3)))
+EMBEDDING = (
+    Check(2, 'vectors of token ids', Part(
+        'Embedding', {'': dict(ids=Ids('b t', least=1, padded=False))}, EMBED_NEW,
+        first=('weight',), sizes=dict(w=vocabulary)), EMBED),
+    Check(1, 'logits', Part('Embedding', {'logits': dict(x=X)}, EMBED_NEW,
+                            sizes=dict(w=vocabulary)), EMBED, ('parameters',)),
+    Check(4, 'the table of sinusoids', Part(
+        'positional_encoding', {'': dict(
+            n_positions=Made(lambda case: case.size('t') * (1, 1, 40)[case.n % 3]),
+            d_model=Made(lambda case: 2 * case.size('d')))}, tolerance=1e-4), SINES),
+    Check(2, 'the sum, in evaluation mode', Part(
+        'PositionalEncoding', {'': dict(x=X)}, POSITIONS_NEW, tolerance=1e-4, even='d'),
+        SINES),
+    Check(1, 'the sum, in training mode', Part(
+        'PositionalEncoding', {'': dict(x=X)}, POSITIONS_NEW, 8, drops=DROPS,
+        tolerance=1e-4, even='d'), ('03_layers', 'Dropout')))
+
+NEW = dict(config=Made(config))
+SRC, TGT = Ids('b s'), Ids('b t', first=BOS)
+def of_source(y, args): return real(y, args[1][:, 0, 0])
+def of_target(y, args): return real(y, args[1] != PAD)
+def of_memory(y, args): return real(y, args[0] != PAD)
+def model(name, calls, cases=10, **options)->Part:
+    return Part(name, calls, NEW, cases, sizes=dict(w=vocabulary), even='d', tolerance=1e-5,
+                **options)
+DECODER = {'': dict(x=X, memory=READ, mask=Causal('t'), memory_mask=Padding('b s'))}
+PADDED = '05_model', 'Aside: padding moves no logit'
+MODEL = (
+    Check(2, 'an encoder layer', model('EncoderLayer', {'': dict(x=READ, mask=Padding('b s'))},
+                                       shown=of_source), ('05_model', 'One layer of the encoder')),
+    Check(4, 'a decoder layer', model('DecoderLayer', DECODER),
+          ('05_model', 'One layer of the decoder')),
+    Check(2, 'the memory', model('Transformer', {'encode': dict(src=SRC)}, 8,
+                                 first=('embedding.weight',), shown=of_memory), PADDED),
+    Check(2, 'the decoder', model(
+        'Transformer', {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
+                                       memory=Numbers('b s d', scaled=False),
+                                       memory_mask=Padding('b s'))}, 8), PADDED,
+          ('parameters',)),
+    Check(4, 'the logits', model('Transformer', {'': dict(src=SRC, tgt=TGT)}, 8,
+                                 shown=of_target), PADDED, ('parameters',)),
+    Check(1, 'layers in training mode', model('DecoderLayer', DECODER, 3, drops=(2,), draws=150),
+          ('05_model', 'Aside: where dropout acts'), ('parameters',)),
+    Check(1, 'the model in training mode', model(
+        'Transformer', {'': dict(src=SRC, tgt=TGT)}, 3, shown=of_target, drops=(2,), draws=80),
+          ('05_model', 'Aside: where dropout acts'), ('parameters',)))
+
+STEPS = 1, 10, 4000, 3999, 4001, 100_000, 7
+def labels(case:Case)->Tensor:
+    b, t = case.shape('b t')
+    ids = torch.randint(1, case.size('w'), (b, t), generator=case.torch)
+    if not case.has('there is padding', .7): return ids
+    return ids.masked_fill(torch.rand(b, t, generator=case.torch) < .3, PAD)
+def loss(cases:int, **options)->Part:
+    args = dict(logits=Numbers('b t w'), labels=Made(labels)) | options
+    return Part('smoothed_loss', {'': args}, cases=cases, sizes=dict(w=vocabulary))
+LOSS = '06_optimizer', 'The loss, and why it never reaches zero'
+RATE = '06_optimizer', 'The learning rate'
+OPTIMIZER = (
+    Check(3, 'the learning rate', Part('paper_lr', {'': dict(
+        step_num=Choice(STEPS), d_model=Choice((512, 64, 1024, 6)),
+        warmup_steps=Choice((4000, 4000, 100, 16), 'warmup_steps'))}, cases=50,
+        tolerance=1e-9), RATE),
+    Check(2, "the optimizer's constants and parameters", Part(
+        'make_adam', {'': dict(model=Made(lambda case: Net(case.n)))}, shown=steps_of, cases=4),
+        ('06_optimizer', 'Adam')),
+    Check(1, 'cross-entropy, without smoothing', loss(12, label_smoothing=Choice((0.,))), LOSS),
+    Check(3, 'the smoothed loss', loss(24, label_smoothing=Choice((.1, .3, .05), 'ε')), LOSS),
+    Check(1, 'what is taken by default', Part('paper_lr', {'': dict(
+        step_num=Choice(STEPS), d_model=Choice((512, 64)))}, cases=8), RATE))
+
+def sequences(case:Case)->Tensor: return Ids('b t').draw(case)
+def batches(case:Case)->Batches:
+    n = (3, 1, 4, 7)[case.n % 4]
+    return Batches([Ids('b t').draw(case) for _ in range(n)])
+def sgd(args)->torch.optim.Optimizer: # of the model, which comes first
+    groups = [dict(params=[p], lr=.3) for p in args[0].parameters()]
+    return torch.optim.SGD(groups, momentum=.5)
+def rate(step:int)->float: return .02 * (step + 3) / step**.5
+def target_real(y, args): # what a target holds where its label is padding does not count
+    if not isinstance(y, (tuple, list)) or len(y) != 3: return y
+    src, tgt, wanted = y
+    n = (args[0] != PAD).sum(1, keepdim=True)
+    if isinstance(tgt, Tensor) and tgt.shape == (len(n), args[0].shape[1] + 1):
+        tgt = tgt.where(torch.arange(tgt.shape[1]) <= n, PAD)
+    return src, tgt, wanted
+def losses(y, args): return [float(x) for x in y]
+TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w')))
+LOOP = '07_copy_task', 'The training loop'
+TRAINING = (
+    Check(2, 'source, target and labels', Part(
+        'shifted', {'': dict(seqs=Made(sequences))}, shown=target_real,
+        sizes=dict(w=vocabulary)), ('05_model', 'The shift by one')),
+    Check(2, 'the mean loss of a batch', Part(
+        'copy_loss', {'': dict(model=TOY, seqs=Made(sequences))}, sizes=dict(w=vocabulary)),
+        ('07_copy_task', 'From a sequence to a batch')),
+    Check(6, 'the weights after some steps, and the losses', Part(
+        'train', {'': dict(model=TOY, optimizer=Made(lambda case: Later(sgd)),
+                           batches=Made(batches), lr_of=Made(lambda case: rate))},
+        shown=losses, sizes=dict(w=vocabulary), cases=16), LOOP))
+
+SOURCE = Ids('b s', vocab='8')
+STEPS_MOST = Made(lambda case: case.random.choice([9, 5, 2, 1, 30]))
+ALONE = Ids('1 s', vocab='8')
+def without_pad(y, args): # a beam's output may keep it, or not
+    return ([i for i in y[0] if i != PAD], *y[1:])
+def searches(cases:int, alpha)->Part:
+    return Part('beam_search', {'': dict(
+        model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8), 'the beam'),
+        alpha=alpha, max_steps=Choice((9, 14, 4, 2, 40), 'max_steps'))}, cases=cases, shown=without_pad)
+DECODING = (
+    Check(4, 'greedy search', Part(
+        'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
+        cases=40), ('13_decoding', 'Many sentences at once')),
+    Check(1, 'the length penalty', Part('length_penalty', {'': dict(
+        n=Choice((1, 7, 20, 2)), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
+        ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),
+    Check(3, 'beam search without a length penalty', searches(60, Choice((0.,))),
+          ('13_decoding', 'When to stop')),
+    Check(4, 'beam search', searches(120, Choice((.6, 1., 2., .3), 'alpha')),
+          ('13_decoding', 'The best sentence is not the likeliest: the length penalty')))
+
+WORDS = ('banana', 'ananas', 'nasss', 'x', 'aaaa', 'abab', 'low', 'lower', 'newest', 'widest')
+def counts(case:Case)->dict:
+    words = case.random.sample(WORDS, 1 + case.n % 6)
+    return {word: 1 + case.random.randrange(4) for word in words}
+def merges(case:Case)->list: # joins in some order, of which some never come
+    chosen = case.random.sample([('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a'),
+                                 ('a', 'b'), ('ab', 'ab'), ('e', 's'), ('es', 't'), ('a', 'a'),
+                                 ('l', 'o'), ('lo', 'w')], 7)
+    return chosen
+BPE = (
+    Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
+        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40)))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40),
+        ('08_text', 'Byte-pair encoding')),
+    Check(2, 'words cut by given merges', Part('apply_bpe', {'': dict(
+        word=Choice(WORDS), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60),
+        ('08_text', 'Byte-pair encoding')))
+
+MODERN = (
+    Check(3, 'turned vectors', Part('rotate', {'': dict(x=Numbers('b h t k'))}, even='k',
+                                    tolerance=1e-4), ('20_since_2017', 'Rotary positions')),
+    Check(2, 'attention with groups of heads', Part('grouped_attention', {'': dict(
+        query=Numbers('b h t k', heads=True), key=Numbers('b g s k', heads=True),
+        value=Numbers('b g s v', heads=True), mask=Mask('b h t s', empty=False))},
+        sizes=dict(g=lambda case: 1 + case.n % 3, h=lambda case: case.size('g') * (1 + case.n % 4)),
+        back=lambda y, kit: kit.heads(y) if kit else y, cases=32),
+        ('20_since_2017', 'Fewer keys and values')))
+
+FIRST = [
+    Stage(1, 'attention.py', 'attention and masks', ATTENTION),
+    Stage(2, 'multihead.py', 'several heads', MULTIHEAD),
+    Stage(3, 'layers.py', 'feed-forward, residual, normalization', LAYERS),
+    Stage(4, 'embedding.py', 'embedding and positions', EMBEDDING),
+    Stage(5, 'model.py', 'encoder, decoder, whole model', MODEL),
+    Stage(6, 'optimizer.py', 'schedule and label smoothing', OPTIMIZER),
+    Stage(7, 'training.py', 'the training loop', TRAINING),
+    Stage(8, 'decoding.py', 'greedy and beam search', DECODING),
+]
+OPTIONAL = [
+    Stage(10, 'bpe.py', 'byte-pair encoding', BPE, optional=True),
+    Stage(11, 'modern.py', 'rotary positions, grouped queries', MODERN, optional=True)]

@@ -1,0 +1,140 @@
+"""Stage 9, which needs the book's model, and what a submission's files do all together"""
+import sys, torch
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from ..assignment.config import TransformerConfig
+from ..checkpoint import load_model
+from ..proving.draw import Ids, Later, Made, Part
+from .table import BOS, Check, EOS, PAD, Stage, TGT, model, of_target, real
+from .toys import Batches, Digits, Toy
+
+TOKENIZERS = {} # read before a submission runs, which may not
+
+def tokenizer_of(folder:str):
+    if folder not in TOKENIZERS: TOKENIZERS[folder] = load_model(folder)[1]
+    return TOKENIZERS[folder]
+
+@contextmanager
+def single(): # as fast as it is
+    torch.set_default_dtype(torch.float32)
+    try: yield
+    finally: torch.set_default_dtype(torch.float64)
+
+# Stage 9
+
+READ = '15_translation', 'From a model folder to translations'
+TEXTS = 'A man sleeps.', 'Two dogs play.'
+SHOWN = 'Two children are playing in the snow with a small dog.'
+
+def logits_of(loaded, args):
+    src, tgt = torch.tensor([[9, 8, 7, 6, EOS, PAD], [5, 9, 30, 41, 8, EOS]]), torch.tensor(
+        [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
+    return real(loaded.double()(src, tgt), tgt != PAD)
+
+def long_running(case)->Toy: # where the limit of steps counts
+    end = (-30., 0., -1.5, -3.)[case.n % 4]
+    model = sys.modules.get('model') # whose class it has, for who asks
+    kind = type('Toy', (Toy, model.Transformer), {}) if model else Toy
+    return kind(case.random.randrange(10**6), max_len=90, end=end)
+
+def digits(case)->str: # two to a word, so that words are not tokens
+    n = 1 if case.n == 4 else 20 if case.n == 8 else 2 + case.random.randrange(6)
+    ids = [str(case.random.randrange(4, 8)) for _ in range(n)]
+    return ' '.join(''.join(ids[i:i + 2]) for i in range(0, n, 2))
+
+def translations(folder:str):
+    def shown(loaded, args):
+        translate, tokenizer = import_module('translation').translate, tokenizer_of(folder)
+        with single(): return [translate(loaded.float(), tokenizer, text) for text in TEXTS]
+    return shown
+
+def stage_9(folder:str)->Stage:
+    loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
+    toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
+                text=Made(digits))
+    return Stage(9, 'translation.py', "the book's weights", (
+        Check(2, "the logits of the book's model", Part(
+            'load_model', shown=logits_of, tolerance=1e-4, **loading), READ),
+        Check(1, 'the model is in evaluation mode', Part(
+            'load_model', shown=lambda loaded, _: loaded.training, **loading), READ),
+        Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13), READ),
+        Check(2, "the book's translations", Part(
+            'load_model', shown=translations(folder), **loading), READ)))
+
+# All together
+
+OWN = TransformerConfig(14, d_model=32, d_ff=64, n_heads=4, d_k=8, d_v=8, dropout=0.,
+                        n_encoder_layers=1, n_decoder_layers=1, max_len=30)
+
+def copy_rows(n:int, seed:int)->torch.Tensor: # (n, 8), of lengths 3 to 8
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, 14, (n, 8), generator=generator)
+    lengths = torch.randint(3, 9, (n, 1), generator=generator)
+    return ids.masked_fill(torch.arange(8) >= lengths, PAD)
+
+def learned(_, args)->torch.Tensor: # is the copy task learned, to 95 %?
+    [trained, *_], rows = args, copy_rows(200, 0)
+    greedy = import_module('decoding').greedy
+    with single(), torch.no_grad():
+        said = greedy(trained.float().eval(), import_module('training').shifted(rows)[0], 10)
+    wanted = [[i for i in row if i != PAD] for row in rows.tolist()]
+    return torch.tensor(sum(map(list.__eq__, said, wanted)) >= 190)
+
+def own_model(case):
+    with single():
+        torch.manual_seed(0)
+        return import_module('model').Transformer(OWN)
+
+def own_rate(step:int)->float:
+    return .6 * import_module('optimizer').paper_lr(step, OWN.d_model, 100)
+
+def own_adam(args): return import_module('optimizer').make_adam(args[0])
+
+LEARNING = dict(model=Made(own_model),
+                optimizer=Made(lambda case: Later(own_adam)),
+                batches=Made(lambda case: Batches([copy_rows(32, i) for i in range(1, 401)])),
+                lr_of=Made(lambda case: own_rate))
+
+@contextmanager
+def attention_seen():
+    "Inside, it lists the weights that the submission's own attention returns"
+    name, seen = 'scaled_dot_product_attention', []
+    own = getattr(sys.modules.get('attention'), name, None)
+    def watched(*args, **options):
+        output, weights = own(*args, **options)
+        seen.append(weights)
+        return output, weights
+    loaded = list(sys.modules.values()) if own else []
+    homes = [module for module in loaded if getattr(module, name, None) is own]
+    for module in homes: setattr(module, name, watched)
+    try: yield seen
+    finally:
+        for module in homes: setattr(module, name, own)
+
+def shown_text(folder:str):
+    "The translation of a sentence, and where the last cross-attention looked"
+    def shown(loaded, args):
+        tokenizer, found = tokenizer_of(folder), []
+        with single():
+            text = import_module('translation').translate(loaded.float(), tokenizer, SHOWN)
+            src, tgt = tokenizer.encode(SHOWN) + [EOS], [BOS] + tokenizer.encode(text)
+            with suppress(Exception), torch.no_grad(), attention_seen() as seen:
+                loaded(torch.tensor([src]), torch.tensor([tgt]))
+                found = [seen[-1][0].mean(0)]
+        return [text, *found]
+    return shown
+
+def together(folder:str)->list[Stage]:
+    "With points for nothing, and without any of the right files"
+    whole = model('Transformer', {'': dict(src=Ids('b s'), tgt=TGT)}, 4, shown=of_target)
+    loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
+    return [
+        Stage(5, 'model.py', '', (Check(
+            0, "your whole model gives the book's numbers", whole, READ),)),
+        Stage(7, 'training.py', '', (Check(
+            0, 'your own loop, loss and optimizer teach your model the copy task',
+            Part('train', {'': LEARNING}, cases=1, once=True, shown=learned), READ),)),
+        Stage(9, 'translation.py', '', (Check(
+            0, "the book's translations, by all of your own files",
+            Part('load_model', shown=shown_text(folder), **loading), READ,
+            ('result[1]',)),))]

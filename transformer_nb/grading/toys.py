@@ -1,0 +1,98 @@
+"""Small models, sub-layers and tokenizers that a submission is given"""
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+PAD, BOS, EOS = 0, 1, 2
+
+class SubLayer:
+    "What it gives depends on its arguments, and on how often it has been called"
+    def __init__(self): self.calls = 0
+    def fresh(self): return SubLayer()
+    def __call__(self, x, *args, scale=1.):
+        self.calls += 1
+        added = args[0] if args else 1.
+        return (2. * x).tanh() * added * scale + .1 * x.square() + self.calls - 1
+
+class Toy(nn.Module):
+    """A model of tables: the next token depends on the last two, on their number and on the
+    source. In training mode it says something else, and it notes nothing"""
+    def __init__(self, seed:int, v:int=8, max_len:int=60, end:float=1., pads:bool=False,
+                 kit=None):
+        nn.Module.__init__(self) # whatever else it is: see `long_running`
+        generator = torch.Generator().manual_seed(seed)
+        def draw(*shape):
+            return torch.randn(shape, generator=generator, dtype=torch.float64)
+        self.made, self.kit, self.max_len = (seed, v, max_len, end, pads), kit, max_len
+        self.last, self.before = nn.Parameter(1.5 * draw(v, v)), nn.Parameter(draw(v, v))
+        self.place, self.source = draw(max_len + 1, v), nn.Parameter(draw(v, v))
+        with torch.no_grad():
+            self.last[:, EOS] += end     # outputs of several lengths
+            self.last[:, :0 if pads else 2] -= 30 # `<pad>`, `<s>` are never predicted
+            self.last[:, BOS] -= 30
+        self.eval()
+
+    def fresh(self): return type(self)(*self.made, self.kit)
+    def under(self, kit): return type(self)(*self.made, kit)
+
+    def encode(self, src): # which depends on the order of its tokens (b, s, v)
+        places = torch.arange(1., 1 + src.shape[1])
+        return self.source[src] / places[:, None].sqrt()
+
+    def decode(self, tgt, memory, memory_mask):
+        allowed = self.kit.allowed(memory_mask) if self.kit else memory_mask # (b, 1, 1, s)
+        read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
+        before = F.pad(tgt, (1, 0))[:, :-1]
+        own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
+        return own * (1.7 if self.training else 1.) + .5 * read # logits (b, t, v)
+
+    def forward(self, src, tgt):
+        real = (src != PAD)[:, None, None]
+        return self.decode(tgt, self.encode(src), self.kit.mask(real) if self.kit else real)
+
+def searched(case)->Toy:
+    "A model for a search: most end soon, some seldom, and some may choose `<pad>`"
+    kind = case.random.choice(['', '', '', 'pad', 'long', 'even'])
+    if kind == 'pad': case.features.add('the model may choose <pad>')
+    if kind == 'long': case.features.add('the model seldom ends an output')
+    end = {'long': -2.5, 'even': 0.}.get(kind, 1.)
+    return Toy(case.random.randrange(10**6), end=end, pads=kind == 'pad')
+
+class Net(nn.Module):
+    "Two linear maps, for an optimizer"
+    def __init__(self, seed:int):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.first, self.second, self.seed = nn.Linear(3, 4), nn.Linear(4, 2), seed
+        self.second.bias.requires_grad_(seed % 2 == 0)
+        self.double()
+    def fresh(self): return Net(self.seed)
+
+def steps_of(optimizer, args)->list[Tensor]: # of the model
+    "What the parameters are after steps at several rates, with gradients of several sizes"
+    [net] = args
+    generator = torch.Generator().manual_seed(3)
+    for i, size in enumerate((1e-9, 1., 1e-3, 10.), 1):
+        for group in optimizer.param_groups: group['lr'] = .01 * i
+        for p in net.parameters():
+            drawn = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+            p.grad = size * drawn if p.requires_grad else None
+        optimizer.step()
+    return [p.detach().clone() for p in net.parameters()]
+
+class Batches:
+    "Batches that can be taken once, as from a loader"
+    def __init__(self, rows): self.rows, self.taken = rows, 0
+    def fresh(self): return Batches(self.rows)
+    def __iter__(self):
+        while self.taken < len(self.rows):
+            self.taken += 1
+            yield self.rows[self.taken - 1].clone()
+
+class Digits:
+    "A tokenizer of digits, several of which make a word"
+    def __init__(self, shift:int=0): self.shift = shift
+    def fresh(self): return Digits(self.shift)
+    def encode(self, text):
+        return [4 + (int(c) - 4 + self.shift) % 4 for c in text if c != ' ']
+    def decode(self, ids): return ' '.join(str(int(i)) for i in ids)
