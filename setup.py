@@ -53,7 +53,7 @@ setup(
     cmdclass=dict(build_py=Build),
     packages=find_packages(include=['transformer_nb*']),
     package_data={'transformer_nb': ['py.typed', '*.jsonl', 'typed.tsv', 'sentences.txt.gz',
-                                     'playground/*', 'assignment/*', 'grading/right/*.py']},
+                                     'playground/*', 'assignment/*']},
     exclude_package_data={'transformer_nb': ['playground/live*']}, # of the site alone
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),

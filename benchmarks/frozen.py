@@ -247,7 +247,7 @@ def grader(first, options):
     "Points and remarks of the stored submissions"
     result, place = {}, first/'tests/submission'
     styles = sorted(x for x in (place/'styles').glob('*') if x.is_dir())
-    for folder in [place, first/'transformer_nb/grading/right', *styles]:
+    for folder in [place, first/'transformer_nb/assignment/right', *styles]:
         for stage in find('STAGES'):
             if stage.number >= 9 or not (folder/stage.file).exists(): continue
             found = find('report')(find('grade')(folder, stage))

@@ -26,7 +26,7 @@ from transformer_nb.grading.kit import Kit
 from transformer_nb.grading.marking import grade
 from transformer_nb.grading.stages import STAGES
 
-RIGHT, MODEL = ROOT/'transformer_nb/grading/right', str(ROOT/'nbs/models/multi30k-en-de')
+RIGHT, MODEL = ROOT/'transformer_nb/assignment/right', str(ROOT/'nbs/models/multi30k-en-de')
 BY_FILE = {stage.file: stage for stage in STAGES}
 
 def stored(): # sample, name, file, folder of the right ones, text

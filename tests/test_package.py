@@ -60,13 +60,13 @@ def test_wheel_has_what_belongs(wheel):
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
     data = {f'transformer_nb/{name}' for name in (
         'py.typed', 'everyday.jsonl', 'typed.jsonl', 'typed.tsv', 'sentences.txt.gz')}
-    kit = {f'transformer_nb/assignment/{path.name}'
-           for path in (ROOT/'transformer_nb/assignment').iterdir() if path.is_file()}
+    folder = ROOT/'transformer_nb/assignment'
+    kit = {f'transformer_nb/{path.relative_to(PACKAGE)}' for path in folder.rglob('*')
+           if path.is_file() and '__pycache__' not in path.parts}
     models = {f'transformer_nb/models/{name}/{path.name}' for name in SHIPPED
               for path in (ROOT/'nbs/models'/name).iterdir()}
     assert names == modules | playground | data | kit | models
     assert 'transformer_nb/assignment/run_autograder' in kit
-    assert not any('submission' in name for name in names) # no solutions
     assert any(name.endswith('licenses/LICENSE') for name in wheel.namelist())
 
 def test_a_model_is_found_by_name(wheel, tmp_path, monkeypatch):

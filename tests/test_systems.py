@@ -45,7 +45,7 @@ def test_training_without_fcntl_resource_and_fork(texts, tmp_path):
 @pytest.mark.slow
 def test_the_grader_without_fork(tmp_path):
     "A stage of the right solution"
-    submission = ROOT/'transformer_nb/grading/right'
+    submission = ROOT/'transformer_nb/assignment/right'
     (tmp_path/'attention.py').write_bytes((submission/'attention.py').read_bytes())
     right = elsewhere('grading.commands', 'tnb_check', tmp_path, '--stage', 1)
     assert 'total: 12 of 12 points' in right.stdout, right.stdout + right.stderr

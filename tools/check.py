@@ -27,7 +27,7 @@ from house import read, violations
 # Test files, and what they test beside the chapter, program or script of their name
 TESTS_OF = {
     'test_page_in_node': 'transformer_nb/playground/* tests/js/*',
-    'test_one_file': 'tools/onefile.py transformer_nb/grading/right/*',
+    'test_one_file': 'tools/onefile.py transformer_nb/assignment/right/*',
     'test_proving': 'transformer_nb/proving/*',
     'test_prove': 'transformer_nb/proving/* benchmarks/adapters/*',
     'test_seams': 'nbs/15_* transformer_nb/*.py docs/reference/python.md',

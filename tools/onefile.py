@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from book import ROOT
 
-RIGHT = 'transformer_nb/grading/right'
+RIGHT = 'transformer_nb/assignment/right'
 STAGES = { # in the order of the file, with the sections of the paper
     'config': '§3, Table 3: the sizes of a model',
     'attention': '§3.2.1: attention, and two masks',

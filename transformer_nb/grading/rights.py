@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from .kit import Kit, kit_folder
 
-FOLDER = Path(__file__).parent/'right'
+FOLDER = kit_folder()/'right'
 FILES = ('attention', 'multihead', 'layers', 'embedding', 'model', 'optimizer', 'training',
          'decoding', 'translation', 'bpe', 'modern')
 
