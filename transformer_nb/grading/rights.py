@@ -2,7 +2,6 @@
 import sys, types
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from .kit import Kit, kit_folder
 
 FOLDER = kit_folder()/'right'
