@@ -5,9 +5,9 @@
     python benchmarks/mutants.py . --only multihead decoding
 
 mutants.jsonl has the file of each at 7dfb14d, the text, what takes its place, and the tests
-that should fail. The text is looked for in the whole package, so that code may move. `was`
-is what became of it at 7dfb14d: killed, survives, or null where nobody has tried. The
-status is 1 if one that was killed survives or is not found.
+that should fail. The text is looked for in the whole package, so that code may move, or in
+one line of a chapter, which may be the test, too. `was` is what became of it when it was
+tried first, or null. The status is 1 if one that was killed survives or is not found.
 """
 import argparse, json, os, signal, sys, tempfile, time
 from importlib import import_module
@@ -19,14 +19,19 @@ for name in ('matplotlib.pyplot', 'safetensors.torch', 'scipy.stats', 'spacy'):
     import_module(name) # once: a process that is forked has them
 MUTANTS = Path(__file__).with_name('mutants.jsonl')
 
-def place_of(text, folder):
-    "The one file of the package that has it, once"
-    found = [path for path in (folder/'transformer_nb').rglob('*.py')
-             for _ in range(path.read_text('utf8').count(text))]
+def place_of(file, text, folder):
+    "The one file that has it, once"
+    package = (folder/'transformer_nb').rglob('*.py')
+    paths = [folder/'nbs'/file] if is_chapter(file) else package
+    found = [path for path in paths for _ in range(path.read_text('utf8').count(text))]
     return found[0] if len(found) == 1 else None
 
+def is_chapter(name): return name.endswith('.ipynb')
+
 def tests_of(names, folder):
-    return [str(path) for name in names if (path := folder/f'tests/{name}.py').exists()]
+    paths = [folder/(f'nbs/{name}' if is_chapter(name) else f'tests/{name}.py')
+             for name in names]
+    return [str(path) for path in paths if path.exists()]
 
 def run_tests(tests, folder, seconds):
     "Status of pytest in a process of its own; None: it took too long"
@@ -38,6 +43,8 @@ def run_tests(tests, folder, seconds):
         sys.dont_write_bytecode = True
         with open(os.devnull, 'wb') as null:
             for stream in 1, 2: os.dup2(null.fileno(), stream)
+        chapter = [sys.executable, 'tools/chapters.py', Path(tests[0]).stem]
+        if is_chapter(tests[0]): os.execv(sys.executable, chapter)
         os._exit(pytest.main(['-x', '-q', '-p', 'no:cacheprovider', *tests]))
     for _ in range(10 * seconds):
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -47,13 +54,16 @@ def run_tests(tests, folder, seconds):
     os.waitpid(child, 0)
 
 def fate(mutant, folder, seconds):
-    place = place_of(mutant['old'], folder)
+    old, new = mutant['old'], mutant['new']
+    if is_chapter(mutant['file']): # as JSON has it
+        old, new = (json.dumps(x, ensure_ascii=False)[1:-1] for x in (old, new))
+    place = place_of(mutant['file'], old, folder)
     if place is None: return 'not found'
     tests = tests_of(mutant['tests'], folder)
     if not tests: return 'no such test'
     source = place.read_text('utf8')
     try:
-        place.write_text(source.replace(mutant['old'], mutant['new']), 'utf8')
+        place.write_text(source.replace(old, new), 'utf8')
         status = run_tests(tests, folder, seconds)
     finally: place.write_text(source, 'utf8')
     return {0: 'survives', 1: 'killed', 2: 'killed', None: 'took too long'}.get(

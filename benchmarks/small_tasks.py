@@ -2,8 +2,7 @@
 """The small tasks of chapters 00 to 07a with ten seeds; the chapters print up to three.
 
     python benchmarks/small_tasks.py               # two hours of one core
-    python benchmarks/small_tasks.py 02 03         # those of two chapters
-    python benchmarks/small_tasks.py fetch         # rows with this in their name
+    python benchmarks/small_tasks.py 02 03         # with one of these in their names
     python benchmarks/small_tasks.py 02 --end 3    # seeds 0 to 2 alone
 
 The code is that of the chapters: the cells named below are run, and what they define is
