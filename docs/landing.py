@@ -13,7 +13,7 @@ from textwrap import wrap
 from urllib.parse import quote
 import live
 from look import parts
-from transformer_nb.formats.page import _read
+from transformer_nb.formats.page import FAINT, _read
 
 MODEL, END = 'everyday-en-de', '</s>'
 # The first of these that the model translates like that is shown
@@ -72,7 +72,6 @@ def looked_at(best, pick):
     token = label(best.pieces, pick)
     return (f'To write “{token}”, the model looked most at {named[0]}, then at {named[1]}.')
 
-FAINT = 0.05 # a weight below this has no line, as in live_tokens.js
 PADDING, GAP = .7, .12 # em
 WIDE, LETTER, NARROW = .85, .52, .3 # about, of m, of most, and of i
 HIGH = 100 # of no unit: CSS stretches the lines

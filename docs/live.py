@@ -24,11 +24,9 @@ IN_JUPYTER = r'(?:\n\n\*\(On the site, .*\)\*)?' # a line for those who see no f
 COMMENT = re.compile(rf'^<!-- live (\w+): (.*?) -->{IN_JUPYTER}$', re.M)
 # Pixels that each takes as it begins, in windows 320, 390, 768 and 1,280 wide: its place
 # is kept from the beginning, so that what stands below does not move when it comes
-HEIGHTS = {'bleu': (1094, 946, 627, 567), 'cache': (978, 841, 553, 553),
-           'heads': (2220, 2424, 661, 685), 'learning': (538, 586, 640, 640),
+HEIGHTS = {'learning': (538, 586, 640, 640),
            'merges': (864, 777, 473, 440), 'neighbors': (725, 698, 542, 542),
            'positions': (1051, 1026, 690, 690), 'query': (1320, 1266, 722, 722),
-           'rotary': (849, 795, 610, 610), 'schedule': (917, 889, 590, 590),
            'shuffle': (669, 591, 370, 337), 'translation': (930, 732, 514, 480),
            'writer': (748, 629, 435, 399)}
 PLACES = ('narrow', 'phone', 'tablet', 'wide') # as book.css calls them

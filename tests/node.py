@@ -1,5 +1,6 @@
 "JavaScript without a browser, in the Node that Playwright brings along."
-import json, subprocess
+import base64, json, os, subprocess
+from pathlib import Path
 from playwright._impl._driver import compute_driver_executable
 
 NODE, _ = compute_driver_executable()
@@ -26,8 +27,10 @@ class Node:
         self.process = subprocess.Popen(command, text=True, encoding='utf8', **pipes)
         self.evaluate(f'{script}\nundefined')
 
-    def evaluate(self, script, arg=None):
-        self.process.stdin.write(json.dumps(dict(script=script, arg=arg)) + '\n')
+    def evaluate(self, script, arg=None): return self.ask(dict(script=script, arg=arg))
+
+    def ask(self, question):
+        self.process.stdin.write(json.dumps(question) + '\n')
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         if 'error' in answer: raise RuntimeError(answer['error'])
@@ -36,3 +39,35 @@ class Node:
     def close(self):
         self.process.stdin.close()
         self.process.wait(60)
+
+def packed(path, folders):
+    "What tests/js/page.mjs needs of a page with these models"
+    from transformer_nb.formats.page import (
+        _header_and_weights, _join, _make_distinct, _read)
+    headers = []
+    for folder in folders:
+        header, weights = _header_and_weights(folder)
+        headers.append(header | dict(weights=base64.b64encode(weights).decode()))
+    _make_distinct(headers)
+    page = dict(script=_join('page'), engine=_join('worker'), markup=_read('page.html'),
+                headers=headers, is_old=False)
+    path.write_text(json.dumps(page), 'utf8')
+    return path
+
+class Window(Node):
+    "A page with the book's own engine, in a document without layout (tests/js/drive.mjs)"
+    def __init__(self, path):
+        command = [NODE, Path(__file__).parent/'js/drive.mjs']
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(command, text=True, encoding='utf8', **pipes,
+                                        env=os.environ | dict(TNB_PAGE=str(path)))
+        self.ask(['open', ''])
+
+    def evaluate(self, script, arg=None): return self.ask(['evaluate', script, arg])
+    def __getattr__(self, name): return lambda *args: self.ask([name, *args])
+    def text(self, selector): return '\n'.join(self.texts(selector))
+    def count(self, selector): return len(self.texts(selector))
+
+    def attribute(self, selector, name):
+        first, *_ = self.attributes(selector, name)
+        return first

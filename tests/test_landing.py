@@ -65,9 +65,9 @@ def test_what_stands_ready_is_what_the_model_says(watched, folder):
     assert page.locator('.live-lines path').count() == lines
     page.get_by_role('button', name='kommen').click() # what waits for a click
     assert 'Its probability was' in page.inner_text('.live-says')
-    assert not page.get_by_role('button', name='Exactly as typed').is_visible()
+    assert not page.get_by_role('button', name='Read it back').is_visible()
     page.get_by_text('More', exact=True).click()
-    assert page.get_by_role('button', name='Exactly as typed').is_visible()
+    assert page.get_by_role('button', name='Read it back').is_visible()
 
 TOPS = """() => ['.live-whole', '.live-sides', '.live-says', '.live-more'].map(name =>
     Math.round(document.querySelector(name).getBoundingClientRect().top))"""

@@ -4,8 +4,7 @@ numbers beside what the chapters' Python computes.
 Every figure stands in a bare page that was opened from a file, with the site's own colors.
 At its end each test looks whether the page complained, or asked anyone for anything.
 """
-import ast, json, math, random, re, shutil
-from collections import Counter
+import ast, json, math, re, shutil
 from pathlib import Path
 import pytest
 import torch
@@ -18,12 +17,8 @@ from test_site import (
     violations)
 from safetensors.torch import load_file
 from transformer_nb.attention import scaled_dot_product_attention, to_ids
-from transformer_nb.support.core import BOS, EOS
-from transformer_nb.embedding import positional_encoding, rotate
+from transformer_nb.embedding import positional_encoding
 from transformer_nb.formats.page import export_page
-from transformer_nb.model import attention_weights
-from transformer_nb.optimizer import paper_lr
-from transformer_nb.studies.attention_maps import without_heads
 from transformer_nb.translation import Translator
 
 ROOT = Path(__file__).parent.parent
@@ -166,7 +161,7 @@ def test_a_figure_that_fails_says_so(open_figure):
     page.evaluate(ADD_FIGURE, 'broken')
     assert 'a screw is loose' in page.inner_text('[role=alert]')
 
-NEED_THE_MODEL = {'heads', 'neighbors', 'shuffle', 'translation'}
+NEED_THE_MODEL = {'neighbors', 'shuffle', 'translation'}
 
 @pytest.mark.parametrize('name', sample(NAMES, 4))
 def test_figure_for_everyone(open_figure, name):
@@ -301,59 +296,6 @@ def test_a_finger_drags_the_query_and_scrolls_beside_it(open_figure):
     swipe(60, y + 100, 0, -120)
     assert page.evaluate('scrollY') > 50 and says(page) == before
 
-# 06: the schedule
-
-@pytest.mark.parametrize('log_width, warmup, step', [
-    (9, 4000, 4000), (9, 4000, 100), (6, 400, 20_000), (12, 16_000, 12_300), (8, 100, 100)])
-def test_schedule_equals_eq_3(open_figure, log_width, warmup, step):
-    page = open_figure('schedule')
-    for name, x in (('d_model', log_width), ('warmup_steps', warmup), ('step_num', step)):
-        slide(page, name, x)
-    lr, *peak = numbers(says(page))
-    assert lr == pytest.approx(paper_lr(step, 2**log_width, warmup), rel=0.006)
-    highest = paper_lr(warmup, 2**log_width, warmup)
-    if step != warmup: assert peak == [pytest.approx(highest, rel=0.006)]
-    how = 'climbing' if step < warmup else 'peak' if step == warmup else 'falling'
-    assert how in says(page)
-    page.get_by_role('radio', name='logarithmic').check()
-    top = page.evaluate('''() => { // of the curve, as drawn
-        const box = document.querySelector('.live svg .curve').getBoundingClientRect()
-        return box.top - document.querySelector('.live svg').getBoundingClientRect().top
-    }''')
-    in_decades = 22 + (300 - 40 - 22) * (math.log10(0.1 / highest)) / 7
-    assert top == pytest.approx(in_decades, abs=2)
-
-# 14: BLEU
-
-def test_bleu_equals_the_chapters(open_figure):
-    by_hand = chapter_functions('14_evaluation', Counter=Counter, exp=math.exp)
-    page, rng = open_figure('bleu'), random.Random(0)
-    lines = [[rng.choice('ab') for _ in range(rng.randint(4, 9))]
-             for _ in range(60)]
-    found = page.evaluate('pairs => pairs.map(([t, r]) => modules.live_bleu.bleu(t, r))',
-                          list(zip(lines, lines[1:])))
-    assert sum(x['score'] > 0 for x in found) > 20
-    for x, t, r in zip(found, lines, lines[1:]):
-        assert x['score'] == pytest.approx(by_hand['bleu_by_hand']([t], [r]))
-        c, len_r, *counts = by_hand['counts'](t, r)
-        assert [x['c'], x['r'], *x['hits']] == [c, len_r, *counts[:4]]
-        assert list(map(len, x['rows'])) == counts[4:]
-
-def test_bleu_of_the_readers_translation(open_figure):
-    page = open_figure('bleu')
-    assert says(page).startswith('BLEU = 76.0.') # as in the chapter
-    page.get_by_role('button', name='Too short').click()
-    assert says(page).startswith('BLEU = 60.7.') and 'e^(1 − 6/4) = 0.61' in says(page)
-    page.get_by_label('Reference').fill('the dog sees the cat')
-    page.get_by_label('Translation', exact=True).fill('the the the the')
-    page.wait_for_function('document.querySelectorAll(".live-grams .hit").length == 2')
-    assert page.locator('.live-ngram').first.locator('.clipped').count() == 2
-    assert page.locator('.live-ngram > span').first.inner_text() == '2 of 4'
-    assert says(page).startswith('BLEU = 0.0.')
-    page.get_by_label('Translation', exact=True).fill('the dog')
-    page.wait_for_function('document.querySelectorAll(".live-grams .hit").length == 3')
-    assert 'divide by zero' in says(page)
-
 # 08: merges
 
 TEXTS = ['A skateboarder is skateboarding.', 'Die Mäuse im Haus.', 'aaaa  aa\n a',
@@ -366,7 +308,7 @@ def test_merges_are_those_of_the_tokenizer(open_figure, translator):
     known = json.loads(tokenizer.to_json())['model']['merges']
     page = open_figure('merges')
     steps_of = '''async text => {
-        const {Tokenizer} = modules.engine
+        const {Tokenizer} = modules.tokenizer
         const tokenizer = new Tokenizer(await modules.live_model.modelHeader('captions'))
         return modules.live_merges.mergeSteps(tokenizer, text)
             .map(({words}) => words.map(ids => ids.map(id => tokenizer.tokens[id])))
@@ -482,28 +424,6 @@ def test_the_figure_reads_as_the_page_does(open_figure, everyday):
     type_text(page, 'He isn’t here.')
     german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
     assert 'nicht' in german and says(page).startswith('To write')
-    type_text(page, 'I LOVE YOU')
-    page.get_by_text('More', exact=True).click()
-    exact = page.get_by_role('button', name='Exactly as typed')
-    exact.click()
-    pause(page, 100)
-    settle(page)
-    assert says(page).startswith('Read exactly as typed.')
-    assert 'LOVE' in ''.join(tokens()).replace('-', '')
-    assert exact.get_attribute('aria-pressed') == 'true'
-    exact.click()
-    pause(page, 100)
-    settle(page)
-    assert says(page).startswith('Read as “I love you.”')
-
-def test_a_figure_reads_small_letters_and_capitals_alike(open_figure):
-    page, found = open_figure('heads'), set()
-    plain = 'A man is riding a horse.'
-    for text in (plain, plain.lower()[:-1], plain.upper(), f'{plain[:-1]} 😀'):
-        type_text(page, text)
-        for step in page.get_by_label('step', exact=True).all(): step.press('End')
-        found.add(says(page))
-    assert len(found) == 1
 
 def test_the_figure_reads_back_by_the_page_beside(open_figure, folder):
     export_page([ROOT/'nbs/models/everyday-de-en'], folder/'translate_german.html')
@@ -530,7 +450,7 @@ def test_the_newest_sentence_is_answered(open_figure):
 # 13: the beam
 
 @pytest.mark.parametrize('name', sample(
-    ['translation', 'heads', 'merges', 'shuffle'], 3))
+    ['translation', 'merges', 'shuffle'], 3))
 def test_odd_sentences(open_figure, name):
     "None at all, half a character's bytes, and a word that is wider than a phone"
     page = open_figure(name, viewport=PHONE)
@@ -696,120 +616,6 @@ def test_writer_goes_on(open_figure):
     page.locator('.live-tokens button').first.click()
     assert says(page).startswith('At the beginning, the likeliest were ')
 
-# 20: turned positions, and the cache
-
-def test_rotary_equals_rotate(open_figure):
-    page = open_figure('rotary')
-    query, key = (torch.tensor(page.evaluate(f'modules.live_rotary.{name}'))
-                  for name in ('QUERY', 'KEY'))
-    table = positional_encoding(100, 16)
-    for m, distance in ((3, 3), (80, 3), (41, 30)):
-        slide(page, 'both along the text', m)
-        slide(page, 'their distance', distance)
-        n = m - distance
-        added = (query + table[m]) @ (key + table[n])
-        q, k = (rotate(x[None], torch.tensor([at]))[0] for x, at in ((query, m), (key, n)))
-        wanted = [added.item(), (q @ k).item()]
-        assert numbers(says(page)) == pytest.approx(wanted, abs=0.0051)
-
-def test_cache_equals_the_chapters(open_figure):
-    cache_gib = chapter_functions('20_since_2017')['cache_gib']
-    page = open_figure('cache')
-    for log_groups in (0, 3, 5):
-        slide(page, 'heads of keys and values', log_groups)
-        found = page.evaluate('modules.live_cache.cacheBytes', dict(
-            layers=32, groups=2**log_groups, size=128, tokens=8192, bytes=2))
-        assert found / 2**30 == cache_gib(2**log_groups)
-        assert f'= {readable_gib(cache_gib(2**log_groups))},' in says(page)
-        drawn = page.locator('.live svg rect.value').count()
-        assert drawn == 2 * 2**log_groups + 1 and page.locator('circle').count() == 32
-    assert 'can be only' not in says(page)
-    slide(page, 'heads of queries', 2) # fewer than the groups: they follow, and it says why
-    assert page.get_by_label('heads of keys and values').input_value() == '2'
-    assert says(page).startswith('Each head of keys and values serves at least one head of '
-                                 'queries, so that there can be only 4 of them. ')
-
-def readable_gib(x): return f'{x:g} GiB' if x >= 1 else f'{x * 1024:g} MiB'
-
-# 05: the walk of a token
-
-# 02: heads
-
-def read_by(translator, text): # source, and its translation as the decoder reads it
-    [[best]] = translator.search([text])
-    src = translator.tokenizer.encode(text) + [EOS]
-    return torch.tensor([src]), torch.tensor([[BOS, *best.ids]])
-
-def log_prob(model, src, tgt): # of the translation
-    with torch.no_grad(): log_probs = model(src, tgt).log_softmax(-1)[0]
-    labels = [*tgt[0, 1:].tolist(), EOS]
-    return sum(log_probs[t, i].item() for t, i in enumerate(labels))
-
-def shown_delta(page):
-    "How much less (-) or more likely the old translation is said to be"
-    size, direction = re.search(r'([\d.]+) nats (less|more) likely', says(page)).groups()
-    return -float(size) if direction == 'less' else float(size)
-
-def test_tokens_name_rows_and_columns(open_figure):
-    page = open_figure('heads')
-    for kind, rows, columns in (('cross', 'German', 'English'), ('decoder', 'read', 'read'),
-                                ('encoder', 'English', 'English')):
-        page.get_by_role('radio', name=kind).check()
-        settle(page)
-        head = page.locator('.live-head').first
-        beside = head.locator('.live-rows span').all_inner_texts()
-        above = head.locator('.live-columns span').all_inner_texts()
-        assert beside == page.locator('.live-tokens button').all_inner_texts()
-        assert len(beside) == head.locator('canvas').evaluate('node => node.height')
-        assert len(above) == head.locator('canvas').evaluate('node => node.width')
-        first = {'English': 'He', 'German': 'Er', 'read': '<s>'}
-        assert [beside[0], above[0]] == [first[rows], first[columns]]
-    last = head.locator('.live-rows span').last.bounding_box()
-    squares = head.locator('.live-squares').bounding_box()
-    middle = last['y'] + last['height']/2
-    row = squares['height'] / len(beside)
-    assert squares['y'] + squares['height'] - middle == pytest.approx(row/2, abs=1)
-
-def test_heads_switched_off_equal_pytorch(open_figure, everyday):
-    text, model = 'The man bit the dog.', everyday.model
-    page = open_figure('heads')
-    type_text(page, text)
-    src, tgt = read_by(everyday, text)
-    maps, before = attention_weights(model, src, tgt), log_prob(model, src, tgt)
-    for kind, layer, heads in ('cross', 4, [1]), ('cross', 4, [1, 3]), ('encoder', 1, [2]):
-        page.get_by_role('radio', name=kind).check()
-        page.get_by_role('radio', name=str(layer)).check()
-        settle(page)
-        page.locator('.live-tokens button').nth(1).click()
-        looks = page.locator('.live-head small').all_inner_texts()
-        for h, words in enumerate(looks):
-            weights = maps[kind][layer - 1, 0, h, 1].topk(2).values.tolist()
-            found = [float(x.replace('<1', '0')) for x in re.findall(r'(<?\d+)%', words)]
-            assert found == pytest.approx([100*w for w in weights], abs=0.8)
-        for head in heads:
-            switch = page.locator('.live-head').nth(head - 1)
-            if switch.get_attribute('aria-checked') == 'true': switch.click()
-            pause(page, 50)
-            settle(page)
-        with without_heads(model, [(kind, layer - 1, head - 1) for head in heads]):
-            delta = log_prob(model, src, tgt) - before
-            [german] = everyday.translate([text])
-        assert shown_delta(page) == pytest.approx(delta, abs=0.011)
-        assert german in says(page)
-
-def test_what_becomes_of_a_translation_ends_once(open_figure):
-    page = open_figure('heads', viewport=PHONE)
-    type_text(page, 'A girl is riding a bike.')
-    for head in range(4): # of cross-attention, layer 4: all that it has
-        page.locator('.live-head').nth(head).click()
-        pause(page, 50)
-        settle(page)
-        told = page.locator('.live-says').bounding_box() # on a phone, below four maps
-        assert 0 < told['y'] < PHONE['height'] - told['height'] + 1 # and yet seen
-    assert ' it becomes “' in says(page) and '”.' not in says(page)
-
-# 16: what the removal of a head costs
-
 def middle(box): return box['x'] + box['width']/2, box['y'] + box['height']/2
 
 # Second actions: the reader changes what an earlier action has chosen
@@ -824,10 +630,8 @@ def story(figure, *actions):
     return keep
 
 def press(page, name): page.get_by_role('button', name=name, exact=True).click()
-def pick(page, name): page.get_by_role('radio', name=name, exact=True).check()
 def to_end(page, name): page.get_by_label(name, exact=True).press('End')
 def token(page, i): page.locator('.live-tokens button').nth(i).click()
-def switch(page, head): page.locator('.live-head').nth(head - 1).click()
 def fill(page, name, text): page.get_by_label(name, exact=True).fill(text)
 def drag(page, selector, dx, dy):
     x, y = middle(page.locator(selector).bounding_box())
@@ -846,46 +650,6 @@ def slides(page, *names):
 
 def cells_of(page):
     return [row.locator('td').all_inner_texts() for row in page.locator('tbody tr').all()]
-
-@story('bleu', (press, 'Too short'), (fill, 'Reference', 'the dog sees the cat'))
-def both_texts_count(page, captions, everyday):
-    by_hand = chapter_functions('14_evaluation', Counter=Counter, exp=math.exp)
-    t, r = (page.get_by_label(name, exact=True).input_value().split()
-            for name in ('Translation', 'Reference'))
-    assert len(t) == 4 and r == 'the dog sees the cat'.split()
-    assert says(page).startswith(f'BLEU = {100*by_hand["bleu_by_hand"]([t], [r]):.1f}.')
-
-@story('cache', (slide, 'heads of queries', 2), (slide, 'heads of queries', 6))
-def groups_that_were_lowered_stay_and_are_explained_no_more(page, captions, everyday):
-    assert slides(page, 'heads of keys and values') == [2]
-    assert 'can be only' not in says(page)
-    bytes = 2*32*4*128*8192*2
-    assert f'= {readable_gib(bytes / 2**30)},' in says(page)
-
-@story('heads', (switch, 2), (pick, 'encoder'))
-def heads_of_another_kind_are_all_on(page, captions, everyday):
-    names = page.locator('.live-head b').all_inner_texts()
-    assert names == [f'head {i + 1} on' for i in range(len(names))]
-    [german] = everyday.translate(['He was wearing a blue jacket.'])
-    assert says(page) == f'With all heads: “{german}”'
-
-@story('heads', (switch, 2), (pick, '1'))
-def heads_of_another_layer_are_all_on(page, captions, everyday):
-    assert page.locator('.live-head[aria-checked=false]').count() == 0
-
-@story('heads', (token, 6), (fill, 'English', 'Hi.'))
-def the_token_beyond_a_shorter_sentence_becomes_its_last(page, captions, everyday):
-    src, tgt = read_by(everyday, 'Hi.')
-    last = tgt.shape[1] - 1
-    tokens = page.locator('.live-tokens button')
-    assert tokens.count() == tgt.shape[1] # cross-attention: the tokens that it writes
-    assert tokens.nth(last).get_attribute('aria-pressed') == 'true'
-    weights = attention_weights(everyday.model, src, tgt)['cross'][-1, 0, :, last]
-    looks = page.locator('.live-head small').all_inner_texts()
-    for words, row in zip(looks, weights):
-        found = [float(x.replace('<1', '0')) for x in re.findall(r'(<?\d+)%', words)]
-        wanted = [100*w for w in row.topk(2).values.tolist()]
-        assert found == pytest.approx(wanted, abs=0.8)
 
 @story('merges', (slide, 'merges made', 3), (fill, 'Text', 'Ein'))
 def another_text_begins_with_its_bytes(page, captions, everyday):
@@ -906,33 +670,10 @@ def a_query_dragged_beyond_the_plane_stays_in_it(page, captions, everyday):
     output, _ = scaled_dot_product_attention(q, K, V)
     assert numbers(says(page))[-2:] == pytest.approx(output[0].tolist(), abs=0.0051)
 
-@story('rotary', (slide, 'both along the text', 10), (slide, 'their distance', 30))
-def the_key_has_a_place_in_the_text(page, captions, everyday):
-    assert slides(page, 'both along the text', 'their distance') == [30, 30]
-    query, key = (torch.tensor(page.evaluate(f'modules.live_rotary.{name}'))
-                  for name in ('QUERY', 'KEY'))
-    table = positional_encoding(100, 16)
-    q = rotate(query[None], torch.tensor([30]))[0]
-    wanted = [(query + table[30]) @ (key + table[0]), q @ key]
-    assert says(page).startswith('Query (blue) at 30, key (orange) at 0, 30 apart')
-    assert numbers(says(page)) == pytest.approx([x.item() for x in wanted], abs=0.0051)
-
 @story('neighbors', (fill, 'Word', 'Hund'), (fill, 'Word', 'Xylophon'))
 def no_bars_stay_of_the_word_before(page, captions, everyday):
     assert page.locator('.live-stage svg rect').count() == 0
     assert 'Hund' not in says(page) and 'no row for “Xylophon”' in says(page)
-
-@story('schedule', (slide, 'warmup_steps', 700), (pick, 'logarithmic'))
-def the_peak_is_never_cut_off(page, captions, everyday):
-    top, points = page.evaluate('''() => {
-        const curve = document.querySelector('.live svg .curve')
-        const points = curve.getAttribute('d').slice(1).split('L').map(x => x.split(',')[1])
-        return [Math.min(...points), points.length]
-    }''')
-    highest = paper_lr(700, 512, 700)
-    in_decades = 22 + (300 - 40 - 22) * (math.log10(0.1 / highest)) / 7
-    assert points == 82 # 81 along the axis, and the peak
-    assert top == pytest.approx(in_decades, abs=0.06)
 
 SHUFFLES = [(press, 'Shuffle the words')]*6
 

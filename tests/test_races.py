@@ -2,7 +2,8 @@
 tells with an engine of its own. Each is told three times."""
 import pytest
 from browser import pause
-from test_playground import BOY, BOY_DE, MODEL, at_rest, opener, settle, translation, wait
+from beside import BOY, BOY_DE, MODEL
+from test_playground import at_rest, opener, settle, translation, wait
 from transformer_nb.formats.page import export_page
 
 @pytest.fixture(scope='module')

@@ -176,12 +176,12 @@ _EMPHASIS = ( # as Markdown has it
     f'(?<![{_LETTER}0-9])[*_~]{{1,3}}(?=[{_LETTER}0-9"\'(])'
     f'|(?<=[{_LETTER}0-9.,!?"\')])[*_~]{{1,3}}(?![{_LETTER}0-9])')
 _GROUP = f'(?<![{_LETTER}0-9])(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])' # in brackets
-_SPACES = '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000'
+SPACES = '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000' # of str.strip
 _PLACEHOLDER = '[{]{1,2}[^{} ]+[}]{1,2}|%[0-9$]*[sd]' # of a program, such as {name}
 
 READING |= dict(
     word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}|{_GROUP}|{_EMPHASIS}', group=_GROUP,
-    token=f'{_GROUP}|{_TAG}|[^{_SPACES}]+', markup=f'^(?:{_TAG}|[*_~]+)$',
+    token=f'{_GROUP}|{_TAG}|[^{SPACES}]+', markup=f'^(?:{_TAG}|[*_~]+)$',
     whole='^(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])(?![\\s\\S])',
     # where “i” is a pronoun, and not Italian or Polish
     english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
@@ -353,13 +353,14 @@ def tidy(text:str,
     plain = ' '.join(map(apart, plain.split(' ')))
     return _sub('dash', ' - ', plain).removeprefix(' ')
 
-def packed_reading()->dict[str,str]: # `READING` for a page, which gets two long sets once
+def packed_reading()->dict: # `READING` for a page, which gets two long sets once
     "`%letters%` and `%capitals%` stand for the sets"
     sets = dict(letters=_LETTER, capitals=_CAPITAL)
     def pack(pattern):
         for name, long in sets.items(): pattern = pattern.replace(long, f'%{name}%')
         return pattern
-    return sets | {name: pack(pattern) for name, pattern in READING.items()}
+    others = dict(longest=_LONGEST, umlauts=_UMLAUTS, marks=_MARKS, entities=_ENTITIES)
+    return sets | others | {name: pack(pattern) for name, pattern in READING.items()}
 
 def read_text(text:str,             # a line, or a paragraph
               tokenizer:Tokenizer,

@@ -65,38 +65,6 @@ test('a box keeps the head that was chosen in it', async () => {
   assert.equal(page.state.head, 'decoder.1.1')
 })
 
-test('in the title what is written, new and to come are the sentence, in each row', async () => {
-  for (const n of [1, 2, 9]) {
-    const text = Array.from({length: n}, () => 'She sees a red car in the town').join(' and ')
-    const page = await machine(0, `${text}.`), {tgt} = page.now.scene
-    for (const at of [0, 3, tgt.length - 3, tgt.length - 2]) {
-      page.pinIt(`t${at}`)
-      const spans = kind => parts(page, kind).filter(node => node.tagName === 'tspan')
-        .map(node => node.textContent.trim()).filter(Boolean).join(' ')
-      const textOf = pieces => page.inside('machine_words').textOf(pieces)
-      const seen = spans('written') // of four rows
-      assert.ok(textOf(tgt.slice(0, at)).startsWith(seen.replace(/ …$/, '')), seen)
-      if (n < 9) {
-        assert.equal(seen, textOf(tgt.slice(0, at)))
-        assert.equal(spans('new'), textOf(tgt.slice(at, at + 1)))
-        assert.equal(spans('ahead'), textOf(tgt.slice(at + 1)))
-      }
-    }
-  }
-})
-
-test('a sentence of four rows is shown whole, and of five it says that it goes on', async () => {
-  const page = await machine(1), {titleOf} = page.inside('machine_words')
-  const {scene} = page.now, word = {id: 1, text: ' twelve_signs'}
-  for (const [rows, isWhole] of [[3, true], [4, true], [5, false]]) {
-    const src = Array.from({length: rows}, () => word), width = 8 * 14
-    const title = titleOf({scene: {...scene, src}, at: 1}, width)
-    const shown = title.filter(({kind, cuts}) => kind === 'sentence' && !cuts)
-    assert.equal(shown.length, Math.min(rows, 4))
-    assert.equal(shown.some(({text}) => text.includes('…')), !isWhole)
-  }
-})
-
 test('at its end, Play begins once more, and ends there again', async () => {
   const page = await machine(0), end = page.now.scene.tgt.length - 1
   page.pinIt(`t${end}`)

@@ -45,6 +45,35 @@ class Clock {
 
 // ---- A document ------------------------------------------------------------------------
 
+const PART = new RegExp(/(?<tag>[\w-]+)|#(?<id>[\w-]+)|\.(?<kind>[\w-]+)/.source
+  + /|\[(?<name>[\w-]+)(?:(?<starts>\^?)=["']?(?<value>[^"'\]]*)["']?)?\]/.source
+  + /|:not\((?<not>[^)]*)\)|:nth-child\((?<nth>\d+)\)|:(?<other>[\w-]+)/.source, 'g')
+const camel = name => name.slice(5).replace(/-./g, x => x[1].toUpperCase()) // of data-…
+
+function isPart(node, {tag, id, kind, name, starts, value, not, nth, other}) {
+  if (tag) return tag === node.tagName
+  if (id) return id === node.id
+  if (kind) return node.classList.has(kind)
+  if (not) return !isOne(node, not)
+  if (nth) return node.parent?.children[nth - 1] === node
+  if (other) return other === 'last-child' && node.parent?.lastElementChild === node
+  const own = node.getAttribute(name)
+  return value === undefined ? own !== undefined : starts ? Boolean(own?.startsWith(value))
+    : own === value
+}
+
+const isOne = (node, text) =>
+  [...text.matchAll(PART)].every(({groups}) => isPart(node, groups))
+
+function isLast(node, parts) { // of a chain such as ['#maps', '>', '.head']
+  const before = parts.slice(0, -1)
+  if (!node || !isOne(node, parts.at(-1))) return false
+  if (!before.length) return true
+  if (before.at(-1) === '>') return isLast(node.parent, before.slice(0, -1))
+  for (let up = node.parent; up; up = up.parent) if (isLast(up, before)) return true
+  return false
+}
+
 class Classes extends Set {
   toggle(name, isOn = !this.has(name)) { this[isOn ? 'add' : 'delete'](name) }
   remove(name) { this.delete(name) }
@@ -53,7 +82,7 @@ class Classes extends Set {
 
 class Element {
   constructor(tagName, page) {
-    const style = {setProperty() {}}
+    const values = {}, style = {values, setProperty: (name, x) => values[name] = String(x)}
     Object.assign(this, {tagName, page, style, nodes: [], listeners: [], dataset: {},
                          attributes: {}, classList: new Classes(), value: '', hidden: false,
                          clientWidth: 1200})
@@ -96,11 +125,18 @@ class Element {
     if (name === 'class') this.className = value
     this.attributes[name] = value instanceof Element ? value : String(value)
   }
-  getAttribute(name) { return this.attributes[name] }
-  matches(selector) { // lists of #id, .class and names of elements; nothing else is ever so
-    return selector.split(',').map(one => one.trim()).some(one =>
-      one[0] === '#' ? one === `#${this.id}` : one[0] === '.' ? this.classList.has(one.slice(1))
-        : one === this.tagName)
+  getAttribute(name) { // or what has been set as a property
+    if (name.startsWith('data-') && camel(name) in this.dataset) return this.dataset[camel(name)]
+    return this.attributes[name] ?? (['lang', 'title'].includes(name) ? this[name] : undefined)
+  }
+  matches(selector) {
+    const parts = one => one.trim().split(/\s+(?![^[]*\])/) // but not of a value
+    return selector.split(/,(?![^[]*\])/).some(one => isLast(this, parts(one)))
+  }
+  get innerText() { // of what is not hidden; elements in a row have no space between them
+    if (this.hidden) return ''
+    const end = ['span', 'strong', 'small', 'b', 'i', 'q', 'a', 'del', 'ins'].includes(this.tagName)
+    return this.nodes.map(node => node.innerText ?? node).join('') + (end ? '' : '\n')
   }
   closest(selector) { return this.matches(selector) ? this : this.parent?.closest(selector) }
   querySelectorAll(selector) {
@@ -124,6 +160,10 @@ class Element {
   checkVisibility() { return false }
 }
 
+class Head extends Element {
+  append(script) { vm.runInContext(script.textContent, this.page.world) }
+}
+
 class Image { // of a canvas
   constructor(width, height) {
     Object.assign(this, {width, height, data: new Uint8ClampedArray(4 * width * height)})
@@ -142,6 +182,8 @@ function build(markup, page) { // -> the body of the page's own markup
       const node = new Element(tag, page)
       for (const [, name, value] of rest.matchAll(/([\w-]+)(?:="([^"]*)")?/g)) {
         node.attributes[name] = value ?? ''
+        if (name.startsWith('data-')) node.dataset[camel(name)] = value ?? ''
+        if (name === 'lang') node.lang = value
         if (name === 'id') page.byId.set(node.id = value, node)
         if (name === 'class') node.className = value
         if (name === 'hidden') node.hidden = true
@@ -221,16 +263,15 @@ class Engine { // in the place of a worker, by its messages
                                     weight: 1, of: text}}
       case 'vectors': { // one for all places
         const all = {rows: words.length, cols: 1, data: new Float32Array(words.length).fill(1)}
-        return {result: {find: () => all}}
+        return {result: Object.assign([], {find: () => all})}
       }
-      default: return {result: []} // the walk
     }
   }
 }
 
 // ---- The page --------------------------------------------------------------------------
 
-const isHidden = node => node.hidden || Boolean(node.parent) && isHidden(node.parent)
+export const isHidden = node => node.hidden || Boolean(node.parent) && isHidden(node.parent)
 
 export class Page {
   constructor(seed, {hash = '', links = []} = {}) {
@@ -244,17 +285,18 @@ export class Page {
       this.byId.set(id, node)
       return node
     }
-    script('engine', '')
+    script('engine', FIXTURE.engine ?? '')
     const models = FIXTURE.headers.map(header =>
       script(`model-${header.key}`, JSON.stringify(header)))
-    const weights = FIXTURE.headers.map(({key}) => script(`weights-${key}`, 'AAAA', 4))
+    const weights = FIXTURE.headers.map(({key, weights = 'AAAA'}) =>
+      script(`weights-${key}`, weights, weights.length))
     const listen = (type, listener, isFirst = false) =>
       this.listeners.push([type, listener, isFirst])
     const lists = {'script[id^="model-"]': models, 'script[id^="weights-"]': weights,
                    'link[rel=alternate]': links}
     const root = new Element('html', this)
     this.document = {
-      body: this.body, head: new Element('head', this), documentElement: root,
+      body: this.body, head: new Head('head', this), documentElement: root,
       activeElement: this.body, readyState: 'complete', addEventListener: listen,
       createElement: tag => new Element(tag, this), execCommand: () => false,
       createElementNS: (_, tag) => new Element(tag, this),
@@ -276,7 +318,8 @@ export class Page {
       matchMedia: () => ({matches: false}), scrollBy() {}, localStorage: {getItem: () => null},
       getComputedStyle: () => ({getPropertyValue: () => '#000000'}), innerHeight: 800,
       IntersectionObserver: class { observe() {} },
-      innerWidth: 1280, Worker: function () { return engine }, ImageData: Image,
+      innerWidth: 1280, ImageData: Image,
+      Worker: FIXTURE.engine ? undefined : function () { return engine }, // else the book's own
       performance: {now: () => clock.time}, MessageChannel,
       setTimeout: (job, ms) => clock.set(job, ms), clearTimeout: clear, clearInterval: clear,
       setInterval: (job, ms) => clock.every(job, ms)}

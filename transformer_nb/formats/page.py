@@ -14,18 +14,18 @@ from transformer_nb.checkpoint import (
     SHIPPED, check_output_folder, find_model, write_folder)
 from transformer_nb.hub import open_model
 from transformer_nb.support.core import (
-    VERSION, BOS, EOS, Arg, InputError, check_new_file, command, find_in,
+    VERSION, BOS, EOS, UNK, Arg, InputError, check_new_file, command, find_in,
     write_atomically)
 from transformer_nb.corpora import short_code
-from transformer_nb.decoding import SearchConfig, search
+from transformer_nb.decoding import SEARCH_BOUNDS, SearchConfig, search
 from transformer_nb.embedding import Embedding
 from transformer_nb.layers import ResidualNorm
-from transformer_nb.model import Transformer, TransformerConfig, attention_weights
+from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.parts import ACTIVATIONS, UnscaledEmbedding
-from transformer_nb.reading import packed_reading
+from transformer_nb.reading import SPACES, packed_reading
 from transformer_nb.text import BPETokenizer, Tokenizer
-from transformer_nb.translation import load_search
+from transformer_nb.translation import DOUBTFUL, NONSENSE, load_search
 
 def _copy_params(part, names:str, tensors:Iterable[Tensor]):
     "Set the named leaves of a part of the specification"
@@ -371,11 +371,21 @@ def _notes(checksum:str # of the weights
 _IMPORT = re.compile(r"^import (\{[^}]*\}) from '\./(\w+)\.js'$", re.M)
 _EXPORT = re.compile(r'^export (\{[^}]*\})$', re.M)
 
+FAINT = 0.05 # a weight below this has no line
+_MAX_BEAM = 100 # a larger one keeps a page busy for minutes
+
+def shared()->dict: # constants of the book that the page uses, too, by their names there
+    bounds = {name: (low, high, kind is int) for name, kind, low, high in SEARCH_BOUNDS}
+    bounds['beam_size'] = 1, _MAX_BEAM, True
+    return dict(BOS=BOS, EOS=EOS, UNK=UNK, SPACES=SPACES, FAINT=FAINT, DOUBTFUL=DOUBTFUL,
+                NONSENSE=NONSENSE, BOUNDS=bounds, DEFAULTS=asdict(SearchConfig()))
+
 def _join(*names:str)->str: # modules -> one script, with all that they import
     "JavaScript's modules as functions, each after those that it imports from"
     joined = {}
     def add(name):
-        source = _read(f'{name}.js')
+        if name == 'shared': source = f'return {json.dumps(shared())}'
+        else: source = _read(f'{name}.js')
         for _, needed in _IMPORT.findall(source):
             if needed not in joined: add(needed)
         body = _EXPORT.sub(r'return \1', _IMPORT.sub(r'const \1 = modules.\2', source))
@@ -383,37 +393,14 @@ def _join(*names:str)->str: # modules -> one script, with all that they import
     for name in names: add(name)
     return "'use strict'\nglobalThis.modules ??= {}\n" + ''.join(joined.values())
 
-_CLEAR = 0.2 # of the weight, as in gloss.js
-
-def _is_word(text:str)->bool: return text.strip()[0].isalnum()
-
-def _looked_at(src:list[str], weights:Tensor # (s,)
-              )->str: # the word that has most of them, or ''
-    i = int(weights.argmax())
-    if weights[i] < _CLEAR or i == len(src) or not _is_word(src[i]): return ''
-    first, end = i, i + 1
-    def goes_on(i): return src[i][0].isalnum() and _is_word(src[i - 1])
-    while first and goes_on(first): first -= 1
-    while end < len(src) and goes_on(end): end += 1
-    return ''.join(src[first:end]).strip()
-
-@torch.no_grad()
-def _first_tokens(model:Transformer, tokenizer:BPETokenizer, check:dict
-                 )->dict|None: # texts of the tokens; words they looked at most
+def _first_tokens(tokenizer:BPETokenizer, check:dict
+                 )->dict|None: # texts of the tokens of a sentence and of its translation
     "What stands in the page until the model comes; None if a token cuts a character"
-    ids, labels = tokenizer.encode(check['text']), check['ids']
     def texts(ids): return [tokenizer.decode([i]) for i in ids if i != EOS]
-    src, tgt = texts(ids), texts(labels)
+    src, tgt = texts(tokenizer.encode(check['text'])), texts(check['ids'])
     if any('\ufffd' in text or not text.strip() for text in src + tgt): return
-    shifted = torch.tensor([[BOS, *labels[:-1]]])
-    maps = attention_weights(model, torch.tensor([ids + [EOS]]), shifted)['cross']
-    layer = max(0, len(maps) - 2) # which looks at what is being translated
-    weights = maps[layer, 0].mean(0) # (t, s)
-    looked = [_looked_at(src, row) for row in weights]
-    words = [word if _is_word(text) else '' for text, word in zip(tgt, looked)]
-    return dict(src=src, tgt=tgt, words=words)
+    return dict(src=src, tgt=tgt)
 
-_MAX_BEAM = 100 # as in worker.js, which would be busy for minutes
 _PRIVATE = 'What you type stays on this page.'
 
 def _promise(header:dict)->str: # what the page is
@@ -441,7 +428,7 @@ def _header_and_weights(folder:Path)->tuple[dict,bytes]:
                   search=asdict(own_search),
                   n_parameters=sum(p.numel() for p in model.parameters()),
                   check=_stored_check(model, tokenizer, own_search, texts[0]))
-    if notes['examples']: header['first'] = _first_tokens(model, tokenizer, header['check'])
+    if notes['examples']: header['first'] = _first_tokens(tokenizer, header['check'])
     header |= notes | dict(patterns=packed_reading()) | _tokenizer_header(tokenizer)
     header = _languages(folder) | header
     return header | dict(promise=_promise(header)), weights
@@ -481,26 +468,22 @@ def _policy(style:str, scripts:list[str], beside:bool # are there pages beside i
     if beside: rules.append("frame-src 'self'") # which read translations back
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
-def _chip(texts:list[str], i:int, word:str='' # that it looked at
-         )->str: # token i of a sentence, as stage.js draws it
+def _chip(texts:list[str], i:int)->str: # token i of a sentence, as stage.js draws it
     is_end = i == len(texts)
     text = 'end' if is_end else texts[i].removeprefix(' ')
     next_text = ' '.join(texts[i + 1:i + 2]) or ' '
     kind = 'chip end' if next_text.startswith(' ') else 'chip'
     if is_end: kind += ' special'
-    parts = f'<span>{escape(text)}</span><small>{escape(word)}</small>'
+    parts = f'<span>{escape(text)}</span><small></small>'
     return f'<button type="button" tabindex="-1" class="{kind}">{parts}</button>'
-
-def _chips(texts:list[str], words:list[str])->str: # of a sentence and its end
-    return ''.join(_chip(texts, i, word) for i, word in enumerate([*words, '']))
 
 def _first_seen(header:dict)->dict: # of the first model: places in the page -> HTML
     made = {name: escape(header[name]) for name in ('promise', 'src', 'tgt')}
-    first = header.pop('first', None) or dict(src=[], tgt=[], words=[])
+    first = header.pop('first', None) or dict(src=[], tgt=[])
     made['text'] = escape(header['check']['text']) if first['src'] else ''
-    plain = [''] * len(first['src'])
-    for name, words in (('src', plain), ('tgt', first['words'])):
-        made[f'{name}-chips'] = _chips(first[name], words) if first['src'] else ''
+    for name, texts in first.items(): # and the end of each
+        chips = [_chip(texts, i) for i in range(len(texts) + 1) if texts]
+        made[f'{name}-chips'] = ''.join(chips)
     return made
 
 def _assemble(models:list[tuple[dict,bytes]], # header and weights of each

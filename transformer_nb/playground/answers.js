@@ -72,7 +72,7 @@ function stop(request) {
 }
 
 // What the engine computes in one go, or another page does, runs beside all else
-const isBeside = ({method}) => ['vectors', 'walk', 'pair', 'beside'].includes(method)
+const isBeside = ({method}) => ['vectors', 'pair', 'beside'].includes(method)
 
 function pump() { // of all that takes long, what is wanted first runs
   forget(request => !queue.asked.includes(request))

@@ -46,10 +46,30 @@ function keep(box, items, make, fill) { // as many children as items
   })
 }
 
-function drawPath(svg, d, values = {}) {
-  const node = document.createElementNS('http://www.w3.org/2000/svg', 'path')
-  attributes(node, {d, ...values})
-  svg.append(node)
+function shape(tag, values = {}, ...children) { // of an SVG
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag)
+  attributes(node, values)
+  node.append(...children)
+  return node
+}
+
+const drawn = (box, ...what) => box.appendChild(shape(...what))
+
+// A button that takes a step again and again, until `onStep` returns false
+function player(button, tempo, onStep, onStart = () => {}) { // -> what stops it
+  let timer
+  const stop = () => {
+    clearInterval(timer)
+    timer = undefined
+    write(button, 'Play')
+  }
+  button.onclick = () => {
+    if (timer) return stop()
+    onStart()
+    timer = setInterval(() => onStep() || stop(), tempo)
+    write(button, 'Stop')
+  }
+  return stop
 }
 
 // Options are [key, text]
@@ -72,4 +92,4 @@ function segments(box, name, options, value, onPick) { // a row of radio buttons
 }
 
 export {$, phone, el, make, button, attributes, style, enable, write, writeMixed, keep,
-        drawPath, choose, segments}
+        shape, drawn, player, choose, segments}

@@ -5,7 +5,8 @@
 // A tensor (t, d) is a list of t rows, each a Float32Array of d numbers: one sentence at a
 // time, hence no batch axis and no padding. Sums are taken in double precision, which is
 // what JavaScript computes in, and rounded when they are stored.
-import {PAD, BOS, EOS, UNK, Tokenizer, strip, pairKey} from './tokenizer.js'
+import {BOS, EOS, DEFAULTS} from './shared.js'
+import {Tokenizer} from './tokenizer.js'
 
 // ---- What PyTorch brings along: a linear map, a norm, a softmax ------------------------
 
@@ -365,16 +366,11 @@ class Transformer {
     let x = this.embed(this.tgtEmbedding, this.tgtPositions, tgt, 'decoder', run)
     for (const layer of this.decoderLayers)
       x = run.known[layer.where] ?? layer.forward(x, memory, run)
-    const logits = this.output.logits(this.decoderNorm.forward(x))
-    run.note('output', 'logits', logits)
-    return logits
+    return this.output.logits(this.decoderNorm.forward(x))
   }
 }
 
 // ---- Chapter 13: cached beam search ----------------------------------------------------
-
-// What the book's SearchConfig holds; a model that knows better says so in its header
-const DEFAULTS = {beam_size: 4, alpha: 0.6, max_extra: 50}
 
 // Source length (without `</s>`) + max_extra, never more than the model has positions
 function outputLimit(model, src, max_extra) {
@@ -502,6 +498,5 @@ function* search(model, src, options, run) {
   }
 }
 
-export {PAD, BOS, EOS, UNK, DEFAULTS, Tokenizer, Weights, Transformer, Run, search,
-        logSumExp, softmax, topTokens, lengthPenalty, strip, pairKey,
-        Embedding, PositionalEncoding, EncoderLayer}
+export {Tokenizer, Weights, Transformer, Run, search, logSumExp, softmax, topTokens,
+        lengthPenalty, Embedding, PositionalEncoding, EncoderLayer}

@@ -1,19 +1,19 @@
 // Experiments with a name, one click each
-import {$, button, attributes, write, writeMixed, keep} from './dom.js'
-import {range, compareWords} from './words.js'
-import {state, now, model, languages, change} from './store.js'
+import {$, button, attributes, write, keep} from './dom.js'
+import {permuted} from './words.js'
+import {state, now, model, change} from './store.js'
 import {sentencesOf, sentence} from './sentences.js'
 
 const EXPERIMENTS = [
   {name: 'Make it forget what it has written', off: 'decoder',
    says: 'All self-attention of the decoder is off: while it writes, it sees its last '
-     + 'token and not what came before.', isCompared: true},
+     + 'token and not what came before.'},
   {name: 'Blindfold it', off: 'cross',
    says: 'All cross-attention is off: it cannot see your sentence, and makes one up. '
      + 'Type something else: does it notice?'},
   {name: 'Does it need to think about the source?', off: 'encoder',
    says: 'All self-attention of the encoder is off: no word of your sentence knows the '
-     + 'others.', isCompared: true},
+     + 'others.'},
 ]
 
 const isOn = ({off}) => state.off.length === 1 && state.off[0] === off
@@ -28,7 +28,7 @@ function drawExperiments() {
     attributes(node, {'aria-pressed': isPressed})
     node.onclick = () => experiment.off ? switchExperiment(experiment) : shuffle()
   })
-  writeMixed($('experiment-says'), experimentSays())
+  write($('experiment-says'), experimentSays())
   const isHint = !state.off.length && !isShuffled()
   $('experiment-says').classList.toggle('hint', isHint)
 }
@@ -59,53 +59,29 @@ const small = word => /^(?!I$)\p{Lu}\p{Ll}*$/u.test(word) ? word.toLowerCase() :
 
 function shuffled(text, random = Math.random) { // the mark at its end stays
   const [, inside, end] = /^(.*?)([.!?]*\s*)$/s.exec(text)
-  const words = inside.split(/\s+/).filter(Boolean)
-  if (words.length) words[0] = small(words[0])
-  for (const i of range(words.length).reverse()) {
-    const j = Math.floor(random() * (i + 1))
-    const word = words[i]
-    words[i] = words[j]
-    words[j] = word
-  }
-  if (words.length) words[0] = capital(words[0])
+  const typed = inside.split(/\s+/).filter(Boolean)
+  if (!typed.length) return text
+  const words = permuted([small(typed[0]), ...typed.slice(1)], random)
+  words[0] = capital(words[0])
   const result = words.join(' ') + end
   const canChange = new Set(words.map(small)).size > 1
   return result === text && canChange ? shuffled(text, random) : result
 }
 
-// Before: which one to try with this example. Then what has been done, and what came of it
+// Before: which one to try with this example. Then what has been done
 function experimentSays() {
-  const {scene} = now, experiment = EXPERIMENTS.find(isOn)
-  const list = experiment ? [experiment.says] : state.off.length ? [] : whatToTry()
-  const isHere = scene && experimentOf(scene.off) === experiment
-  if (experiment?.isCompared && isHere) list.push(...comparison(scene))
-  if (isShuffled()) list.push(list.length ? ` ${SHUFFLED}` : SHUFFLED)
-  return list
+  const experiment = EXPERIMENTS.find(isOn)
+  const says = experiment ? experiment.says : state.off.length ? '' : whatToTry()
+  return [says, isShuffled() && SHUFFLED].filter(Boolean).join(' ')
 }
 
 function whatToTry() {
   const {off = [], then} = model().examples?.find(({text}) => text === sentence()) ?? {}
   const place = ['first', 'second', 'third'][EXPERIMENTS.indexOf(experimentOf(off))]
-  return place && then ? [`Try the ${place}: ${then}.`] : []
+  return place && then ? `Try the ${place}: ${then}.` : ''
 }
 
 const SHUFFLED = 'The words are shuffled; click again to put them back. It knows their '
   + 'order only by the positions added to them: does the translation still mean the same?'
-
-const MANY = 6 // words that are named
-
-function comparison({intact, written}) { // of the new text with the old one
-  if (intact.text === written.text) return [' The translation stays the same.']
-  const {again, added, lost} = compareWords(intact.text, written.text)
-  const named = (name, words) => words.length
-    ? [` ${name}: `, [firstOf(words), languages().tgt], '.'] : []
-  const says = [...named('Said again', again), ...named('New', added),
-                ...named('Gone', lost)]
-  return says.length ? says : [' The same words come in another order.']
-}
-
-function firstOf(words) {
-  return words.slice(0, MANY).join(', ') + (words.length > MANY ? ', …' : '')
-}
 
 export {experimentOf, isShuffled, reset, drawExperiments, shuffled}

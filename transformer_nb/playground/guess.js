@@ -1,10 +1,10 @@
 // Where a translation is a guess, the page says so. The model does not know what it does
 // not know, but it gives its own tokens less probability there. The bounds were chosen on
 // sentences made for it (tests/test_guess.py).
+import {DOUBTFUL, NONSENSE} from './shared.js'
 import {percent} from './words.js'
 import {now, model} from './store.js'
 
-const DOUBTFUL = -0.4, NONSENSE = -0.6 // nats per token
 const UNLIKELY = 0.3                   // probability of a token that is marked
 const RARE = 3                         // pieces of a word that the vocabulary hardly knows
 

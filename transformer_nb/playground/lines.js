@@ -1,11 +1,10 @@
 // Lines from the token that is pinned or pointed at to what was looked at, which is tinted,
 // too. On a phone, where lines would run behind other rows of tokens, the tint is all.
-import {$, style, phone, drawPath} from './dom.js'
+import {FAINT} from './shared.js'
+import {$, style, phone, drawn} from './dom.js'
 import {state, now, pointed} from './store.js'
 import {headsOf, headsOfLayer} from './parts.js'
 import {meanWeights} from './scene.js'
-
-const FAINT = 0.05  // a weight below this has no line
 
 function headsMeant(kind) {
   const [ofKind, layer] = state.head.split('.')
@@ -43,7 +42,7 @@ function drawLines() {
 function drawAll(from, lines) { // all are measured before one changes the page
   const curves = lines.map(({to, side}) => curve(from, to, side))
   const widths = lines.map(({w}) => 1 + 8 * w)
-  curves.forEach((d, i) => drawPath($('lines'), d, {'stroke-width': widths[i]}))
+  curves.forEach((d, i) => drawn($('lines'), 'path', {d, 'stroke-width': widths[i]}))
 }
 
 function curve(a, b, side) { // an arc above (−1) or below (1) a sentence; 0: across

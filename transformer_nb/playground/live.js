@@ -1,21 +1,16 @@
 // The live figures of the chapters, by the names that the chapters call them
 import {el} from './dom.js'
-import {bleuFigure} from './live_bleu.js'
-import {cache} from './live_cache.js'
-import {heads} from './live_heads.js'
 import {learning} from './live_learning.js'
 import {merges} from './live_merges.js'
 import {neighbors} from './live_neighbors.js'
 import {positions} from './live_positions.js'
 import {query} from './live_query.js'
-import {rotary} from './live_rotary.js'
-import {schedule} from './live_schedule.js'
 import {shuffle} from './live_shuffle.js'
 import {translation} from './live_translation.js'
 import {writer} from './live_writer.js'
 
-const FIGURES = {bleu: bleuFigure, cache, heads, learning, merges, neighbors, positions,
-                 query, rotary, schedule, shuffle, translation, writer}
+const FIGURES = {learning, merges, neighbors, positions, query, shuffle, translation,
+                 writer}
 
 async function start(box) { // once; what goes wrong is said in its place
   if (box.dataset.started) return

@@ -1,16 +1,16 @@
 // The first page, and chapter 00: a model that learns to copy, as pictures of its training.
 // A row for each token that it writes, a column for each that it reads; the bluer a square,
 // the more attention.
-import {el} from './dom.js'
+import {EOS} from './shared.js'
+import {el, shape, player} from './dom.js'
 import {range} from './words.js'
-import {slider, player, caption, shape, drawing, scale} from './live_parts.js'
+import {slider, caption, drawing, scale} from './live_parts.js'
 import {modelHeader} from './live_model.js'
 
 const SHOWN = 10 // where nothing may move: the diagonal appears
-const END = 2    // the id of </s>
 const LEFT = 62, TOP = 44, WIDEST = 460, TEMPO = 350
 
-const name = id => id === END ? '</s>' : String(id)
+const name = id => id === EOS ? '</s>' : String(id)
 
 function squares(svg, weights, to, size) {
   weights.forEach((row, i) => row.forEach((w, j) => {
@@ -62,18 +62,16 @@ async function learning(stage) {
   const steps = slider('step of the training', {
     min: 0, max: pictures.length - 1, value: at, says: i => String(pictures[i].step),
   }, show)
-  const {button, stop} = player(TEMPO, () => {
-    if (at === pictures.length - 1) return false
-    steps.set(at + 1)
-    show(at + 1)
-    return true
-  })
-  const play = button.onclick
-  button.onclick = () => { // from the beginning, if it has ended
-    if (at === pictures.length - 1) show(0)
-    steps.set(at)
-    play()
+  const button = el('button', {type: 'button', textContent: 'Play'})
+  const goTo = i => {
+    steps.set(i)
+    show(i)
   }
+  const isOver = () => at === pictures.length - 1
+  const stop = player(button, TEMPO, () => {
+    if (!isOver()) goTo(at + 1)
+    return !isOver()
+  }, () => isOver() && goTo(0))
   steps.input.addEventListener('pointerdown', stop)
   const controls = el('div', {className: 'live-play'}, button, steps.node)
   stage.replaceChildren(controls, map.svg, says.node)

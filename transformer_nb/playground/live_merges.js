@@ -1,8 +1,8 @@
 // Chapter 08: a text cut into tokens, one merge after the other, as they were learned
-import {el, write, keep} from './dom.js'
+import {el, write, keep, player} from './dom.js'
 import {label} from './words.js'
-import {Tokenizer, pairKey} from './engine.js'
-import {slider, presets, textField, player, caption} from './live_parts.js'
+import {Tokenizer, pairKey} from './tokenizer.js'
+import {slider, presets, textField, caption} from './live_parts.js'
 import {modelHeader} from './live_model.js'
 
 const MODEL = 'captions'
@@ -76,7 +76,8 @@ async function merges(stage) {
     drawWords(box, tokenizer, state.steps[at])
     says.tell(inWords(tokenizer, state.steps, at))
   }
-  const {button, stop} = player(TEMPO, () => {
+  const button = el('button', {type: 'button', textContent: 'Play'})
+  const stop = player(button, TEMPO, () => {
     const last = state.steps.length - 1
     go(Math.min(state.at + 1, last))
     return state.at < last

@@ -1,6 +1,7 @@
 // Chapter 04: the tokens whose rows of the embedding are most like that of a word
 import {range, fixed} from './words.js'
-import {presets, textField, caption, shape, drawing} from './live_parts.js'
+import {shape} from './dom.js'
+import {presets, textField, caption, drawing} from './live_parts.js'
 import {asker, onItsWay} from './live_model.js'
 
 const MODEL = 'everyday'

@@ -1,6 +1,5 @@
 // What the live figures of the chapters share: controls, drawings, and words for all ears
-import {el, make, attributes, write, keep, segments} from './dom.js'
-import {range} from './words.js'
+import {el, make, attributes, write, keep, shape} from './dom.js'
 
 // ---- Controls --------------------------------------------------------------------------
 
@@ -26,17 +25,6 @@ function slider(name, {min, max, step = 1, value, says = String}, onInput) {
   const label = el('label', {htmlFor: id, textContent: name})
   const node = el('div', {className: 'live-slider'}, label, input, shown)
   return {node, input, set}
-}
-
-// One of several; options are [key, text]
-function choice(name, options, value, onPick) {
-  const box = el('span', {className: 'segments'}), group = newId()
-  const set = key => segments(box, group, options, key, picked => {
-    set(picked)
-    onPick(picked)
-  })
-  set(value)
-  return el('fieldset', {}, el('legend', {textContent: name}), box)
 }
 
 // Buttons that set the figure; presets are [text, what happens]
@@ -70,23 +58,6 @@ function textField(name, {value, lang = '', maxLength = LONGEST}, onText) {
   return {node: el('div', {className: 'live-field'}, label, input), input, set}
 }
 
-// A button that takes a step again and again, until `onStep` returns false
-function player(tempo, onStep) {
-  const button = el('button', {type: 'button', textContent: 'Play'})
-  let timer
-  const stop = () => {
-    clearInterval(timer)
-    timer = undefined
-    write(button, 'Play')
-  }
-  button.onclick = () => {
-    if (timer) return stop()
-    timer = setInterval(() => onStep() || stop(), tempo)
-    write(button, 'Stop')
-  }
-  return {button, stop}
-}
-
 // ---- Words -----------------------------------------------------------------------------
 
 const QUIET = 700 // ms without a change, before a screen reader says what is new
@@ -105,13 +76,6 @@ function caption() { // a line that says what the figure shows
 
 // ---- Drawings --------------------------------------------------------------------------
 
-function shape(tag, values = {}, ...children) {
-  const node = document.createElementNS('http://www.w3.org/2000/svg', tag)
-  attributes(node, values)
-  node.append(...children)
-  return node
-}
-
 // As wide as its place, in pixels of the screen: text is as large on a phone as elsewhere.
 // `paint(svg, width)` draws it anew whenever that is called for, and returns its height if
 // that is another one.
@@ -128,17 +92,16 @@ function drawing(height, paint) {
   return {svg, draw}
 }
 
-function scale([low, high], [from, to], isLog = false) { // numbers -> pixels
-  const f = isLog ? Math.log : x => x
-  const perUnit = (to - from) / (f(high) - f(low))
-  return x => from + (f(x) - f(low)) * perUnit
+function scale([low, high], [from, to]) { // numbers -> pixels
+  const perUnit = (to - from) / (high - low)
+  return x => from + (x - low) * perUnit
 }
 
-// Axes with ticks; x and y are {domain, ticks, name, says, isLog}. Returns both scales.
+// Axes with ticks; x and y are {domain, ticks, name, says}. Returns both scales.
 function axes(svg, width, height, x, y) {
   const left = 50, right = width - 22, top = 22, bottom = height - 40
-  const toX = scale(x.domain, [left, right], x.isLog)
-  const toY = scale(y.domain, [bottom, top], y.isLog)
+  const toX = scale(x.domain, [left, right])
+  const toY = scale(y.domain, [bottom, top])
   const text = (words, at) => svg.append(shape('text', at, words))
   for (const tick of x.ticks) {
     text(x.says(tick), {x: toX(tick), y: bottom + 17, class: 'middle'})
@@ -159,12 +122,4 @@ function line(points, {toX, toY}, values) { // through points [x, y]
   return shape('path', {d: `M${steps.join('L')}`, ...values})
 }
 
-// From 0 to at least `most`, in about four round steps
-function roundTicks(most) {
-  const power = 10**Math.floor(Math.log10(most / 4))
-  const step = power * [1, 2, 5, 10].find(n => n * power * 4.5 >= most)
-  return range(Math.ceil(most / step - 1e-9) + 1).map(i => i * step)
-}
-
-export {LONGEST, slider, choice, presets, textField, player, caption, shape, drawing, scale,
-        axes, line, roundTicks}
+export {LONGEST, slider, presets, textField, caption, drawing, scale, axes, line}

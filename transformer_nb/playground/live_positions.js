@@ -1,8 +1,8 @@
 // Chapter 04: two positions as clocks, and the product of their encodings
-import {el} from './dom.js'
+import {el, shape} from './dom.js'
 import {sum, range, fixed} from './words.js'
 import {PositionalEncoding} from './engine.js'
-import {slider, caption, shape, drawing, axes, line} from './live_parts.js'
+import {slider, caption, drawing, axes, line} from './live_parts.js'
 
 const SIZES = [8, 16, 64, 512] // of an encoding
 const LAST = 99                // position

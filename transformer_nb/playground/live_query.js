@@ -1,8 +1,8 @@
 // Chapter 01: one query, three keys, three values in the plane. The query can be dragged.
-import {el, attributes, keep, style, write} from './dom.js'
+import {el, attributes, keep, shape, style, write} from './dom.js'
 import {sum, range, fixed} from './words.js'
 import {softmax} from './engine.js'
-import {slider, presets, caption, shape, drawing, scale} from './live_parts.js'
+import {slider, presets, caption, drawing, scale} from './live_parts.js'
 
 const KEYS = [[0, Math.log(4)], [Math.log(2), 0], [Math.log(3), 0]]
 const VALUES = [[6, 0], [0, 6], [6, 6]]

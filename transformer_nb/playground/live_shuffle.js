@@ -1,5 +1,6 @@
 // Chapter 04: the words of a sentence in other orders, with positions and without
 import {el, make, write, keep} from './dom.js'
+import {permuted} from './words.js'
 import {presets, textField, caption} from './live_parts.js'
 import {asker, onItsWay} from './live_model.js'
 
@@ -13,12 +14,7 @@ const MOST = 6 // orders that are kept
 function shuffled(text, random = Math.random) {
   const [, plain, mark] = text.match(/^(.*?)([.!?]*)$/)
   const [first, ...rest] = plain.split(' ')
-  for (let i = rest.length - 1; i > 0; i--) {
-    const j = Math.floor(random() * (i + 1)), other = rest[j]
-    rest[j] = rest[i]
-    rest[i] = other
-  }
-  return [first, ...rest].join(' ') + mark
+  return [first, ...permuted(rest, random)].join(' ') + mark
 }
 
 const inOrder = text => text.replace(/[.!?]+$/, '').split(' ').sort().join(' ')

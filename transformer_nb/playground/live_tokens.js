@@ -1,7 +1,7 @@
 // Rows of tokens in live figures, and lines from one token to those that it looked at
-import {el, attributes, style, write, keep} from './dom.js'
+import {FAINT} from './shared.js'
+import {el, attributes, style, write, keep, drawn} from './dom.js'
 import {label, isSpecial} from './words.js'
-import {shape} from './live_parts.js'
 
 // Buttons, of which Tab reaches one and the arrows the others
 function roving(box, onPick) {
@@ -37,14 +37,6 @@ function tokenRow(name, lang, onPick) {
   return {node, draw}
 }
 
-// What the decoder reads when it writes these; its first word stands after `<s>`
-function readBy(tgt) {
-  const [first, ...rest] = tgt.slice(0, -1)
-  const word = first && {...first, text: ` ${first.text}`}
-  return [{id: 1, text: '<s>'}, ...word ? [word] : [], ...rest]
-}
-
-const FAINT = 0.05 // a weight below this has no line
 const LEAST = 0.62 // of their size: smaller, tokens could not be read
 
 // Smaller tokens, all alike, where that keeps a sentence in one row
@@ -76,8 +68,8 @@ function drawLines(svg, from, to, weights) {
     const y2 = (isBelow ? end.bottom : end.top) - origin.top
     const middle = (y1 + y2) / 2
     const d = `M${x1},${y1}C${x1},${middle} ${x2},${middle} ${x2},${y2}`
-    svg.append(shape('path', {d, class: 'look', 'stroke-width': 1 + 9 * w}))
+    drawn(svg, 'path', {d, class: 'look', 'stroke-width': 1 + 9 * w})
   })
 }
 
-export {roving, tokenRow, readBy, fit, drawLines}
+export {tokenRow, fit, drawLines}

@@ -1,9 +1,9 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
-import {el, attributes, write} from './dom.js'
+import {el, attributes, write, shape} from './dom.js'
 import {sum, range, isSpecial, label, percent} from './words.js'
 import {doubtInWords, isInTarget} from './guess.js'
 import {finish} from './reading.js'
-import {presets, textField, caption, shape, LONGEST} from './live_parts.js'
+import {presets, textField, caption, LONGEST} from './live_parts.js'
 import {tokenRow, fit, drawLines} from './live_tokens.js'
 import {readFirst, doubts, readBack, asker, onItsWay} from './live_model.js'
 
@@ -44,13 +44,13 @@ function inWords(found, i, weights, isAsked) {
 }
 
 // What one should know first: it reads one sentence, as what it means, and may be wrong
-function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading, exact}) {
+function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading}) {
   const {typed, read} = reading, differ = doubts(MODEL, typed, text)
   const isGerman = isInTarget(typed, {src: 'en', tgt: 'de'})
   return [isFull && `The field is full: it holds ${LONGEST} characters.`,
           isFirst && 'Only the first sentence is translated here.',
           isGerman && 'This looks like German, but the model reads English.',
-          exact ? 'Read exactly as typed.' : read !== typed && `Read as “${read}”`,
+          read !== typed && `Read as “${read}”`,
           isCut && 'The translation was cut at its limit.',
           ...differ.map(says => `Beware: ${says}.`),
           !isGerman && doubtInWords(log_prob, tgt.length, 'The German')].filter(Boolean)
@@ -77,29 +77,25 @@ function drawAll(state, {whole, src, tgt, lines, says}) {
   says.tell(inAll(state, weights))
 }
 
-async function lookUp(request, text, exact) {
-  const asked = {text, exact}, {reading, isFirst} = readFirst(MODEL, text, exact)
-  const isFull = text.length >= LONGEST, found = {reading, isFirst, isFull, exact}
-  const answer = await request('translate', asked)
+async function lookUp(request, text) {
+  const {reading, isFirst} = readFirst(MODEL, text)
+  const isFull = text.length >= LONGEST, found = {reading, isFirst, isFull}
+  const answer = await request('translate', {text})
   if (!answer.ids.length) return {...found, src: [], tgt: [], text: reading.typed}
-  const {ids, isCut} = answer, inside = await request('inspect', {...asked, ids})
+  const {ids, isCut} = answer, inside = await request('inspect', {text, ids})
   const whole = finish(reading, answer.text)
   return {...inside, ...found, isCut, plain: answer.text, text: whole}
 }
 
-// Buttons that stay pressed: how the sentence is read, and whether it is read back
-function newSwitches(state, onSwitch) {
-  const names = {exact: 'Exactly as typed', back: 'Read it back'}
-  const box = presets('How it is read', Object.entries(names).map(
-    ([name, words]) => [words, () => {
-      state[name] = !state[name]
-      draw()
-      onSwitch(name)
-    }]))
-  const draw = () => Object.keys(names).forEach((name, i) =>
-    attributes(box.children[i], {'aria-pressed': state[name]}))
-  draw()
-  return box
+function newSwitch(state, onSwitch) { // a button that stays pressed
+  const switchIt = () => {
+    state.back = !state.back
+    attributes(node, {'aria-pressed': state.back})
+    onSwitch()
+  }
+  const node = el('button', {type: 'button', textContent: 'Read it back', onclick: switchIt})
+  attributes(node, {'aria-pressed': false})
+  return node
 }
 
 async function drawBack(state, node) { // for those who cannot read German
@@ -141,7 +137,7 @@ function lead(text) {
 async function translation(stage) {
   const {first, ready, said, german, place} = whatIsThere(stage)
   const says = caption(), isHome = Boolean(stage.closest('.home'))
-  const state = {found: null, pin: 0, isAsked: false, exact: false, back: false, isHome}
+  const state = {found: null, pin: 0, isAsked: false, back: false, isHome}
   const ask = asker(MODEL, stage, message => { // of no other sentence, either
     state.found = null
     for (const row of [src, tgt]) row.draw([])
@@ -164,7 +160,7 @@ async function translation(stage) {
   }
   const look = async typed => {
     lead(typed)
-    const found = await ask(request => lookUp(request, typed, state.exact))
+    const found = await ask(request => lookUp(request, typed))
     if (!found) return
     Object.assign(state, {found, pin: found.tgt.length ? firstPick(found) : 0})
     draw()
@@ -173,11 +169,10 @@ async function translation(stage) {
   const field = textField('English', {value: first, lang: 'en'}, look)
   field.input.addEventListener('input', () => lead(field.input.value))
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
-  const switches = newSwitches(state, name =>
-    name === 'back' ? drawBack(state, wayBack) : look(field.input.value))
+  const readsBack = newSwitch(state, () => drawBack(state, wayBack))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
   const more = el('details', {className: 'live-more'}, el('summary', {textContent: MORE}),
-                  switches, wayBack)
+                  readsBack, wayBack)
   says.tell([said, onItsWay(MODEL)].filter(Boolean).join(' '))
   const parts = [whole, examples, ready ?? sides, says.node, more]
   stage.replaceChildren(field.node, ...parts)

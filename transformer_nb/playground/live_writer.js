@@ -1,8 +1,9 @@
 // Chapter 07a: a small language model, which writes a sentence character by character
 import {el} from './dom.js'
 import {range, percent} from './words.js'
-import {BOS, EOS, UNK, Weights, Embedding, PositionalEncoding, EncoderLayer, Run,
-        softmax, topTokens} from './engine.js'
+import {BOS, EOS, UNK} from './shared.js'
+import {Weights, Embedding, PositionalEncoding, EncoderLayer, Run, softmax,
+        topTokens} from './engine.js'
 import {slider, presets, textField, caption} from './live_parts.js'
 import {tokenRow} from './live_tokens.js'
 import {modelHeader} from './live_model.js'

@@ -1,18 +1,10 @@
 // What flows through the picture of the machine: lanes, boxes, lines that are weights of
 // attention, and tiles that are vectors
-import {el, attributes} from './dom.js'
+import {el, drawn} from './dom.js'
 import {range} from './words.js'
 import {headsOfLayer, isCovered} from './parts.js'
 import {meanWeights} from './scene.js'
 import {placeOf} from './plan.js'
-
-function shape(box, tag, values, text) {
-  const node = document.createElementNS('http://www.w3.org/2000/svg', tag)
-  attributes(node, values)
-  if (text !== undefined) node.textContent = text
-  box.append(node)
-  return node
-}
 
 // ---- What is switched off --------------------------------------------------------------
 
@@ -39,15 +31,15 @@ function drawBoxes(svg, plan, {scene}) {
     const {left: x, top: y, width, height} = placeOf(box, plan)
     const off = isWithout(box, scene.off) ? ' off' : ''
     const look = {rx: 5, class: `box ${box.kind}${off}`, 'data-key': box.key}
-    shape(svg, 'rect', {x, y, width, height, ...look})
+    drawn(svg, 'rect', {x, y, width, height, ...look})
   }
 }
 
 function drawLanes(svg, plan, {scene, at, near}) {
-  const box = shape(svg, 'g', {class: 'lanes'}), {src, tgt} = scene
+  const box = drawn(svg, 'g', {class: 'lanes'}), {src, tgt} = scene
   const line = (stack, i, from, to, kind) => {
     const v = plan.lane(stack, i)
-    shape(box, 'path', {d: pathOf(plan, [[from, v], [to, v]]), class: `lane ${kind}`})
+    drawn(box, 'path', {d: pathOf(plan, [[from, v], [to, v]]), class: `lane ${kind}`})
   }
   const {from: end} = plan.boxes.findLast(({kind}) => kind === 'cross')
   src.forEach((_, i) => {
@@ -67,7 +59,7 @@ const FAINT = 0.03 // a weight below this has no line
 
 function drawAttention(svg, plan, picture) {
   for (const box of plan.boxes.filter(box => box.isAttention)) {
-    const g = shape(svg, 'g', {class: `weights ${box.kind}`, 'data-key': box.key})
+    const g = drawn(svg, 'g', {class: `weights ${box.kind}`, 'data-key': box.key})
     const heads = headsOn(box, picture.scene.off), {src} = picture.scene
     const rows = box.kind === 'encoder' ? [...src.keys()] : [picture.at]
     for (const i of rows) drawRow(g, plan, box, i, meanWeights(heads, i), picture)
@@ -81,7 +73,7 @@ function drawRow(g, plan, {kind, stack, from, to}, i, weights, {near}) { // of o
     if (w < FAINT) return
     const d = curveOf(plan, [from, plan.lane(keys, j)], end)
     const width = 0.4 + 6 * w, opacity = 0.12 + 0.88 * w**0.7
-    shape(g, 'path', {d, class: isNear ? 'near' : '', 'data-at': `${i},${j}`,
+    drawn(g, 'path', {d, class: isNear ? 'near' : '', 'data-at': `${i},${j}`,
                       'stroke-width': width.toFixed(3),
                       'stroke-opacity': opacity.toFixed(3)})
   })
@@ -97,7 +89,7 @@ function drawHeads(svg, plan, {scene}) { // filled: on; empty: off
     heads.forEach((head, i) => {
       const u = start + step * (i + 0.5), v = first + (plan.isTurned ? 6 : -7)
       const [cx, cy] = plan.point(u, v), off = isHeadOff(head, scene.off) ? ' off' : ''
-      shape(svg, 'circle', {cx, cy, r: DOT, class: `head ${box.kind}${off}`})
+      drawn(svg, 'circle', {cx, cy, r: DOT, class: `head ${box.kind}${off}`})
     })
   }
 }
@@ -108,7 +100,7 @@ function drawNetworks(svg, plan, {scene, at}) {
     tokens.forEach((_, i) => {
       const [cx, cy] = plan.point((from + to) / 2, plan.lane(stack, i))
       const isAhead = stack === 'decoder' && i > at
-      shape(svg, 'circle', {cx, cy, r: 3.5, class: isAhead ? 'ahead' : 'network'})
+      drawn(svg, 'circle', {cx, cy, r: 3.5, class: isAhead ? 'ahead' : 'network'})
     })
   }
 }
@@ -157,10 +149,10 @@ function drawTiles(svg, plan, {vectors, at}) {
     const canvas = paintTiles(shades(stage).slice(0, n), plan.isTurned, stage.rows)
     const [first, last] = plan.edges[stack]
     const [x, y] = plan.point(from, first), [right, bottom] = plan.point(to, last)
-    shape(svg, 'image', {x, y, width: right - x, height: bottom - y, class: 'tiles',
+    drawn(svg, 'image', {x, y, width: right - x, height: bottom - y, class: 'tiles',
                          href: canvas.toDataURL(), preserveAspectRatio: 'none'})
   }
 }
 
-export {shape, pathOf, headsOn, headsOff, isBoxOff, hasNoPositions,
+export {pathOf, headsOn, headsOff, isBoxOff, hasNoPositions,
         shades, drawBoxes, drawLanes, drawAttention, drawHeads, drawNetworks, drawTiles}

@@ -1,7 +1,7 @@
 // A box of the machine, opened in place: the maps of its heads and their switches, the
 // lengths of its vectors, or the likeliest tokens, as the other views have them
 import {$, el, make, button, attributes, style, write, writeMixed, keep} from './dom.js'
-import {fixed, label} from './words.js'
+import {range, fixed, label} from './words.js'
 import {state, now, model, languages, pointed, update, toggle, pinIt} from './store.js'
 import {headsOfLayer, nameOf, spokenHead, isCovered, OTHERS} from './parts.js'
 import {mapOf, translationArgs} from './scene.js'
@@ -120,15 +120,14 @@ function drawOpenMap(kind, at, isShown) {
   writeMixed($('open-map-says'), drawMap(map, row, col, pick) ?? [])
 }
 
-const STAGES = { // of the walk, whose lengths are shown
+const STAGES = { // of the way, whose lengths are shown
   embedding: ['row of the matrix', '· √d_model', '+ position'], memory: ['memory'],
   forward: ['after self-attention', 'after cross-attention', 'after feed-forward']}
 
 function drawVectors({kind, stack, layer}) {
-  const names = STAGES[kind], walk = names && ask('walk', translationArgs())
-  const stages = (walk ?? []).filter(stage =>
-    stage.where === stack && (stage.layer ?? undefined) === layer
-    && names.includes(stage.name))
+  const names = STAGES[kind] ?? [], where = layer ? `${stack} layer ${layer}` : stack
+  const all = ask('vectors', translationArgs()) ?? []
+  const stages = all.filter(stage => stage.where === where && names.includes(stage.name))
   keep($('open-vectors'), stages.length ? [stack] : [], newTable, (table, side) =>
     fillTable(table, side, rowsOf(stages)))
 }
@@ -157,10 +156,13 @@ function fillTable(box, side, rows) { // a column for each token
 }
 
 function rowsOf(stages) { // bars relative to the longest vector
-  const longest = Math.max(...stages.flatMap(stage => [...stage.norms]))
-  return stages.map(({name, layer, shape, norms}) => {
-    const bars = Array.from(norms, x => ({text: fixed(x, 1), p: x / longest}))
-    return [layer ? `layer ${layer}, ${name}` : name, shape.join(' × '), ...bars]
+  const vector = ({cols, data}, i) => data.subarray(i * cols, (i + 1) * cols)
+  const lengths = stages.map(stage =>
+    range(stage.rows).map(i => Math.hypot(...vector(stage, i))))
+  const longest = Math.max(...lengths.flat())
+  return stages.map(({name, rows, cols}, k) => {
+    const bars = lengths[k].map(x => ({text: fixed(x, 1), p: x / longest}))
+    return [name, `${rows} × ${cols}`, ...bars]
   })
 }
 

@@ -1,11 +1,8 @@
-// The words of the picture of the machine: names, tokens, the likeliest next tokens, and
-// the title, which holds both sentences
-import {el, attributes} from './dom.js'
+// The words of the picture of the machine: names, tokens and the likeliest next tokens
+import {drawn} from './dom.js'
 import {percent, label, isSpecial, specialName} from './words.js'
-import {model} from './store.js'
-import {nameOf} from './parts.js'
-import {EDGE, TILE, BAR} from './plan.js'
-import {shape, pathOf, headsOff, isBoxOff, hasNoPositions} from './machine_flow.js'
+import {TILE, BAR} from './plan.js'
+import {pathOf, headsOff, isBoxOff, hasNoPositions} from './machine_flow.js'
 
 // ---- Names of the parts ----------------------------------------------------------------
 
@@ -43,7 +40,7 @@ function drawNames(svg, plan, {scene}) {
     const turn = plan.isTurned ? {} : upwards(x, y)
     const look = {...MIDDLE, ...turn, class: `name ${box.kind}${isOff ? ' off' : ''}`}
     const values = {x, y, 'text-anchor': anchor, 'data-names': box.key}
-    shape(svg, 'text', {...values, ...look}, text)
+    drawn(svg, 'text', {...values, ...look}, text)
   }
 }
 
@@ -53,8 +50,8 @@ function drawLayers(svg, plan) { // a bracket with a number for each
     const {from} = plan.boxes.find(isOfLayer), end = to + TILE + 4
     const isOfEncoder = stack === 'encoder', v = isOfEncoder ? 18 : plan.height - 44
     const place = {x: (from + end) / 2, y: v + (isOfEncoder ? -6 : 14)}
-    shape(svg, 'path', {d: pathOf(plan, [[from, v], [end, v]]), class: 'bracket'})
-    shape(svg, 'text', {...place, 'text-anchor': 'middle', class: 'layer'},
+    drawn(svg, 'path', {d: pathOf(plan, [[from, v], [end, v]]), class: 'bracket'})
+    drawn(svg, 'text', {...place, 'text-anchor': 'middle', class: 'layer'},
           `layer ${layer}`)
   }
 }
@@ -70,7 +67,7 @@ function drawWords(svg, plan, {scene, at, near}) {
     const [x, y] = plan.point(from - 8, plan.lane(stack, i))
     const [turn, anchor] = plan.isTurned ? [upwards(x, y), 'start'] : [{}, 'end']
     const look = {...MIDDLE, ...turn, class: `word ${kind}`}
-    shape(svg, 'text', {x, y, 'text-anchor': anchor, ...look}, text)
+    drawn(svg, 'text', {x, y, 'text-anchor': anchor, ...look}, text)
   }
   scene.src.forEach((piece, i) => {
     draw(wordOf(piece, i), 'encoder', i, plan.boxes[0].from, i === near ? 'near' : '')
@@ -90,7 +87,7 @@ function choices({seen, ids, tgt}, at) { // what is written is always among them
 }
 
 function drawOutput(svg, plan, {scene, at}) {
-  const g = shape(svg, 'g', {class: 'output'}), {left, top, height} = plan.output
+  const g = drawn(svg, 'g', {class: 'output'}), {left, top, height} = plan.output
   const from = plan.point(plan.end, plan.lane('decoder', at))
   choices(scene, at).forEach((choice, i) => {
     const y = top + BAR * i
@@ -98,18 +95,18 @@ function drawOutput(svg, plan, {scene, at}) {
     drawBar(g, plan.output, y, choice, at)
   })
   const values = {x: left, y: top + height - 10, class: 'writes'}
-  shape(g, 'text', values, wordOf(scene.tgt[at], at))
+  drawn(g, 'text', values, wordOf(scene.tgt[at], at))
 }
 
 function drawBar(g, {left, width}, y, choice, at) {
   const kind = choice.isWritten ? ' written' : '', middle = y + (BAR - 5) / 2
   const bar = {x: left, y, height: BAR - 5, rx: 3}, share = Math.max(1, width * choice.prob)
-  shape(g, 'rect', {...bar, width, class: 'track'})
-  shape(g, 'rect', {...bar, width: share, class: `bar${kind}`})
+  drawn(g, 'rect', {...bar, width, class: 'track'})
+  drawn(g, 'rect', {...bar, width: share, class: `bar${kind}`})
   const text = {...MIDDLE, y: middle}
-  shape(g, 'text', {...text, x: left + 7, class: `choice${kind}`}, wordOf(choice, at))
+  drawn(g, 'text', {...text, x: left + 7, class: `choice${kind}`}, wordOf(choice, at))
   const end = {x: left + width - 7, 'text-anchor': 'end', class: 'percent'}
-  shape(g, 'text', {...text, ...end}, percent(choice.prob))
+  drawn(g, 'text', {...text, ...end}, percent(choice.prob))
 }
 
 function drawFan(g, {isTurned}, [x1, y1], [x2, y2], {prob, isWritten}) {
@@ -117,7 +114,7 @@ function drawFan(g, {isTurned}, [x1, y1], [x2, y2], {prob, isWritten}) {
   const middle = (x1 + x2) / 2, width = (1 + 7 * prob).toFixed(2)
   const d = isTurned ? `M${x1},${y1}V${y2 - BAR / 2}`
     : `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${x2},${y2}`
-  shape(g, 'path', {d, class: `fan${isWritten ? ' written' : ''}`, 'stroke-width': width})
+  drawn(g, 'path', {d, class: `fan${isWritten ? ' written' : ''}`, 'stroke-width': width})
 }
 
 function drawReturn(svg, plan, {scene, at}) { // what is written is read next
@@ -129,81 +126,12 @@ function drawReturn(svg, plan, {scene, at}) { // what is written is read next
   const d = plan.isTurned ? `${begin}V${low}H${right}V${y - 24}H${x}V${y}`
     : `${begin}V${low - r}${round(-r, r)}H${plan.start - 46 + r}${round(-r, -r, true)}`
       + `V${y + r}${round(r, -r)}H${x}`
-  shape(svg, 'path', {d, class: 'return', 'marker-end': 'url(#tip)'})
+  drawn(svg, 'path', {d, class: 'return', 'marker-end': 'url(#tip)'})
 }
-
-// ---- The title: both sentences, and what is off ----------------------------------------
-
-const pen = el('canvas').getContext('2d')
-function rowsOf(text, size, width) {
-  pen.font = `${size > SMALL ? 600 : 400} ${size}px system-ui, sans-serif`
-  return inRows(pen, text, width)
-}
-
-const SMALL = 12, SIZES = [21, 15] // pixels
-const MOST = 4                     // rows of a sentence
-
-function sentenceRows(text, width) {
-  const [large, less] = SIZES, size = rowsOf(text, large, width).length > 2 ? less : large
-  const rows = rowsOf(text, size, width), shown = rows.slice(0, MOST)
-  if (rows.length > MOST) shown[MOST - 1] += ' …'
-  return shown.map(row => ({size, text: row, kind: 'sentence'}))
-}
-
-const smallRows = (text, width, kind = '') =>
-  rowsOf(text, SMALL, width).map(row => ({size: SMALL, text: row, kind}))
 
 const textOf = pieces => {
   const words = pieces.filter(piece => !isSpecial(piece))
   return words.map(({text}) => text).join('').trimStart()
 }
 
-function titleOf({scene, at}, width) { // -> rows, from the top
-  const count = model().n_parameters.toLocaleString('en'), {src, tgt, off} = scene
-  const ends = [at, at + 1].map(n => textOf(tgt.slice(0, n)).length)
-  let start = 0
-  const written = sentenceRows(textOf(tgt), width).map(row => {
-    const cuts = ends.map(end => end - start)
-    start += row.text.length + 1
-    return {...row, cuts}
-  })
-  const lost = off.length ? `Switched off: ${off.map(nameOf).join(', ')}` : ''
-  return [...smallRows(`A Transformer of ${count} parameters reads`, width),
-          ...sentenceRows(textOf(src), width),
-          ...smallRows('and writes, token by token,', width), ...written,
-          ...lost ? smallRows(lost, width, 'off') : []]
-}
-
-// A small row keeps some distance from the sentence above it
-const stepOf = ({size}, i) => size * (size === SMALL && i ? 2.2 : 1.4)
-const heightOf = rows => rows.map(stepOf).reduce((a, b) => a + b, 0)
-
-function drawTitle(svg, rows, top) {
-  let y = top
-  rows.forEach((row, i) => {
-    y += stepOf(row, i)
-    const node = shape(svg, 'text', {x: EDGE, y, class: `title ${row.kind}`})
-    attributes(node, {'font-size': row.size})
-    if (row.cuts) drawParts(node, row)
-    else node.textContent = row.text
-  })
-}
-
-function drawParts(node, {text, cuts}) { // what is written, new, and still to come
-  const [a, b] = cuts.map(i => Math.max(0, Math.min(text.length, i)))
-  const parts = {written: text.slice(0, a), new: text.slice(a, b), ahead: text.slice(b)}
-  for (const [kind, part] of Object.entries(parts)) {
-    if (part) shape(node, 'tspan', {class: kind}, part)
-  }
-}
-
-function inRows(g, text, width) { // -> lines no wider than that
-  return text.split(' ').reduce(([line, ...before], word) => {
-    const longer = line ? `${line} ${word}` : word
-    const fits = !line || g.measureText(longer).width <= width
-    return fits ? [longer, ...before] : [word, line, ...before]
-  }, ['']).reverse()
-}
-
-export {NAMES, choices, drawNames, drawLayers, drawWords, drawOutput, drawReturn, titleOf,
-        textOf, heightOf, drawTitle}
+export {NAMES, choices, textOf, drawNames, drawLayers, drawWords, drawOutput, drawReturn}

@@ -179,7 +179,6 @@ function listen() {
   $('reset').onclick = () => {
     if (state.off.length || state.force.length || isShuffled()) reset()
   }
-  $('as-table').ontoggle = draw
   addEventListener('pointerdown', event => {
     if (!$('examples').contains(event.target)) $('examples').open = false
   })

@@ -67,8 +67,7 @@ const BAR = 25, N_BARS = 5, WRITTEN = 40          // a bar for each, and the one
 
 const within = (x, {least, most}) => Math.min(most, Math.max(least, x))
 
-// `top`: how much stands above the picture that is turned
-function planOf({n_src, n_tgt, n_encoder, n_decoder, width, isTurned, top}) {
+function planOf({n_src, n_tgt, n_encoder, n_decoder, width, isTurned}) {
   const free = width - flowOf(0, n_encoder, n_decoder).u - OUTPUT
   const share = within(free / (n_encoder + 2 * n_decoder - 1), ATTENTION)
   const attention = isTurned ? ATTENTION.turned : share
@@ -79,9 +78,9 @@ function planOf({n_src, n_tgt, n_encoder, n_decoder, width, isTurned, top}) {
   const edges = {encoder: [first, first + pitch * n_src],
                  decoder: [second, second + pitch * n_tgt]}
   const lane = (stack, i) => edges[stack][0] + pitch * (i + 0.5)
-  const point = (u, v) => isTurned ? [v, u + top] : [u, v]
+  const point = (u, v) => isTurned ? [v, u] : [u, v]
   const bars = BAR * N_BARS + WRITTEN
-  const length = Math.ceil(flow.u + (isTurned ? top + bars + 70 : OUTPUT))
+  const length = Math.ceil(flow.u + (isTurned ? bars + 70 : OUTPUT))
   const breadth = Math.ceil(edges.decoder[1] + (isTurned ? EDGE : FOOT))
   const size = isTurned ? {width: Math.max(breadth, width), height: length}
     : {width: Math.max(length, width), height: breadth}
@@ -106,4 +105,4 @@ function placeOf({kind, stack, from, to, place}, {edges, point}) {
   return {left, top, width: right - left, height: bottom - top}
 }
 
-export {EDGE, TILE, WORDS, BAR, planOf, placeOf}
+export {TILE, BAR, planOf, placeOf}

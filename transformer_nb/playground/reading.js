@@ -4,8 +4,9 @@ import {strip} from './tokenizer.js'
 
 class Reader {
   // Patterns as `packed_reading` makes them
-  constructor({letters, capitals, ...patterns}, tokenizer) {
-    this.tokenizer = tokenizer
+  constructor(packed, tokenizer) {
+    const {letters, capitals, longest, umlauts, marks, entities, ...patterns} = packed
+    Object.assign(this, {tokenizer, longest, umlauts, marks, entities})
     const sets = {'%letters%': letters, '%capitals%': capitals}
     const whole = pattern => pattern.replace(/%(?:letters|capitals)%/g, name => sets[name])
     this.patterns = Object.fromEntries(Object.entries(patterns).map(
@@ -24,7 +25,8 @@ class Reader {
 
   tidy(text) { // entities are characters, and spaces are where they belong
     const {entity, foreign, needless, escape, inner, stray, gap, dash} = this.patterns
-    const known = text.replace(entity, character).replace(foreign, mark => MARKS[mark])
+    const named = text.replace(entity, (all, name) => character(this.entities, all, name))
+    const known = named.replace(foreign, mark => this.marks[mark])
     const bare = known.replace(needless, '').replace(escape, ' ').replace(inner, 'i')
     const plain = this.tokenizer.normalize(bare).replace(stray, '')
     const isOne = token => this.has('address', token) || this.has('link', token)
@@ -47,7 +49,7 @@ class Reader {
 
   goesOn(piece, rest) { // does the sentence go on after this mark?
     if (!this.has('letter', piece)) return true // such as the number of an item
-    const tail = piece.slice(-40).toLowerCase() // as in reading.py
+    const tail = piece.slice(-this.longest).toLowerCase()
     if (this.has('no_ordinal', tail)) return false
     if (this.has('short', tail) || this.has('ordinal', tail)) return true
     if (this.has('short_number', tail) && this.has('digit', rest)) return true
@@ -161,7 +163,7 @@ class Reader {
     if (end !== end.toLowerCase()) {
       return [word.toLowerCase(), first.toUpperCase() + end.toLowerCase()]
     }
-    const umlauts = word.replace(this.patterns.digraph, pair => UMLAUTS[pair])
+    const umlauts = word.replace(this.patterns.digraph, pair => this.umlauts[pair])
     return [umlauts, ...[word, umlauts].map(word => word.replaceAll('ss', 'ß'))]
   }
 
@@ -216,18 +218,8 @@ const isSmall = c => c === c.toLowerCase() && c !== c.toUpperCase()
 const hasCase = c => c !== c.toLowerCase() || c !== c.toUpperCase()
 const capital = word => [...word].map((c, i) => i ? c : c.toUpperCase()).join('')
 
-const NAMES = 'amp lt gt quot apos nbsp auml ouml uuml Auml Ouml Uuml szlig eacute egrave '
-  + 'ecirc agrave acirc ccedil ocirc ntilde lsquo rsquo sbquo ldquo rdquo bdquo laquo '
-  + 'raquo hellip ndash mdash shy euro pound cent deg middot bull times copy reg trade sect'
-const CHARACTERS = '&<>"\' äöüÄÖÜßéèêàâçôñ‘’‚“”„«»…–—\u00ad€£¢°·•×©®™§'
-const ENTITIES = Object.fromEntries(
-  NAMES.split(' ').map((name, i) => [name, CHARACTERS[i]]))
-const MARKS = {
-  '。': '. ', '｡': '. ', '、': ', ', '،': ', ', '؛': '; ', '؟': '? ', '।': '. '}
-const UMLAUTS = {ae: 'ä', oe: 'ö', ue: 'ü', Ae: 'Ä', Oe: 'Ö', Ue: 'Ü'}
-
-function character(entity, name) {
-  if (name[0] !== '#') return ENTITIES[name] ?? entity
+function character(entities, entity, name) {
+  if (name[0] !== '#') return Object.hasOwn(entities, name) ? entities[name] : entity
   const isHex = name[1] === 'x'
   const code = parseInt(name.slice(isHex ? 2 : 1), isHex ? 16 : 10)
   const isHalf = code >= 0xd800 && code < 0xe000 // of a pair

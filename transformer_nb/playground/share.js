@@ -6,31 +6,11 @@ import {wholeTranslation} from './scene.js'
 
 const A_MOMENT = 2000 // ms
 
-async function copy(text) { // -> did it work?
-  try {
-    await navigator.clipboard.writeText(text)
-    return true
-  } catch { return copyBySelection(text) }
-}
-
-function copyBySelection(text) { // where the clipboard is closed to pages
-  const field = document.createElement('textarea'), focused = document.activeElement
-  field.value = text
-  document.body.append(field)
-  field.select()
-  const isCopied = document.execCommand('copy')
-  field.remove()
-  focused?.focus()
-  return isCopied
-}
-
 function copies(button, textOf) {
   const name = button.textContent
   button.onclick = async () => {
-    let isCopied = false
-    try { isCopied = await copy(await textOf()) }
-    catch {} // there is no translation
-    write(button, isCopied ? 'Copied' : 'Could not copy')
+    const copied = textOf().then(text => navigator.clipboard.writeText(text))
+    write(button, await copied.then(() => 'Copied', () => 'Could not copy'))
     setTimeout(() => write(button, name), A_MOMENT)
   }
 }

@@ -1,5 +1,6 @@
-// Chapter 08: text to ids and back. It needs nothing but the language itself.
-const PAD = 0, BOS = 1, EOS = 2, UNK = 3 // chapter 00a
+// Chapter 08: text to ids and back. It needs nothing but the language itself. What
+// Python and the page share, `shared`, is written by the exporter.
+import {UNK, SPACES} from './shared.js'
 
 // Each byte is shown as one character: itself if it can be printed, else one from U+0100 on
 function byteAlphabet() {
@@ -116,10 +117,8 @@ function characterOfBytes(bytes) {
 }
 
 // Python's str.strip; JavaScript's trim removes other characters
-const SPACES = '\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f'
-  + '\\u205f\\u3000'
 function strip(text) {
   return text.replace(new RegExp(`^[${SPACES}]+|[${SPACES}]+$`, 'g'), '')
 }
 
-export {PAD, BOS, EOS, UNK, Tokenizer, strip, pairKey, SPACES}
+export {Tokenizer, strip, pairKey}

@@ -1,11 +1,11 @@
 // Look: where each token looked; all heads, one of them large
-import {$, phone, el, attributes, write, writeMixed, segments} from './dom.js'
-import {fixed, likelier} from './words.js'
+import {$, phone, attributes, write, writeMixed, segments} from './dom.js'
+import {likelier} from './words.js'
 import {state, now, model, pointed, update, pinIt} from './store.js'
 import {nameOf, spokenHead} from './parts.js'
-import {costs, mapOf} from './scene.js'
+import {costs} from './scene.js'
 import {glossLayer} from './gloss.js'
-import {axisNames, axisLanguages, drawMap} from './maps.js'
+import {axisNames, drawMap} from './maps.js'
 import {drawHeads, headsLegend, inPlainWords, drawKinds} from './heads.js'
 
 function chooseHead(head) { // on a phone, what is said of it stands far below its map
@@ -35,7 +35,6 @@ function drawLook() {
   const col = isByKeys ? Math.min(state.col, axisNames(kind)[1].length - 1) : undefined
   const pick = (row, col) => pinIt(side + row, {col})
   writeMixed($('map-says'), drawMap($('map'), row, col, pick) ?? [])
-  drawTable(kind)
 }
 
 function drawHeadNote() {
@@ -45,24 +44,6 @@ function drawHeadNote() {
     : ` In this sentence, without it the translation is ${likelier(cost)}.`
   write($('head-name'), nameOf(state.head))
   write($('head-note'), inGeneral + here)
-}
-
-function drawTable(kind) {
-  const map = mapOf(state.head), box = $('as-table')
-  box.hidden = !map || now.scene.isLong
-  if (box.hidden || !box.open || box.drawn === map) return
-  box.drawn = map
-  const [rows, cols] = axisNames(kind), [rowLang, colLang] = axisLanguages(kind)
-  const heading = (textContent, scope, lang) => el('th', {textContent, scope, lang})
-  const weight = (i, j) => fixed(map.data[i * map.cols + j])
-  const body = rows.map((name, i) => {
-    const cells = cols.map((_, j) => el('td', {textContent: weight(i, j)}))
-    return el('tr', {}, heading(name, 'row', rowLang), ...cells)
-  })
-  const textContent = `Weights of ${nameOf(state.head)}; each row sums to 1`
-  const head = el('tr', {}, el('td'), ...cols.map(name => heading(name, 'col', colLang)))
-  const table = el('table', {}, el('caption', {textContent}), head, ...body)
-  box.lastElementChild.replaceChildren(table)
 }
 
 export {drawLook}

@@ -1,6 +1,6 @@
 // Machine: the whole model in one picture, with the numbers of the sentence that is shown
-import {$, phone, button, attributes, style, enable, write, writeMixed,
-        keep} from './dom.js'
+import {$, phone, button, attributes, style, enable, write, writeMixed, keep,
+        player} from './dom.js'
 import {percent, label, isSpecial} from './words.js'
 import {state, now, languages, pointed, pinIt, draw} from './store.js'
 import {meanWeights, translationArgs} from './scene.js'
@@ -122,23 +122,16 @@ function drawStepper(at, tgt) {
 }
 
 const TEMPO = 1200 // ms for a token
-let playing
-function stop() {
-  clearInterval(playing)
-  playing = undefined
-  write($('machine-play'), 'Play')
+const isAtEnd = () => last >= now.scene.tgt.length - 1
+
+function step() {
+  if (!now.scene || state.view !== 'machine') return false
+  go(1)
+  return !isAtEnd()
 }
 
-function play() {
-  if (playing) return stop()
-  const isAtEnd = () => last >= now.scene.tgt.length - 1
+function begin() {
   if (isAtEnd()) go(-last)
-  playing = setInterval(() => {
-    if (!now.scene || state.view !== 'machine') return stop()
-    go(1)
-    if (isAtEnd()) stop()
-  }, TEMPO)
-  write($('machine-play'), 'Stop')
   if (phone.matches) $('machine-says').scrollIntoView({block: 'end'}) // it changes there
 }
 
@@ -151,7 +144,7 @@ function listenToMachine() {
   $('machine-step').oninput = () => go(Number($('machine-step').value) - 1 - last)
   $('machine-back').onclick = () => go(-1)
   $('machine-forth').onclick = () => go(1)
-  $('machine-play').onclick = play
+  player($('machine-play'), TEMPO, step, begin)
   $('machine-picture').onclick = ({target}) => { // the name of a box opens it, too
     if (target.dataset.names) openBox(target.dataset.names)
   }

@@ -1,5 +1,5 @@
 // Step: the beam, a tree that grows to the right
-import {$, el, make, style, enable, write, writeMixed, keep, drawPath} from './dom.js'
+import {$, el, make, style, enable, write, writeMixed, keep, drawn, player} from './dom.js'
 import {fixed, label} from './words.js'
 import {state, now, languages, draw} from './store.js'
 import {toBroken} from './parts.js'
@@ -95,7 +95,7 @@ function drawEdge({state, from, node, isBest}) {
   const x2 = b.left - left, y2 = middleOf(b)
   const x = (x1 + x2) / 2
   const d = `M${x1},${y1} C${x},${y1} ${x},${y2} ${x2},${y2}`
-  drawPath($('edges'), d, {class: isBest ? 'best' : ''})
+  drawn($('edges'), 'path', {d, class: isBest ? 'best' : ''})
 }
 
 function drawEnds(best, greedy) {
@@ -117,26 +117,6 @@ function compare(greedy, best) {
 }
 
 const TEMPO = 600 // ms for a step
-let playing
-function play() {
-  const stop = () => {
-    clearInterval(playing)
-    playing = undefined
-    write($('play'), 'Play')
-  }
-  if (playing) return stop()
-  const n = Number($('step').max)
-  const step = Math.min(state.step, n)
-  state.step = step === n ? 1 : step
-  playing = setInterval(() => {
-    state.step++
-    if (state.step >= n || state.view !== 'step') stop()
-    draw()
-  }, TEMPO)
-  write($('play'), 'Stop')
-  draw()
-}
-
 function listenToSteps() {
   const go = by => {
     const step = Number($('step').value) + by
@@ -144,8 +124,17 @@ function listenToSteps() {
     state.step = step
     draw()
   }
+  const isAtEnd = () => state.step >= Number($('step').max)
+  const step = () => {
+    state.step++
+    draw()
+    return !isAtEnd() && state.view === 'step'
+  }
+  player($('play'), TEMPO, step, () => { // from the beginning, if it has ended
+    if (isAtEnd()) state.step = 1
+    draw()
+  })
   $('step').oninput = () => go(0)
-  $('play').onclick = play
   $('back').onclick = () => go(-1)
   $('forth').onclick = () => go(1)
 }

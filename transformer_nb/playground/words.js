@@ -56,27 +56,15 @@ function marked(a, b) {
   return row
 }
 
-// How the words of b differ from those of a, whatever their order, capitals and marks
-function compareWords(a, b) {
-  const before = countWords(a), after = countWords(b)
-  const all = [...after.values()], old = [...before.values()]
-  const count = (counts, {key}) => counts.get(key)?.n ?? 0
-  const again = all.filter(x => count(before, x) && count(before, x) < x.n)
-  const added = all.filter(x => !count(before, x))
-  const lost = old.filter(x => count(after, x) < x.n)
-  const textOf = x => x.word
-  return {again: again.map(textOf), added: added.map(textOf), lost: lost.map(textOf)}
-}
-
-function countWords(text) { // -> by word in small letters {key, word, n}
-  const counts = new Map()
-  for (const [word] of text.matchAll(/[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu)) {
-    const key = word.toLowerCase(), found = counts.get(key) ?? {key, word, n: 0}
-    found.n++
-    counts.set(key, found)
+function permuted(list, random = Math.random) { // each order is as likely
+  const all = [...list]
+  for (let i = all.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1)), other = all[j]
+    all[j] = all[i]
+    all[i] = other
   }
-  return counts
+  return all
 }
 
 export {sum, range, fixed, percent, likelier, isSpecial, specialName, beginsWord, label,
-        marked, compareWords}
+        marked, permuted}

@@ -2,8 +2,9 @@
 //
 // {id, method, args} in; {id, result}, {id, progress} and {id, error: {name, message}} out.
 // Requests run in steps, side by side; {abort: id} in stops one at its next step.
-import {BOS, EOS, DEFAULTS, Tokenizer, Transformer, Run, search, logSumExp, softmax,
-        topTokens, lengthPenalty, strip} from './engine.js'
+import {BOS, EOS, DEFAULTS, BOUNDS} from './shared.js'
+import {Tokenizer, strip} from './tokenizer.js'
+import {Transformer, Run, search, logSumExp, topTokens, lengthPenalty} from './engine.js'
 
 const models = new Map() // by key: header, tokenizer, model
 
@@ -29,8 +30,6 @@ function source({tokenizer, model}, text) { // ids that are read, and whether so
 
 const sum = numbers => numbers.reduce((total, x) => total + x, 0)
 
-const withoutEnd = ids => ids.filter(id => id !== EOS)
-
 // ---- Methods: generators where they take long, so that newer messages are heard --------
 
 function listModels() {
@@ -47,15 +46,11 @@ function tokenize({model: key, text}) {
   return {ids: src, pieces: found.tokenizer.pieces(src), read: src.length - 1, cut}
 }
 
-// Those of Python; one step of a larger beam would keep newer messages waiting
-const BOUNDS = {beam_size: [1, 100], alpha: [0, 10], max_extra: [1, 10_000]}
-const KIND = {alpha: 'number'} // all others are whole numbers
-
 function searchOptions({header, model}, wanted) { // as the header says, or as is wanted
   const options = {...DEFAULTS, ...header.search, ...wanted}
-  for (const [name, [low, high]] of Object.entries(BOUNDS)) {
-    const value = options[name], kind = KIND[name] ?? 'whole number'
-    const isKind = kind === 'number' ? Number.isFinite(value) : Number.isInteger(value)
+  for (const [name, [low, high, isWhole]] of Object.entries(BOUNDS)) {
+    const value = options[name], kind = isWhole ? 'whole number' : 'number'
+    const isKind = isWhole ? Number.isInteger(value) : Number.isFinite(value)
     if (isKind && value >= low && value <= high) continue
     throw new Error(`${name} is ${value}; it must be a ${kind} from ${low} to ${high}`)
   }
@@ -180,21 +175,9 @@ function showStep({n, candidates, kept, live}, tokenizer, alpha) {
   })}
 }
 
-function walk(args) { // along chapter 05's way, with the length of each token's vector
-  const {run, logits} = watched(args)
-  run.note('output', 'probabilities', logits.map(softmax))
-  const norm = row => Math.sqrt(sum([...row].map(x => x * x)))
-  return run.notes.map(({where, name, rows}) => {
-    const [stack, , layer] = where.split(' ')
-    return {name, where: stack, layer: layer ? Number(layer) : null,
-            shape: [rows.length, rows[0].length], norms: Float32Array.from(rows, norm)}
-  })
-}
-
-// Along the same way, all numbers of each token's vector
-function vectors(args) {
-  const stages = watched(args).run.notes.filter(({name}) => name !== 'logits')
-  return stages.map(({where, name, rows}) => ({where, name, ...toMap(rows)}))
+function vectors(args) { // along chapter 05's way, all numbers of each token's vector
+  return watched(args).run.notes.map(({where, name, rows}) =>
+    ({where, name, ...toMap(rows)}))
 }
 
 // The tokens whose rows point most nearly the same way, the mean of all rows taken off
@@ -233,7 +216,7 @@ function pair(args) { // one score of one head, by hand
           row_label: label(rows, row), col_label: label(columns, col)}
 }
 
-const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps, walk,
+const methods = {load, models: listModels, tokenize, translate, inspect, worth, steps,
                  vectors, neighbors, pair}
 
 // ---- Requests ----------------------------------------------------------------------------
