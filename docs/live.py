@@ -24,11 +24,10 @@ IN_JUPYTER = r'(?:\n\n\*\(On the site, .*\)\*)?' # a line for those who see no f
 COMMENT = re.compile(rf'^<!-- live (\w+): (.*?) -->{IN_JUPYTER}$', re.M)
 # Pixels that each takes as it begins, in windows 320, 390, 768 and 1,280 wide: its place
 # is kept from the beginning, so that what stands below does not move when it comes
-HEIGHTS = {'learning': (538, 586, 640, 640),
-           'merges': (864, 777, 473, 440), 'neighbors': (725, 698, 542, 542),
-           'positions': (1051, 1026, 690, 690), 'query': (1320, 1266, 722, 722),
-           'shuffle': (669, 591, 370, 337), 'translation': (930, 732, 514, 480),
-           'writer': (748, 629, 435, 399)}
+HEIGHTS = {'learning': (538, 586, 640, 640), 'merges': (864, 777, 473, 440),
+           'neighbors': (725, 698, 542, 542), 'positions': (1051, 1026, 690, 690),
+           'query': (1320, 1266, 722, 722), 'shuffle': (669, 591, 370, 337),
+           'translation': (930, 732, 514, 480), 'writer': (748, 629, 435, 399)}
 PLACES = ('narrow', 'phone', 'tablet', 'wide') # as book.css calls them
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '
        'style="{heights}" hidden>\n\n**Try it.** {words}\n\n'

@@ -230,7 +230,8 @@ TYPED = [*'i - • # > ß ŉ İ ǅ ™ ☺'.split(), # beside words and NASTY
     'HAllo', '## **Hallo**', '{{x}}',
     'IS', 'fuer', 'Strasse', 'moechte', 'Uebel', 'Lehrer:innen', 'SchülerInnen', '« ',
     ' »', '-Ja', '!!', '?!', ':', ';', '\\n', '\\"', '&uuml;', '&rsquo;', '&#128512;',
-    '&#xd800;', '&toString;', ' ,Tom', 'a,b', '1.Please', '2nd', '<a href="x y">', 'C++', '½',
+    '&toString;',
+    '&#xd800;', ' ,Tom', 'a,b', '1.Please', '2nd', '<a href="x y">', 'C++', '½',
     'HEIßE', '"Hallo"', "don't", "DON'T", 'wie', 'how are you', 'hast du',
     'iPhone', 'McDonald', 'Ünal', '你好', 'かな', 'नमस्ते', '\n', '\n\n',
     '\r\n \t\r\n', '\t', '\u200b', 'ＡＢＣ', 'isn’t']

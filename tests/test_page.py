@@ -10,6 +10,7 @@ from beside import (
     BOY, BOY_DE, MODEL, MODELS, VIEWS, ids_of, inputs, log_prob, logits_of, maps_of,
     numbers, shares)
 from node import Window, packed
+from running import sample
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.corpora import everyday_sentences
 from transformer_nb.decoding import search
@@ -91,7 +92,7 @@ def test_notes(page):
     page.evaluate('update({beam: 1})')
     notes = {PARLIAMENT: 'captions of photos', 'A dog and ' * 22: 'no maps',
              BOY: 'Switch off one of 48 heads, cross 4.4',
-             'A dog sleeps. ' + 'A cat '*60: 'the first 300 characters are translated',
+             '12 '*120: 'Of a sentence, the first 300 characters are translated here.',
              'A 中 dog sleeps.': '“中” is no token that it has'}
     for text, note in notes.items():
         page.type(text)
@@ -101,15 +102,14 @@ def test_notes(page):
     cut = 'text => modules.sentences.sentencesOf(text).map(x => [...x].length)'
     assert page.evaluate(cut, 'A ' + '🐶'*400) == [300] # between characters, if need be
     assert page.evaluate(cut, 'y'*300) == [300]
-    page.evaluate('update({exact: true})')
-    page.type('A dog 🐶.')
-    assert 'is read as its 4 bytes.' in page.text('#notes')
-    titles = page.attributes('#src .chip', 'title')
-    assert [x for x in titles if x.startswith('byte')][-1] == 'byte 4 of 4 of 🐶'
     full = 'The field holds no more than 2000 characters.'
     for text in ('😀'*999 + '1', '😀'*1000): # of which each is two
         page.type(text)
         assert (full in page.texts('#notes li')) == ('1' not in text)
+    page.go('#type?x=1&t=A dog 🐶.')
+    assert 'is read as its 4 bytes.' in page.text('#notes')
+    titles = page.attributes('#src .chip', 'title')
+    assert [x for x in titles if x.startswith('byte')][-1] == 'byte 4 of 4 of 🐶'
 
 def test_no_doubt_of_an_older_sentence_is_told_of_a_newer_one(page):
     page.type(f'{PARLIAMENT} A man is sleeping.')
@@ -821,10 +821,12 @@ def check_promise(then, before, after):
         m = re.match(r'(.+?)(:|$)', words)
         assert m[1] in after and m[1] not in before
 
-@pytest.mark.parametrize('key', ['en-de', 'de-en'])
-def test_every_example_keeps_its_promise(everyday, key):
+HALVES = [(key, i) for key in ('en-de', 'de-en') for i in range(2)]
+
+@pytest.mark.parametrize('key, half', sample(HALVES, 2))
+def test_every_example_keeps_its_promise(everyday, key, half):
     everyday.go(f'#type?m={key}')
-    for example in everyday.evaluate('model().examples'):
+    for example in everyday.evaluate('model().examples')[half::2]:
         everyday.type(example['text'])
         before = translation(everyday)
         assert 'nonsense' not in everyday.text('#notes')

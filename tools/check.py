@@ -54,7 +54,6 @@ TESTS_OF = {
     'test_parsing': 'nbs/22_*',
     'test_pasted': 'transformer_nb/reading.py nbs/models/*',
     'test_page': 'transformer_nb/playground/*',
-    'test_page_in_node': 'transformer_nb/playground/* tests/js/*',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
     'test_pretrained': 'nbs/04_*',

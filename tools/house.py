@@ -303,11 +303,10 @@ def page_scripts(root): return sorted(Path(root, 'transformer_nb/playground').gl
 def scripts_import_what_is_there(root):
     "The page's modules import what others export, use it, and never go in a circle"
     exporter = read(Path(root, 'transformer_nb/formats/page.py')) # writes what is shared
-    shared = re.search(r'def shared\(.*?return dict\((.*?)\n\n', exporter, re.S)[1]
+    shared = exporter.partition('def shared(')[2].partition('\n\n')[0]
     sources = {path.stem: read(path) for path in page_scripts(root)}
     found, needs = [], {}
-    names = ', '.join(re.findall(r'\b([A-Z]+)=', shared))
-    sources['shared'] = f'export {{{names}}}'
+    sources['shared'] = f'export {{{", ".join(re.findall("([A-Z]+)=", shared))}}}'
     for stem, source in sources.items():
         needs[stem] = {module for _, module in scripts.imports(source)}
         code = scripts.code_of(scripts.IMPORT.sub('', source))

@@ -17,20 +17,14 @@ function drawPicture(svg, picture, {width, isTurned}) { // -> its plan
   svg.replaceChildren()
   attributes(svg, {width: plan.width, height: plan.height,
                    viewBox: `0 0 ${plan.width} ${plan.height}`})
-  drawFlow(svg, plan, picture)
+  const flow = [drawBoxes, drawLanes, drawAttention, drawNetworks, drawHeads]
+  if (picture.vectors) flow.push(drawTiles)
   drawTip(svg)
-  for (const draw of [drawWords, drawNames, drawOutput, drawReturn]) {
-    draw(svg, plan, picture)
+  for (const draw of [...flow, drawWords, drawNames, drawOutput, drawReturn]) {
+    draw(svg, plan, picture) // what comes later lies above
   }
   if (!isTurned) drawLayers(svg, plan)
   return plan
-}
-
-function drawFlow(svg, plan, picture) { // what comes later lies above
-  for (const draw of [drawBoxes, drawLanes, drawAttention, drawNetworks, drawHeads]) {
-    draw(svg, plan, picture)
-  }
-  if (picture.vectors) drawTiles(svg, plan, picture)
 }
 
 function drawTip(svg) { // of an arrow

@@ -38,7 +38,6 @@ function drawMachine() {
   drawOpen(plan, at)
 }
 
-
 function drawOnce(picture) { // -> its plan
   const svg = $('machine-picture'), width = $('machine').clientWidth
   const {scene, at, near, vectors} = picture
