@@ -57,7 +57,7 @@ check: .venv/ready
 # is tested is too small for more.
 test: .venv/ready
 	@$(MAKE) --no-print-directory -j 2 docs chapters
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests nbs/solutions
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests
 
 chapters: .venv/ready
 	@$(BIN)/python tools/chapters.py
@@ -65,7 +65,7 @@ chapters: .venv/ready
 # First the tests marked `long`. Then one process: it forks for each case, which is safe as
 # long as it starts no threads.
 robustness: docs
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long tests nbs/solutions
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long tests
 	@$(BIN)/python -m pytest -q tests/robustness
 
 # What is not trusted is shown without its figures until it has been run.

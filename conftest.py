@@ -1,4 +1,4 @@
-"What every test begins with, in `tests/` and in `nbs/solutions/`."
+"What every test begins with."
 import gc, os, random, sys
 from contextlib import contextmanager
 from multiprocessing import get_context

@@ -293,7 +293,7 @@ def before_code(cell):
 
 def solution(book, chapter, name):
     "Source of a solution, after the functions that it alone uses"
-    path = book.root/f'nbs/solutions/test_solutions_{number(chapter)}.py'
+    path = book.root/f'nbs/solutions/solutions_{number(chapter)}.py'
     source = path.read_text(encoding='utf8')
     nodes = {node.name: node for node in ast.parse(source).body
              if isinstance(node, (ast.FunctionDef, ast.ClassDef))}

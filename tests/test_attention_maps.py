@@ -2,21 +2,16 @@
 which heads follow them, by hand and by brute force."""
 from math import log
 import pytest, torch
-from hypothesis import given, settings, strategies as st
 from torch.testing import assert_close
 from transformer_nb.checkpoint import save_model
-from transformer_nb.support.core import BOS, EOS, SPECIAL_TOKENS, set_seed
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.data import make_batch
 from transformer_nb.model import (Transformer, TransformerConfig, attention_modules,
                                   attention_weights)
 from transformer_nb.text import BPETokenizer
-from transformer_nb.training import valid_loss
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import (
-    Maps, attention_maps, head_costs, head_measures, plot_heads, readable, without_heads)
-from running import definitions
-
-chapter = definitions('16_attention_maps')
+    Maps, attention_maps, head_measures, readable, without_heads)
 
 TEXTS = ['ein alter Mann sitzt auf einer Bank.', 'Zwei Mädchen, die tanzen', 'größere Füße']
 
@@ -54,27 +49,6 @@ def test_maps_are_the_weights_of_the_model(translator):
     assert decoder.rows == decoder.columns == readable(bpe, tgt)
     assert cross.rows == decoder.rows[1:] + ['</s>']
 
-def test_without_a_translation_the_models_own(translator):
-    [[found]] = translator.search([TEXTS[2]])
-    predicted = found.ids[:translator.limit] + [EOS]
-    rows = attention_maps(translator, TEXTS[2])['cross'].rows
-    assert rows == readable(translator.tokenizer, predicted)
-
-def test_too_long_is_cut_and_empty_refused(translator):
-    maps = attention_maps(translator, 'ein Mann '*30, 'Bank '*40)
-    assert max(len(maps['encoder'].rows), len(maps['decoder'].rows)) == 24
-    for text in ('', ' \n'):
-        with pytest.raises(ValueError, match='empty'): attention_maps(translator, text)
-    assert attention_maps(translator, 'ein', '')['decoder'].rows == ['<s>']
-
-def test_readable(translator):
-    bpe = translator.tokenizer
-    assert readable(bpe, range(4)) == SPECIAL_TOKENS
-    for text in TEXTS + ['Ångström 🙂 €5']:
-        names = readable(bpe, bpe.encode(text))
-        assert all(name and ' ' not in name and '\ufffd' not in name for name in names)
-    assert ''.join(readable(bpe, bpe.encode(TEXTS[0]))) == TEXTS[0].replace(' ', '␣')
-
 def random_maps(seed, t, s, causal):
     generator = torch.Generator().manual_seed(seed)
     allowed = torch.ones(t, s, dtype=torch.bool)
@@ -82,24 +56,6 @@ def random_maps(seed, t, s, causal):
     scores = 3*torch.randn(2, 3, t, s, dtype=torch.float64, generator=generator)
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
     return Maps(weights, ['a']*t, [*'abc,defghijkl'[:s-1], '</s>'], allowed)
-
-def even_maps(maps):
-    "The same with all weights spread evenly"
-    even = maps.allowed.double() / maps.allowed.sum(-1, keepdim=True)
-    return Maps(even.expand(2, 3, -1, -1), maps.rows, maps.columns, maps.allowed)
-
-@settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 10**6), t=st.integers(2, 12), s=st.integers(3, 12),
-       causal=st.booleans())
-def test_measures_stay_in_their_ranges(seed, t, s, causal):
-    maps = random_maps(seed, s if causal else t, s, causal)
-    m = head_measures(maps)
-    for name, x in m.items():
-        assert x.shape == (2, 3) and (x >= 0).all(), name
-        assert name == 'distance' or (x <= 1 + 1e-12).all(), name
-    assert (m['previous'] + m['same'] + m['next'] <= 1 + 1e-12).all()
-    even, ones = head_measures(even_maps(maps)), torch.ones(2, 3, dtype=torch.float64)
-    for name in ('entropy', 'distance'): assert_close(even[name], ones, rtol=0, atol=1e-6)
 
 def test_measures_by_loops():
     maps = random_maps(1, 6, 6, causal=True)
@@ -158,55 +114,4 @@ def test_nothing_is_left_behind(translator, batch):
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert torch.equal(model(batch.src, batch.tgt), before)
 
-@pytest.mark.smoke
-def test_costs(translator, batch):
-    costs = head_costs(translator.model, [batch])
-    shapes = {kind: tuple(x.shape) for kind, x in costs.items()}
-    assert shapes == dict(encoder=(2, 3), decoder=(3, 3), cross=(3, 3))
-    full = valid_loss(translator.model, [batch])
-    with without_heads(translator.model, [('decoder', 1, 2)]):
-        cost = valid_loss(translator.model, [batch]) - full
-    assert costs['decoder'][1, 2].item() == pytest.approx(cost, rel=1e-5, abs=1e-7)
-
-def test_grid(translator):
-    import matplotlib.pyplot as plt
-    fig = plot_heads(attention_maps(translator, 'ein $5 Mann $', 'Bank')['cross'])
-    titles = [ax.get_title() for ax in fig.axes if ax.get_title()]
-    assert len(titles) == 9
-    assert titles[0] == 'layer 1, head 1' and titles[-1] == 'layer 3, head 3'
-    fig.canvas.draw()
-    plt.close(fig)
-
 # Dependencies of the grammar, and which heads follow them
-
-def result(low, high, special=(0.5, 0.1, 0.2), distances='far'):
-    mean, error, *untrained = special
-    tasks = [dict(task='x', distances=distances, low=low, high=high)]
-    special = dict(mean=mean, error=error, untrained=untrained)
-    return dict(places=dict(encoder=dict(
-        tasks=tasks, specialization=dict(all=special, far=None))))
-
-@pytest.mark.parametrize('lows, highs, verdict', [
-    ([[.1, .1, .1]] * 3, [[.2, .2, .2]] * 3, 'followed'),
-    ([[.1, .1, .1]] * 2 + [[.1, 0, .1]], [[.2, .2, .2]] * 3, 'undecided'),
-    ([[-.3, .1, .1]] * 3, [[-.1, .2, .2]] * 3, 'not followed'),
-    ([[-.3, .1, .1], [.1, -.3, .1], [.1, .1, -.3]],       # another rival in each seed
-     [[-.1, .2, .2], [.2, -.1, .2], [.2, .2, -.1]], 'not followed'),
-    ([[-.3, .1, .1]] * 3, [[-.1, .2, .2]] * 2 + [[0, .2, .2]], 'undecided')])
-def test_followed(lows, highs, verdict):
-    results = [result(*ends) for ends in zip(lows, highs)]
-    assert chapter.followed(results) == dict(x=verdict)
-    near = [result(*ends, distances='near') for ends in zip(lows, highs)]
-    assert chapter.followed(near) == {}
-
-@pytest.mark.parametrize('specials, verdict', [
-    ([(.5, .1, .2, .1)] * 3, 'specialized'),                   # 0.5 - 0.224 > 0.2
-    ([(.5, .1, .2, .28)] * 3, 'undecided'),                    # not above the largest
-    ([(.5, .1, .2)] * 2 + [(.4, .1, .2)], 'undecided'),
-    ([(.1, .1, .1, .33)] * 3, 'not specialized'),
-    ([(.1, .1, .1, .33)] * 2 + [(.1, .1, .1, .32)], 'undecided')])
-def test_specialized(specials, verdict):
-    results = [result([], [], special) for special in specials]
-    assert chapter.specialized(results) == verdict
-    assert chapter.specialized(results, distances='far') == 'undecided' # not measured
-

@@ -1,6 +1,5 @@
 "Files: strict reading, bounded downloads, damaged archives, splits without leaks."
-import errno, gzip, hashlib, io, os, random, re, time, zipfile
-from collections import Counter
+import gzip, hashlib, io, os, random, time, zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -9,9 +8,9 @@ from hypothesis import given, strategies as st
 from transformer_nb import corpora
 from transformer_nb.support.core import InputError
 from transformer_nb.corpora import (
-    PairFiles, _split_of_sentence, _split_without_leaks, _tatoeba_pairs, data_file,
-    decode_lines, everyday_sentences, in_a_hurry, load_corpus, own_pairs, read_lines,
-    read_pairs, tatoeba, with_other_names, with_typing, without_everyday_sentences)
+    PairFiles, _split_without_leaks, data_file,
+    decode_lines, load_corpus, read_lines,
+    read_pairs, tatoeba)
 from transformer_nb.text import BPETokenizer
 
 def split_lines(data, where): return list(decode_lines(io.BytesIO(data), where))
@@ -79,7 +78,7 @@ def test_pairs_are_read_anew_at_every_pass(files):
     first = next(iter(corpus['train'])) # not everything is read
     assert first == expected[0] and list(corpus['train']) == expected
 
-@pytest.mark.parametrize('n_src, n_tgt', [(3, 2), (2, 3), (3, 0), (0, 3), (1, 1000)])
+@pytest.mark.parametrize('n_src, n_tgt', [(3, 2), (0, 3)])
 def test_both_counts_are_named(tmp_path, n_src, n_tgt):
     write_lines(tmp_path/'a', n_src)
     write_lines(tmp_path/'b', n_tgt)
@@ -88,11 +87,6 @@ def test_both_counts_are_named(tmp_path, n_src, n_tgt):
     pairs = PairFiles(tmp_path/'a', tmp_path/'b')
     with pytest.raises(InputError, match=expected): # while a vocabulary is learned
         BPETokenizer.train((text for pair in pairs for text in pair), 300)
-
-def test_empty_files(tmp_path):
-    for name in 'ab': (tmp_path/name).touch()
-    with pytest.raises(InputError, match='a is empty'):
-        list(PairFiles(tmp_path/'a', tmp_path/'b'))
 
 @pytest.mark.parametrize('name', ['src', 'valid_tgt'])
 def test_all_files_are_checked_before_the_work(files, name):
@@ -116,18 +110,6 @@ def test_a_download_is_checked_kept_and_read_again(tmp_path):
     with pytest.raises(InputError, match='SHA-256 is .* remove it'):
         data_file('x.gz', '', tmp_path/'cache', sha)
 
-def test_a_corrupt_download_leaves_nothing(tmp_path):
-    source = tmp_path/'source'
-    source.write_bytes(b'half')
-    with pytest.raises(InputError, match='SHA-256'):
-        data_file('x', source.as_uri(), tmp_path/'cache', '0'*64)
-    assert not (tmp_path/'cache').exists()
-
-def test_offline_says_where_to_put_it(tmp_path):
-    missing = (tmp_path/'missing').as_uri()
-    with pytest.raises(InputError, match='get .* elsewhere and put it there'):
-        data_file('x', missing, tmp_path, None)
-
 @contextmanager
 def server(answer): # a function that writes a reply, byte by byte
     class Handler(BaseHTTPRequestHandler):
@@ -141,13 +123,6 @@ def server(answer): # a function that writes a reply, byte by byte
         finally: running.shutdown()
 
 OK = b'HTTP/1.1 200 OK\r\n'
-
-def test_a_whole_download(tmp_path):
-    for header in (b'Content-Length: 9\r\n', b''): # until the connection ends
-        def whole(write): write(OK + header + b'\r\nsome data')
-        with server(whole) as url: path = data_file('x', url, tmp_path)
-        assert path.read_bytes() == b'some data'
-        path.unlink()
 
 @pytest.mark.parametrize('reply, reason', [
     (OK + b'Content-Length: 100\r\n\r\nhalf', 'cut off: 4 of 100 bytes'),
@@ -224,7 +199,6 @@ def test_any_language_of_tatoeba(lang, code, tmp_path):
 @pytest.mark.parametrize('src, tgt, message', [
     ('en', 'frr!', r"no language 'frr!' \(perhaps fr, "),
     ('zz', 'en', "no language 'zz'.* it takes the codes of ISO 639"),
-    ('en', 'FR', "no language 'FR' .perhaps fr"),
     ('en', 'frq', "is 'frq' a language. .perhaps fr, fra"), # and its file cannot be had
     ('de', 'fr', 'pairs English with another language'),
     ('en', 'eng', 'pairs English with another language')])
@@ -234,32 +208,11 @@ def test_a_language_that_tatoeba_cannot_have(src, tgt, message, tmp_path, monkey
     with pytest.raises(InputError, match=message):
         load_corpus('tatoeba', src, tgt, tmp_path)
 
-@pytest.mark.parametrize('code, n, first', [
-    ('fra', 142_424, 'Va !'), ('jpn', 55_066, '行け。'), ('cmn', 21_058, '嗨。')])
-def test_languages_that_are_here(code, n, first, multi30k_dir):
-    if not (multi30k_dir/f'tatoeba-{code}-eng').exists(): pytest.skip(f'no {code} here')
-    corpus = load_corpus('tatoeba', code, 'en', multi30k_dir)
-    assert sum(map(len, corpus.values())) == n and corpus['train'][0][0] == first
-    assert_no_leak(corpus)
-
 def assert_no_leak(corpus):
     for side in (0, 1):
         train, valid, test = [{pair[side] for pair in corpus[split]}
                               for split in ('train', 'valid', 'test')]
         assert not train & valid and not train & test and not valid & test
-
-def test_no_german_sentence_stands_in_two_splits(tmp_path):
-    english = dict(train='Hi.', valid='Cheers!', test='I did it.')
-    in_all = [(english[split], 'überall') for split in ('train', 'valid', 'test')]
-    in_two = [(english['valid'], 'zweimal'), (english['train'], 'zweimal')]
-    own = [(english[split], split) for split in english]
-    rows = in_all + in_two + own
-    zipped(tmp_path, deu_txt=''.join(f'{e}\t{g}\n' for e, g in rows))
-    corpus = load_corpus('tatoeba', 'de', 'en', tmp_path)
-    assert_no_leak(corpus)
-    assert corpus['train'] == [('train', 'Hi.')]
-    assert corpus['valid'] == [('zweimal', 'Cheers!'), ('valid', 'Cheers!')]
-    assert corpus['test'] == [('überall', 'I did it.'), ('test', 'I did it.')]
 
 numbers = st.integers(0, 40)
 
@@ -272,28 +225,6 @@ def test_no_sentence_leaks_whatever_the_pairs(rows):
     held_out = {g for split in ('valid', 'test') for g, _ in corpus[split]}
     for pair in pairs: # nothing is left out without need
         assert pair in kept or pair[0] in held_out
-
-def test_tatoeba_itself(multi30k_dir):
-    if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')
-    corpus = load_corpus('tatoeba', 'de', 'en', multi30k_dir)
-    sizes = {split: len(pairs) for split, pairs in corpus.items()}
-    assert sizes == dict(train=166_408 - 516, valid=1671, test=1734)
-    assert_no_leak(corpus)
-
-def test_tatoeba_is_as_10a_says(multi30k_dir):
-    "What would leak if the English sentence alone decided, and how people are called"
-    path = multi30k_dir/'tatoeba-deu-eng'/'deu-eng.zip'
-    if not path.exists(): pytest.skip('Tatoeba is not here')
-    german = dict(train=set(), valid=set(), test=set())
-    for de, en in _tatoeba_pairs(path, 'deu.txt'): german[_split_of_sentence(en)].add(de)
-    assert len(german['test']) == 1733
-    assert len(german['test'] & german['train']) == 187
-    train = load_corpus('tatoeba', 'de', 'en', multi30k_dir)['train']
-    names = Counter(name for _, en in train for name in re.findall(r'\b[A-Z]\w+', en)
-                    if name in ('Tom', 'Mary', 'John', 'Alice', 'Jackson'))
-    assert names['Tom'] > len(train)/5
-    assert names['Mary'] > len(train)/25
-    assert max(names['John'], names['Alice'], names['Jackson']) < len(train)/500
 
 # Everyday sentences
 
@@ -319,93 +250,6 @@ def test_everyday_changes_only_the_training_set(tmp_path):
     assert ('Geh weg!', 'Leave!') not in into_english
     assert ('Verschwinde!', 'Go away!') in into_english
 
-@pytest.mark.parametrize('direction', ['en-de', 'de-en'])
-def test_the_list_has_ten_sentences_of_each_kind(direction):
-    rows = [row for row in everyday_sentences() if row['direction'] == direction]
-    assert [row['number'] for row in rows] == list(range(1, 101))
-    assert set(Counter(row['kind'] for row in rows).values()) == {10}
-    assert all(row['references'] for row in rows)
-
-@pytest.mark.parametrize('direction', ['en-de', 'de-en'])
-def test_the_newer_list(direction):
-    rows = [row for row in everyday_sentences('typed') if row['direction'] == direction]
-    assert [row['number'] for row in rows] == list(range(1, 201))
-    kinds = Counter(row['kind'] for row in rows)
-    assert sorted(kinds.values()) == [10]*10 + [50]*2
-    assert [row['number'] for row in rows if 'learned' in row] == [101, *range(151, 201)]
-    older = {row['source'] for row in everyday_sentences()}
-    assert all(row['references'] and row['source'] not in older for row in rows)
-
-def test_pairs_of_our_own():
-    pairs = own_pairs()
-    assert len(pairs) > 4000
-    for pair in pairs:
-        english, german = pair
-        assert english.strip() == english and german.strip() == german, pair
-        assert not set('ßäöüÄÖÜ') & set(english.replace('TÜV', '')), pair
-        assert {c for c in english + german if not c.isascii()} <= set('äöüÄÖÜßé„“–…'), pair
-    assert pairs[0] == ('Attention is all you need.',
-                        'Aufmerksamkeit ist alles, was du brauchst.')
-    assert {'Hello.', 'Hi.', 'the cinema', 'the neural network'} <= dict(pairs).keys()
-
-def test_typed_holds_both_lists_out_and_what_is_ours_comes_first(tmp_path):
-    "But for first words, and the title of the paper"
-    rows = [('Hi.', 'Grüß dich!'), ('I did it.', 'Es ist getan.'), ('Cheers!', 'Zum Wohl!')]
-    rows += [(f'Sentence {i}.', f'Satz {i}.') for i in range(600)]
-    for row in everyday_sentences('typed') + everyday_sentences():
-        pair = row['source'], row['references'][0]
-        rows.append(pair if row['direction'] == 'en-de' else pair[::-1])
-    zipped(tmp_path, deu_txt=''.join(f'{e}\t{g}\n' for e, g in rows))
-    plain = load_corpus('tatoeba', 'en', 'de', tmp_path)
-    for src, tgt in (('en', 'de'), ('de', 'en')):
-        corpus = load_corpus('typed', src, tgt, tmp_path)
-        pairs = corpus['valid'] + corpus['test']
-        asked = {text for pair in pairs for text in pair}
-        assert 'Cheers!' in asked # which is one of ours
-        assert all(asked.isdisjoint(pair) for pair in corpus['train'])
-        if src == 'en': assert all(corpus[x] == plain[x] for x in ('valid', 'test'))
-        sources = {source.lower().rstrip('.?!') for source, _ in corpus['train']}
-        for row in everyday_sentences('typed') + everyday_sentences():
-            if row['direction'] != f'{src}-{tgt}' or row.get('learned'): continue
-            assert row['source'].lower().rstrip('.?!') not in sources, row
-    train = load_corpus('typed', 'en', 'de', tmp_path)['train']
-    title = 'Attention is all you need.', 'Aufmerksamkeit ist alles, was du brauchst.'
-    assert train.count(title) >= 3
-    assert len({target for source, target in train if source == 'Hello.'}) == 1
-    in_small_letters = sum(source == source.lower() for source, _ in train)
-    assert 0.02 < in_small_letters / len(train)
-
-def test_nothing_is_drawn_anew():
-    pairs = [(f'Das ist Satz {i}.', f'This is sentence {i}.') for i in range(600)]
-    assert with_typing(pairs) == with_typing(pairs) != pairs
-    assert with_typing(pairs)[:600] == pairs
-    assert in_a_hurry('', random.Random(0)) == ''
-
-def test_invented_names_are_new_each_time():
-    pairs = [(f'Tom has {i} cats.', f'Tom hat {i} Katzen.') for i in range(2000)]
-    renamed = with_other_names(pairs)
-    names = [source.split()[0] for source, _ in renamed]
-    assert [target.split()[0] for _, target in renamed] == names
-    assert 900 < names.count('Tom') < 1100
-    once = {name for name in names if names.count(name) == 1}
-    assert 400 < len(once) < 600
-    assert all(name.istitle() for name in once)
-    listed = with_other_names(pairs, invented=0.)
-    assert len({source.split()[0] for source, _ in listed}) == 170
-
-def test_everyday_itself(multi30k_dir):
-    if not (multi30k_dir/'tatoeba-deu-eng').exists(): pytest.skip('Tatoeba is not here')
-    train = load_corpus('tatoeba', 'de', 'en', multi30k_dir)['train']
-    assert len(without_everyday_sentences(train)) == 166_408 - 516 - 178
-    sizes = {('de', 'en'): 155_693, ('en', 'de'): 132_328}
-    for direction, size in sizes.items():
-        train = load_corpus('everyday', *direction, multi30k_dir)['train']
-        assert len(train) == len({source for source, _ in train}) == size
-
-def test_splits_are_about_a_hundredth():
-    splits = [_split_of_sentence(f'sentence {i}') for i in range(20_000)]
-    for split in ('valid', 'test'): assert 150 < splits.count(split) < 250
-
 def change(data, at, *new): return data[:at] + bytes(new) + data[at + len(new):]
 
 def whole_archive(folder):
@@ -425,12 +269,12 @@ DAMAGES = dict(
     bomb=lambda data, directory: change(data, directory + 24, *[255]*3 + [127]),
     moved=lambda data, directory: change(data, len(data) - 6, *[255]*3 + [127]))
 
-@pytest.mark.parametrize('damage', DAMAGES)
-def test_a_damaged_archive_is_to_be_removed(damage, tmp_path):
-    damaged = DAMAGES[damage](*whole_archive(tmp_path))
-    (tmp_path/'deu-eng.zip').write_bytes(damaged)
-    with pytest.raises(InputError, match=r'deu-eng.zip is damaged \(.*\); remove it'):
-        tatoeba(tmp_path)
+def test_a_damaged_archive_is_to_be_removed(tmp_path):
+    whole = whole_archive(tmp_path)
+    for damage in DAMAGES.values():
+        (tmp_path/'deu-eng.zip').write_bytes(damage(*whole))
+        with pytest.raises(InputError, match=r'deu-eng.zip is damaged \(.*\); remove it'):
+            tatoeba(tmp_path)
 
 def test_another_archive(tmp_path):
     for members in (dict(readme='x'), dict(deu_txt='')):
@@ -438,12 +282,3 @@ def test_another_archive(tmp_path):
             tatoeba(zipped(tmp_path, **members))
     zipped(tmp_path, deu_txt='a\tb\nnothing\n')
     with pytest.raises(InputError, match='deu.txt:2: no tab'): tatoeba(tmp_path)
-
-def test_an_archive_that_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
-    whole_archive(tmp_path)
-    def refuse(*args): raise PermissionError(errno.EACCES, 'Permission denied', args[0])
-    monkeypatch.setattr(corpora, 'open', refuse, raising=False)
-    with pytest.raises(PermissionError): tatoeba(tmp_path)
-
-def test_one_line_end_is_removed():
-    assert list(decode_lines(io.BytesIO(b'a\r\r\nb\n'), 'x')) == ['a\r', 'b']

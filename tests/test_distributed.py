@@ -1,5 +1,5 @@
 "Several processes: what launchers leave out, processes that die, one GPU for several."
-import json, os, signal, socket, subprocess, time
+import os, signal, socket
 from unittest import mock
 import pytest
 import torch
@@ -9,10 +9,9 @@ from transformer_nb.checkpoint import Checkpoints
 from transformer_nb.support.core import FieldError, InputError
 from transformer_nb.data import TokenBatches
 from transformer_nb.support.distributed import (
-    broadcast_from_rank0, check_shared_device, in_any_process, process_group, world_size)
+    check_shared_device, process_group, world_size)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.training import RunFiles, Trainer, TrainingConfig, _final_weights
-from running import BIN, read_lines
 
 LAUNCHED = dict(WORLD_SIZE='2', RANK='0', MASTER_ADDR='localhost', MASTER_PORT='29511')
 
@@ -74,66 +73,6 @@ def test_only_lost_processes_are_explained(error, is_lost):
     found = distributed._if_others_left(error)
     if is_lost: assert isinstance(found, InputError) and 'go on with `resume`' in str(found)
     else: assert found is error
-
-def test_alone_a_flag_is_its_own_answer():
-    for flag in (torch.tensor(True), torch.tensor(False)):
-        assert in_any_process(flag) is flag
-    assert broadcast_from_rank0(lambda: 5) == 5
-
-def files_in(texts): # as options of a training
-    return [f'--{name}={texts}/{split}.{lang}' for name, split, lang in (
-        ('src', 'train', 'de'), ('tgt', 'train', 'en'), ('valid_src', 'valid', 'de'),
-        ('valid_tgt', 'valid', 'en'))]
-
-@pytest.mark.long
-def test_a_process_that_dies_is_told_in_one_line(texts, tmp_path):
-    "Without torchrun, which would end the others before they could say so"
-    arguments = ['--out', tmp_path/'m', *files_in(texts), '--vocab_size=300',
-                 '--max_steps=100000',
-                 '--valid_every=1', '--d_model=16', '--n_encoder_layers=1',
-                 '--n_decoder_layers=1']
-    started = []
-    for rank in range(2):
-        env = {**os.environ, **LAUNCHED, 'RANK': str(rank), 'LOCAL_RANK': str(rank),
-               'OMP_NUM_THREADS': '1'}
-        started.append(subprocess.Popen(
-            [BIN/'tnb_train', *map(str, arguments)], env=env, stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True))
-    until = time.time() + 180
-    while time.time() < until and not (tmp_path/'m'/'metrics.jsonl').exists():
-        time.sleep(0.1)
-    started[1].send_signal(signal.SIGKILL)
-    _, error = started[0].communicate(timeout=120)
-    started[1].wait()
-    assert started[0].returncode == 2 and 'Traceback' not in error, error
-    [line] = [line for line in error.splitlines() if line.startswith('tnb_train:')]
-    assert 'process 0 has lost the others' in line and '--resume' in line
-
-@pytest.mark.long # test_two_processes_are_one, in test_training.py, has one launcher
-def test_two_launchers_are_one_training(texts, tmp_path):
-    "As on two machines that share a folder; the batches are those of one process"
-    train = [BIN/'tnb_train', *files_in(texts), '--vocab_size=300', '--max_steps=4',
-             '--device=cpu',
-             '--valid_every=2', '--save_every=2', '--d_model=16', '--d_ff=16',
-             '--dropout=0', '--n_encoder_layers=1', '--n_decoder_layers=1']
-    with socket.create_server(('127.0.0.1', 0)) as server: port = server.getsockname()[1]
-    env = os.environ | dict(OMP_NUM_THREADS='1')
-    nodes = []
-    for node in range(2):
-        launch = [BIN/'torchrun', '--nnodes=2', f'--node_rank={node}', '--nproc_per_node=1',
-                  '--rdzv_backend=c10d', f'--rdzv_endpoint=127.0.0.1:{port}', '--rdzv_id=1',
-                  '--no-python', '--', *train, '--out', tmp_path/'two']
-        nodes.append(subprocess.Popen([*map(str, launch)], env=env, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    for node in nodes:
-        _, error = node.communicate(timeout=240)
-        assert node.returncode == 0, error
-    one = [*train, '--out', tmp_path/'one', '--grad_accum_steps=2']
-    subprocess.run([*map(str, one)], env=env, check=True, capture_output=True)
-    last = [read_lines(tmp_path/name/'metrics.jsonl')[-1] for name in ('two', 'one')]
-    for name in ('step', 'valid_loss', 'train_loss'):
-        both = [json.loads(line)[name] for line in last]
-        assert both[0] == pytest.approx(both[1], abs=2e-4), name
 
 def trainer(folder, n):
     torch.manual_seed(0)

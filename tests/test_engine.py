@@ -1,22 +1,18 @@
 """The engine of `tnb_export MODEL page.html` beside PyTorch: the same tokens, logits and
-translations. It is asked in Node; that it runs in a page, too, a few tests see in
-Chromium, and these skip where there is none.
-
-The captions of Multi30k are translated where they are at hand, the first 40 of them by
-`make test`, all of them with TNB_SLOW=1.
+translations. It is asked in Node; that it runs in a page, too, two tests see in Chromium,
+and these skip where there is none.
 """
-import base64, math, os, random
+import base64, math, random
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
 from node import Node
-from running import sample
 from torch import nn
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.support.core import BOS, EOS, set_seed
-from transformer_nb.corpora import everyday_sentences, load_corpus
+from transformer_nb.corpora import everyday_sentences
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.formats.page import (
@@ -26,7 +22,7 @@ from transformer_nb.model import Transformer, TransformerConfig, attention_weigh
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
     doubts, packed_reading, read_sentence, split_paragraphs, split_sentences, strange, tidy)
-from transformer_nb.text import BPETokenizer, normalize
+from transformer_nb.text import _NORMALIZERS, BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
 
@@ -130,9 +126,6 @@ def check_tokens(tab, tokenizer, texts):
 @pytest.fixture(scope='module')
 def texts(): return list(nasty_strings(1000))
 
-def test_tokens_of_the_shipped_model(tab, shipped, texts):
-    check_tokens(tab, shipped[1], texts)
-
 # Forms of writing, beside letters that they change: what people paste
 PASTED = [
     *'aéE.,!?-\'" 12', 'u\u0308', 'isn’t', '“Hi”', '„Ja“', '—', '–', '…', "``", "''", ',,',
@@ -157,10 +150,10 @@ def test_text_is_normalized_as_by_python(tab):
     for text, plain in zip(texts + halves, found):
         assert plain == normalize(text), ascii(text)
 
-@pytest.mark.parametrize('rule', sample(['plain', 'none', 'punctuation', 'nfc'], 2))
-def test_tokens_of_each_normalization(tab, texts, rule):
-    texts = texts + pasted_strings(300)
-    check_tokens(tab, BPETokenizer.train(SENTENCES + texts, 800, rule), texts)
+def test_tokens_of_each_normalization(tab, texts):
+    texts = texts[::4] + pasted_strings(100)
+    for rule in _NORMALIZERS:
+        check_tokens(tab, BPETokenizer.train(SENTENCES + texts, 800, rule), texts)
 
 # All that are assigned, and some that are not; between 0x32000 and 0xe0000 is nothing yet
 CODE_POINTS = [chr(n) for n in [*range(0xd800), *range(0xe000, 0x32000),
@@ -188,33 +181,6 @@ def test_every_character_is_normalized_as_by_the_library(tab, rule):
       const tokenizer = new engine.Tokenizer(header)
       return texts.map((text, i) => tokenizer.normalize(text) === wanted[i])
     }''', [_tokenizer_header(tokenizer), texts, wanted]) == [True]*2
-
-DECODED = '''([header, lists]) => {
-  const tokenizer = new engine.Tokenizer(header)
-  return lists.map(ids =>
-    [tokenizer.decode(ids), tokenizer.text(ids), tokenizer.pieces(ids)])
-}'''
-
-def test_any_tokens_decode(tab, shipped):
-    "A model may write any bytes; what is shown of a token says where its character goes on"
-    _, tokenizer = shipped
-    rng = random.Random(0)
-    dogs = [tokenizer.encode(text) for text in ('🐶 ü', 'Süßer 한', '👩‍👩‍👧‍👦')]
-    lists = [*dogs]
-    for limit in [300, 6000]*250: lists.append(rng.choices(range(limit), k=12))
-    found = tab.evaluate(DECODED, [_tokenizer_header(tokenizer), lists])
-    for ids, (text, line, pieces) in zip(lists, found):
-        assert text == tokenizer.decode(ids)
-        assert line == on_one_line(tokenizer, ids)
-        assert [piece['id'] for piece in pieces] == ids
-        for piece in pieces:
-            if 'byte' not in piece and piece['id'] > 3:
-                assert piece['text'] == tokenizer.decode([piece['id']])
-        if ids in dogs:
-            assert all('byte' in p or '\ufffd' not in p['text'] for p in pieces)
-    _, _, pieces = found[0]
-    bytes_of_dog = [[n, 4, '🐶'] for n in (1, 2, 3, 4)]
-    assert [piece['byte'] for piece in pieces if 'byte' in piece] == bytes_of_dog
 
 # Reading: sentences, capitals, what is no language, and doubts
 
@@ -267,11 +233,9 @@ def read_here(text, tokenizer):
                for given in [[sentence.write('Die Straße hat 12,5 Meter.'),
                               sentence.write('Ja! 30')]]]
 
-@pytest.mark.parametrize('rule, n', sample([('plain', 600), ('plain', 3000),
-                                            ('none', 3000)], 3))
-def test_text_is_read_as_by_python(tab, rule, n):
+def test_text_is_read_as_by_python(tab, n=600):
     "Strings of what people type, and of what nobody does"
-    tokenizer = BPETokenizer.train(SENTENCES + TYPED, 700, rule)
+    tokenizer = BPETokenizer.train(SENTENCES + TYPED, 700, 'plain')
     texts = [*typed_strings(n * 5//6), *nasty_strings(n//6)]
     header = _tokenizer_header(tokenizer) | dict(patterns=packed_reading())
     n_sentences, n_kept = 0, 0
@@ -336,12 +300,8 @@ OPTIONS = {
     'pre-norm': dict(norm='pre'),
     'learned positions': dict(positions='learned'),
     'untied': dict(tie_embeddings=False),
-    'other d_k': dict(d_k=3),
-    'other d_v': dict(d_v=7),
     'd_k and d_v, no multiple': dict(n_heads=5, d_k=3, d_v=2),
-    'one head': dict(n_heads=1),
     'unequal stacks': dict(n_encoder_layers=1, n_decoder_layers=3),
-    'd_model 10': dict(d_model=10, n_heads=2, d_ff=7),
     'short': dict(max_len=9),
     'all at once': dict(norm='pre', positions='learned', tie_embeddings=False,
                         d_k=3, d_v=7)}
@@ -382,25 +342,12 @@ def test_logits_of_every_option(tab, tiny, name):
     model = tiny(name)
     close(logits_of(tab, name, SRC, TGT), logits_here(model, SRC, TGT))
 
-def test_logits_of_faint_rows(tab, tmp_path):
-    "Where the variance of a row is no larger than the norm's ε"
-    random_model(tmp_path/'model', norm='pre', positions='learned')
-    model, tokenizer = load_model(tmp_path/'model')
-    with torch.no_grad():
-        for part in (model.src_embedding.weight, model.src_positions.table): part.mul_(1e-3)
-    save_model(tmp_path/'faint', model, tokenizer)
-    model, _ = load(tab, tmp_path/'faint', 'faint')
-    x = model.src_positions(model.src_embedding(torch.tensor([SRC])))
-    assert x.var(-1).min() < 1e-4
-    close(logits_of(tab, 'faint', SRC, TGT), logits_here(model, SRC, TGT))
-
 # Translations
 
 def best_of(tab, key, src, **options): return tab.evaluate('found', [key, src, options])
 
 @pytest.mark.parametrize('name', OPTIONS)
-@pytest.mark.parametrize('beam_size, alpha', sample([
-    (4, 0.6), (1, 0.6), (7, 3.), (4, 0.)], 2))
+@pytest.mark.parametrize('beam_size, alpha', [(4, 0.6), (7, 3.)])
 def test_search_of_every_option(tab, tiny, name, beam_size, alpha):
     "Several hypotheses with their scores; cached, unlike the logits above"
     options = dict(beam_size=beam_size, alpha=alpha, n_best=beam_size)
@@ -413,15 +360,6 @@ def test_search_of_every_option(tab, tiny, name, beam_size, alpha):
             assert score == pytest.approx(h.score, abs=1e-4)
             assert log_probs == pytest.approx(h.log_probs, abs=1e-4)
             assert (EOS in ids) == (len(h.log_probs) > len(h.ids))
-
-def test_prefix_is_kept(tab, tiny):
-    tiny('as in the paper')
-    for prefix in ([31], [31, 31, 200], [EOS], [31, EOS]):
-        for ids, _, _ in best_of(tab, 'as in the paper', SRC, prefix=prefix):
-            assert ids[:len(prefix)] == prefix
-    [free] = best_of(tab, 'as in the paper', SRC, beam_size=1)
-    forced = best_of(tab, 'as in the paper', SRC, beam_size=1, prefix=free[0][:2])
-    assert forced == [free]
 
 def test_limits(tab, tiny):
     "A translation that does not end stops where it must; a long source is read up to there"
@@ -437,29 +375,19 @@ def test_limits(tab, tiny):
         done = tab.evaluate(tokenize, text)
         assert (done['read'], done['cut']) == (8, is_cut)
 
-def test_a_model_of_no_numbers_says_so(tab, tiny):
-    tiny('as in the paper')
-    with pytest.raises(Exception, match='the model predicts NaN'):
-        tab.evaluate('''() => {
-          const {config, output} = models['as in the paper']
-          const broken = Object.create(models['as in the paper'])
-          broken.output = {logits: rows => rows.map(() => Array(300).fill(NaN))}
-          const steps = engine.search(broken, [5, 2], {}, new engine.Run())
-          while (!steps.next().done);
-        }''')
-
 # What can be switched off
 
 def test_heads_switched_off(tab, tiny):
-    model = tiny('other d_v')
+    model = tiny('d_k and d_v, no multiple')
     for kind in ('encoder', 'decoder', 'cross'):
-        for heads in ([1], [0, 2], [0, 1, 2]):
+        for heads in ([1], [0, 2], [0, 1, 2, 3, 4]):
             off = [(kind, 1, head) for head in heads]
             with without_heads(model, off): wanted = logits_here(model, SRC, TGT)
             names = [f'{kind}.2.{head + 1}' for head in heads]
-            close(logits_of(tab, 'other d_v', SRC, TGT, dict(heads=names)), wanted)
+            close(logits_of(tab, 'd_k and d_v, no multiple', SRC, TGT, dict(heads=names)),
+                  wanted)
         whole = dict(attention=[f'{kind}.2'])
-        close(logits_of(tab, 'other d_v', SRC, TGT, whole), wanted)
+        close(logits_of(tab, 'd_k and d_v, no multiple', SRC, TGT, whole), wanted)
 
 @pytest.mark.parametrize('name', ['as in the paper', 'all at once'])
 def test_scale_positions_and_mask_switched_off(tab, tiny, name, tmp_path):
@@ -535,8 +463,13 @@ def test_steps_pair_and_vectors(tab, shipped):
     found = asked(tab, 'steps', model='shipped', text=TEXT)
     assert found['best']['ids'] == translated['ids']
     assert found['best']['score'] == translated['score']
+    check_steps(found['steps'])
+    check_pairs(tab, translated['ids'])
+    check_vectors(tab, shipped, translated['ids'])
+
+def check_steps(steps):
     n_kept = 1
-    for step in found['steps']:
+    for step in steps:
         states = [c['state'] for c in step['candidates']]
         assert len(states) == 4*n_kept
         assert all(c['parent'] < n_kept for c in step['candidates'])
@@ -545,7 +478,8 @@ def test_steps_pair_and_vectors(tab, shipped):
         assert scores == sorted(scores, reverse=True)
         indices = [c['index'] for c in step['candidates'] if c['state'] == 'kept']
         assert indices == list(range(n_kept := len(indices)))
-    ids = translated['ids']
+
+def check_pairs(tab, ids):
     for kind, row, col in (('cross', 2, 3), ('encoder', 8, 0), ('decoder', 5, 2)):
         place = dict(kind=kind, layer=3, head=3, row=row, col=col)
         pair = tab.evaluate('''async args => {
@@ -562,6 +496,8 @@ def test_steps_pair_and_vectors(tab, shipped):
         assert pair['score'] == pytest.approx(pair['dot'] / 32**0.5)
         ratio = math.exp(pair['score'] - pair['other']['score']) # by the softmax
         assert pair['weight'] / pair['other']['weight'] == pytest.approx(ratio, rel=1e-3)
+
+def check_vectors(tab, shipped, ids):
     n, shape, memory = tab.evaluate('''async args => {
       const way = await call('vectors', args), found = way.find(x => x.name === 'memory')
       return [way.length, [found.rows, found.cols], [...found.data]]
@@ -571,14 +507,6 @@ def test_steps_pair_and_vectors(tab, shipped):
     src = torch.tensor([tokenizer.encode(TEXT) + [EOS]])
     with torch.no_grad(): wanted = model.encode(src)
     assert memory == pytest.approx(wanted.flatten().tolist(), abs=2e-3)
-
-def test_greedy_is_a_beam_of_one(tab, shipped):
-    text = 'A man cutting branches of trees.' # for which beams of 1, 2 and 4 differ
-    alone = [asked(tab, 'translate', model='shipped', text=text, beam_size=n)['ids']
-             for n in (1, 2, 4)]
-    assert alone[0] != alone[1] != alone[2]
-    found = asked(tab, 'steps', model='shipped', text=text)
-    assert [found['greedy']['ids'], found['best']['ids']] == [alone[0], alone[2]]
 
 def test_requests_run_side_by_side_and_one_is_stopped(tab, shipped):
     found = tab.evaluate('''async () => {
@@ -614,21 +542,11 @@ def translated_otherwise(tab, folder, key, texts):
         if line != translator.text(best): yield text
 
 @pytest.mark.slow
-def test_translations_of_multi30k(tab, shipped, multi30k_dir):
-    texts = [text for text, _ in load_corpus('multi30k', 'en', 'de', multi30k_dir)['test']]
-    if not os.environ.get('TNB_SLOW'): texts = texts[:40]
-    different = list(translated_otherwise(tab, SHIPPED, 'shipped', texts))
-    assert len(different) <= max(1, 0.005*len(texts)), different
-
-@pytest.mark.slow
-@pytest.mark.parametrize('direction', sample(['en-de', 'de-en'], 2))
-def test_translations_of_everyday_sentences(tab, direction):
-    texts = [row['source'] for row in everyday_sentences() if row['direction'] == direction]
-    folder = ROOT/f'nbs/models/everyday-{direction}'
-    load(tab, folder, direction)
-    assert len(texts) == 100
-    if not os.environ.get('TNB_SLOW'): texts = texts[::3]
-    assert list(translated_otherwise(tab, folder, direction, texts)) == []
+def test_translations_of_everyday_sentences(tab):
+    texts = [row['source'] for row in everyday_sentences() if row['direction'] == 'en-de']
+    folder = ROOT/'nbs/models/everyday-en-de'
+    load(tab, folder, 'en-de')
+    assert list(translated_otherwise(tab, folder, 'en-de', texts[::3])) == []
 
 # The page
 
@@ -659,31 +577,6 @@ def test_exported_page_translates_without_a_network(fresh, tmp_path):
     assert found['text'] == 'Ein Junge hebt einen Ball auf.' and found['ms'] > 0
     assert found['ids'][-1] == EOS and found['score'] < 0
     assert len(fresh.workers) == 1
-
-def test_page_of_several_odd_models(fresh, tmp_path):
-    "Names and vocabularies that would end a script, if they were not escaped"
-    odd = tmp_path/'a "b" <c>&\'d\' ü'
-    random_model(odd, **OPTIONS['all at once'])
-    model, _ = load_model(odd)
-    tokenizer = BPETokenizer.train(['</script><!--<script>']*9, 300)
-    config = TransformerConfig(**BASE | OPTIONS['all at once']
-                               | dict(vocab_size=tokenizer.vocab_size))
-    set_seed(1)
-    save_model(tmp_path/'script', Transformer(config), tokenizer)
-    page = tmp_path/'page ü.html'
-    export_page([tmp_path/'script', odd, odd], page)
-    fresh.goto(page.as_uri())
-    fresh.evaluate('tnb.ready')
-    keys = [m['key'] for m in fresh.evaluate('tnb.call("models", {})')]
-    assert keys == ['script', 'a-b-c-d-', 'a-b-c-d--2']
-    for key in keys:
-        folder = tmp_path/'script' if key == 'script' else odd
-        translator = Translator(folder, torch.device('cpu'))
-        for text in ('</script><!--<script>', 'the woman reads a book'):
-            translate = '([text, model]) => tnb.translate(text, {model, exact: true})'
-            found = fresh.evaluate(translate, [text, key])
-            [best], = translator.search([text])
-            assert found['text'] == translator.text(best)
 
 def test_page_in_a_notebook(fresh, tmp_path):
     pytest.importorskip('IPython')

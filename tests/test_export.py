@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from transformer_nb.formats import page as export
 from transformer_nb.checkpoint import save_model
-from transformer_nb.support.core import BOS, EOS, InputError, set_seed
+from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.decoding import SearchConfig, search
 from transformer_nb.formats.page import (
-    _make_distinct, _pack_weights, _rows_of_8_bits, _stored_check, export_page,
+    _rows_of_8_bits, _stored_check, export_page,
     round_to_8_bits, tnb_export)
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.formats.marian import export_marian
@@ -83,27 +83,6 @@ def test_the_readme_of_ctranslate2(tmp_path, monkeypatch):
     found = [run_readme(Path(), change, texts=texts, **names) for texts in AWKWARD]
     assert found == list(map(greedy_lines, AWKWARD))
 
-def test_the_readme_of_a_model_that_never_ends(tmp_path, monkeypatch):
-    "Neither engine leaves the positions that the model has"
-    ctranslate2 = pytest.importorskip('ctranslate2')
-    model, tokenizer = made()
-    with torch.no_grad():
-        last = model.decoder.layers[-1].residuals[-1].norm
-        last.bias.sub_(50 * model.output.weight[EOS])
-    save_model(tmp_path/'model', model, tokenizer)
-    texts = [TEXTS[0], ' '.join(TEXTS)]
-    expected = greedy_lines(texts, tmp_path/'model')
-    tnb_export(str(tmp_path/'model'), str(tmp_path/'ct2'))
-    export_marian(tmp_path/'model', tmp_path/'hub')
-    monkeypatch.chdir(tmp_path/'ct2')
-    translator = ctranslate2.Translator('.', compute_type='float32')
-    for text, line in zip(texts, expected):
-        names = dict(translator=translator, tokenizers=tokenizers, folder=tmp_path/'hub')
-        found = [run_readme(place, change, texts=[text], **names) for place, change in
-                 ((Path(), ('beam_size=4', 'beam_size=1')),
-                  (tmp_path/'hub', ('max_length=', 'num_beams=1, max_length=')))]
-        assert found == [[line], [line]]
-
 def test_the_readme_for_transformers(tmp_path):
     transformers = pytest.importorskip('transformers')
     transformers.logging.set_verbosity_error()
@@ -113,14 +92,6 @@ def test_the_readme_for_transformers(tmp_path):
     names = dict(folder=tmp_path/'hub')
     found = [run_readme(tmp_path/'hub', change, texts=texts, **names) for texts in AWKWARD]
     assert found == list(map(greedy_lines, AWKWARD))
-
-def test_a_model_of_too_wide_a_beam_has_no_page(tmp_path):
-    model, tokenizer = made()
-    search = dict(beam_size=101, alpha=0.6, max_extra=50)
-    save_model(tmp_path/'model', model, tokenizer, search=search)
-    message = 'beam_size is 101; a page searches with at most 100'
-    with pytest.raises(InputError, match=message):
-        export_page([tmp_path/'model'], tmp_path/'page.html')
 
 class Tags(HTMLParser):
     "The attributes of each `<link>` and `<meta>`"
@@ -147,31 +118,6 @@ def test_the_head_of_a_page(tmp_path):
         "default-src 'none'; script-src HASH HASH; style-src HASH; worker-src blob:; "
         "img-src data: blob:; base-uri 'none'; frame-src 'self'") # the page beside it
 
-def test_keys_that_meet_are_told_apart():
-    headers = [dict(key=key, title=key) for key in ('a', 'a-2', 'a', 'a', 'ü', 'ä', '7')]
-    _make_distinct(headers)
-    keys = [header['key'] for header in headers]
-    assert keys == ['a', 'a-2', 'a-3', 'a-4', '-', '--2', 'model-7']
-    assert headers[3]['title'] == 'a (4)'
-
-def test_a_page_that_no_browser_reads_is_refused(tmp_path, monkeypatch):
-    save_model(tmp_path/'model', *made())
-    model, _ = made()
-    n_bytes = 2 * sum(p.numel() for p in model.parameters())
-    size = n_bytes * 4 // 3 # in base64
-    monkeypatch.setattr(export, '_MAX_PAGE', size - 1)
-    with pytest.raises(InputError, match='Chrome reads at most'):
-        export_page([tmp_path/'model'], tmp_path/'page.html')
-    monkeypatch.setattr(export, '_MAX_PAGE', size)
-    export_page([tmp_path/'model'], tmp_path/'page.html')
-
-def test_a_page_checks_itself_with_the_weights_that_it_holds():
-    model, _ = made()
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    _pack_weights(model)
-    for name, weight in model.state_dict().items():
-        assert torch.equal(weight, before[name].half().float()), name
-
 @pytest.mark.parametrize('size', [1e-7, 1e-3, 1., 300.])
 def test_rounding_is_small_and_seen_again_by_the_page(size):
     model = nn.Linear(37, 400)
@@ -190,12 +136,6 @@ def test_rounding_is_small_and_seen_again_by_the_page(size):
     scales = torch.frombuffer(bytearray(packed[:800]), dtype=torch.float16).float()
     whole = torch.frombuffer(bytearray(packed[800:]), dtype=torch.int8).view(400, 37)
     assert torch.equal(whole * scales[:, None], rounded)
-
-def test_what_was_not_rounded_keeps_its_sixteen_bits():
-    model, _ = made()
-    tensors, packed = _pack_weights(model)
-    assert {bits for _, _, bits in tensors} == {16}
-    assert len(packed) == 2 * sum(p.numel() for p in model.parameters())
 
 @pytest.mark.parametrize('ends', [False, True])
 def test_the_check_of_a_page_is_what_the_search_finds(ends):

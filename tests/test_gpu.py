@@ -1,5 +1,5 @@
 """Chapter 14c without a GPU: shapes, orders, bytes; steps on a device without numbers."""
-import math, os, sys
+import math, sys
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
@@ -13,16 +13,15 @@ from transformer_nb import training
 from transformer_nb.speed import gpu
 from transformer_nb.checkpoint import check_described
 from transformer_nb.support.core import PAD, FieldError, InputError, set_seed
-from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import Beams, power_penalty, search
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.speed.gpu import (
     MAX_SHAPES, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu,
-    best_widths, gpu_step, prepare_gpu, shapes_of)
+    best_widths, shapes_of)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.training import (
-    Trainer, TrainingConfig, token_loss, train_step, wrap_model)
+    Trainer, TrainingConfig, token_loss, train_step)
 
 CPU, CUDA, META = map(torch.device, ('cpu', 'cuda', 'meta'))
 
@@ -38,25 +37,6 @@ def pairs(n, longest=30, seed=0):
     return [(ids(), ids()) for _ in range(n)]
 
 # Settings
-
-def test_settings_for_a_gpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    monkeypatch.setattr(torch.backends.cuda, 'enable_cudnn_sdp', asked := [].append)
-    for name in ('PYTORCH_ALLOC_CONF', 'PYTORCH_CUDA_ALLOC_CONF'):
-        monkeypatch.delenv(name, raising=False)
-    prepare_gpu()
-    assert os.environ['PYTORCH_ALLOC_CONF'] == 'expandable_segments:True'
-    assert asked.__self__ == [False]
-    monkeypatch.delenv('PYTORCH_ALLOC_CONF')
-    monkeypatch.setenv('PYTORCH_CUDA_ALLOC_CONF', 'backend:native')
-    prepare_gpu()
-    assert 'PYTORCH_ALLOC_CONF' not in os.environ # what the user has set stays
-
-def test_a_cpu_has_no_settings(monkeypatch):
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
-    monkeypatch.setattr(torch.backends.cuda, 'enable_cudnn_sdp', asked := [].append)
-    prepare_gpu()
-    assert asked.__self__ == []
 
 # Shapes
 
@@ -92,32 +72,6 @@ def test_no_other_widths_cost_less(sizes, n):
     others = [places(np.array([*some, widest])) for k in range(n)
               for some in combinations(narrower, k)]
     assert places(found) == min(others)
-
-def test_the_largest_batch_comes_first():
-    "And only once, in the first epoch"
-    batches = FixedBatches(pairs(400), 500, seed=3)
-    def sizes(epoch): return [batch.src.numel() for batch in batches.epoch(epoch)]
-    first, second = sizes(0), sizes(1)
-    assert first[0] == max(first) and sorted(first) == sorted(second)
-    firsts = [sizes(epoch)[0] for epoch in range(1, 9)]
-    assert min(firsts) < max(sizes(0))
-
-@pytest.mark.parametrize('budget', [1000, 2000])
-def test_few_shapes_cost_little_padding(budget):
-    rng = np.random.default_rng(0)
-    lengths = np.exp(rng.normal(3.2, 0.7, 3000)).clip(1, 250).astype(int) # as of news
-    corpus = [([5]*n, [6] * max(1, n - int(rng.integers(8)))) for n in lengths]
-    n_plain, _ = shapes_of(TokenBatches(corpus, budget))
-    n_shapes, padding = shapes_of(FixedBatches(corpus, budget))
-    assert n_shapes <= MAX_SHAPES < n_plain and padding <= 0.15
-
-def test_another_order_every_epoch_and_the_same_shapes():
-    batches = FixedBatches(pairs(400), 500, seed=3)
-    first, again, next_one = (batches.plan(n) for n in (0, 0, 1))
-    def rows(plan): return [batch.tolist() for batch in plan]
-    assert rows(first) == rows(again) != rows(next_one)
-    def shapes(plan): return {batches.batch(batch).src.shape for batch in plan}
-    assert shapes(first) == shapes(next_one)
 
 # The layers
 
@@ -160,16 +114,6 @@ def test_no_step_waits_for_the_device(positions, max_grad_norm, monkeypatch):
         results = step(model, optimizer, [batch], lr, 0.1, max_grad_norm, 9, 'fp32', None)
         assert all(x.device == META for x in results)
     with pytest.raises((RuntimeError, NotImplementedError)): results[0].item()
-
-def test_what_waits_is_seen(monkeypatch):
-    "The test above can fail: of a loss that looks at itself, for example"
-    model = on_meta(monkeypatch)
-    batch = FixedBatches(pairs(30), 200).batch(range(5)).to(META)
-    def looking(*args):
-        loss = token_loss(*args)
-        return loss if loss > 0 else -loss
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        train_step(model, adam(model, fused=True), [batch], 1e-3, loss_of=looking)
 
 # Recorded steps
 
@@ -227,11 +171,6 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
     again.run()
     assert torch.equal(weights(again.model), weights(whole.model))
 
-def test_other_batches_are_another_run(tmp_path):
-    trainer(tmp_path, recorded(), max_steps=10).run()
-    with pytest.raises(InputError, match='fixed_shapes was True and is None'):
-        trainer(tmp_path, None, fixed_shapes=False).resume()
-
 def steps(take_step, n=6, lr=lambda i: 2.**-(9 - i % 3), model=None, batch=None):
     "Losses, whether they were taken, and the weights after n steps"
     model = model or model_of().double()
@@ -241,13 +180,6 @@ def steps(take_step, n=6, lr=lambda i: 2.**-(9 - i % 3), model=None, batch=None)
     results = [take_step(model, optimizer, [batch], lr(i), *rest) for i in range(n)]
     losses, taken = zip(*results)
     return torch.stack(losses), torch.stack(taken), weights(model)
-
-def test_fifty_steps_are_those_of_the_plain_path():
-    model = accelerate_on_gpu(accelerate(model_of().double()))
-    ours, _, our_weights = steps(recorded(), 50, model=model)
-    theirs, _, their_weights = steps(train_step, 50)
-    assert_close(ours, theirs, rtol=1e-7, atol=1e-9)
-    assert_close(our_weights, their_weights, rtol=1e-6, atol=1e-8)
 
 def test_dropout_differs_between_replays():
     losses, _, _ = steps(recorded(), lr=lambda i: 0., model=model_of(0.5))
@@ -266,30 +198,6 @@ def test_a_bad_step_is_skipped(bad):
     losses, taken, after = steps(step, 5, model=model)
     assert taken.tolist() == [i != bad for i in range(5)]
     assert after.isfinite().all() and losses.isnan().sum() == 1
-
-def test_results_are_not_overwritten():
-    losses, _, _ = steps(recorded())
-    assert len(set(losses.tolist())) == 6
-
-def test_what_cannot_be_recorded_is_told():
-    class Refusing(Replayed):
-        def record(self, function): raise RuntimeError('operation not permitted\nmore')
-    with pytest.raises(FieldError, match='fixed_shapes must be false.*: operation not'):
-        steps(recorded(Refusing()))
-
-@pytest.mark.parametrize('settings, reason', [
-    (dict(fixed_shapes=False), 'fixed_shapes is false'),
-    (dict(precision='fp16'), 'fp16'), (dict(grad_accum_steps=2), 'grad_accum_steps')])
-def test_why_steps_are_not_recorded(settings, reason, capsys):
-    assert gpu_step(TrainingConfig(**settings), CPU) is None
-    step = gpu_step(TrainingConfig(**dict(precision='bf16') | settings), CUDA)
-    assert step is train_step
-    assert reason in capsys.readouterr().err
-
-def test_several_processes_are_not_recorded(capsys, monkeypatch):
-    monkeypatch.setattr(gpu, 'world_size', lambda: 2)
-    gpu_step(TrainingConfig(precision='bf16'), CUDA)
-    assert 'several processes' in capsys.readouterr().err
 
 # Recorded searches
 
@@ -320,15 +228,6 @@ def test_a_recorded_search_is_the_search(options, how):
     lengths = {len(h.ids) for [h, *_] in theirs}
     assert len(lengths) > 1 or 'max_extra' in how # they end at different times
 
-def test_few_recordings():
-    graphs = Replayed()
-    searching = RecordedSearch(sharper(), graphs)
-    assert searching([]) == []
-    for seed in range(5): searching(sentences(seed=seed), search_tokens=100)
-    assert graphs.n_records == len(searching.searchers) <= 6
-    for beam_size in range(1, 30): searching([[5]], beam_size=beam_size)
-    assert len(searching.searchers) <= gpu._MAX_SEARCHERS
-
 def test_a_recorded_search_refuses_what_the_search_refuses():
     model = sharper()
     searching = RecordedSearch(model, Replayed())
@@ -350,19 +249,6 @@ def test_no_step_of_a_search_waits_for_the_device(monkeypatch):
     assert len(held) == 4 and all(x.device == META for x in held)
     with pytest.raises((RuntimeError, NotImplementedError)): bool(beams.is_done.all())
 
-def test_a_recording_needs_no_copies_of_weights_that_are_gone(monkeypatch):
-    seen, searching = [], RecordedSearch(sharper(), Replayed())
-    def look(self, found, *_):
-        seen.append((torch.is_autocast_enabled('cpu'), torch.is_autocast_cache_enabled()))
-        return [[] for _ in found]
-    monkeypatch.setattr(RecordedSearch, '_search', look)
-    searching([[5]], precision='bf16')
-    assert seen == [(True, False)]
-
-def test_a_cpu_searches_as_it_did():
-    model = sharper()
-    assert gpu.searcher_for(model).func is search
-
 # Layer by layer
 
 def test_few_graphs_are_compiled(monkeypatch):
@@ -382,7 +268,3 @@ def test_few_graphs_are_compiled(monkeypatch):
     assert 2 <= n_graphs <= 6, n_graphs
     model.eval()
     assert network.training # what validates is the plain model
-
-def test_nothing_is_compiled_unasked():
-    model = model_of()
-    assert wrap_model(model, TrainingConfig()) is model

@@ -1,7 +1,6 @@
 """Chapter 17 beyond its own proofs: sweeps against oracles, and the three measures on cases
 whose answer is known."""
 import gc
-from functools import cache, partial
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
@@ -12,11 +11,10 @@ from running import definitions
 from transformer_nb.studies.layer_types import PeakMemory
 
 chapter = definitions('17_layer_types')
-(Convolution, DeepReader, Recurrent, dose_path, dose_rows, far_places,
- fit_censored, longest_chain, path_length, window_attention) = (
-    getattr(chapter, name) for name in (
-        'Convolution DeepReader Recurrent dose_path dose_rows far_places '
-        'fit_censored longest_chain path_length window_attention').split())
+Convolution, Recurrent, DeepReader = (
+    chapter.Convolution, chapter.Recurrent, chapter.DeepReader)
+longest_chain, path_length = chapter.longest_chain, chapter.path_length
+window_attention = chapter.window_attention
 
 few = settings(max_examples=25, deadline=None)
 
@@ -46,24 +44,6 @@ def test_window_is_a_band(b, n, d_k, d_v, side):
     assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
     same_gradients(ours, theirs, (q, k, v))
 
-def largest_tensor(run):
-    "Numbers in the largest tensor that autograd keeps, views counted by their storage"
-    sizes = []
-    def note(x):
-        sizes.append(x.untyped_storage().nbytes() // x.element_size())
-        return x
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x): run()
-    return max(sizes)
-
-def test_window_never_forms_all_scores():
-    n, d, r = 512, 4, 5
-    q, k, v = (torch.randn(1, n, d, requires_grad=True) for _ in range(3))
-    in_window = largest_tensor(lambda: window_attention(q, k, v, r))
-    in_full = largest_tensor(lambda: scaled_dot_product_attention(q, k, v, band(n, r)))
-    assert in_window <= r*n*d < n*n <= in_full
-    with PeakMemory() as memory: window_attention(q, k, v, r)
-    assert memory.peak < 4*n*n
-
 @few
 @given(n=st.integers(1, 20), d=sizes, width=st.integers(1, 5), dilation=sizes)
 def test_convolution(n, d, width, dilation):
@@ -75,12 +55,6 @@ def test_convolution(n, d, width, dilation):
     theirs = F.conv1d(padded, kernel, layer.bias, dilation=dilation).mT
     assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
     same_gradients(ours, theirs, (x, *layer.parameters()))
-
-def test_convolution_is_causal():
-    layer, x = Convolution(4, 3, dilation=2), torch.randn(1, 9, 4)
-    other = x.clone()
-    other[:, 5:] = 7.
-    assert torch.equal(layer(x)[:, :5], layer(other)[:, :5])
 
 cells = [(nn.RNNCell, nn.RNN), (nn.GRUCell, nn.GRU), (nn.LSTMCell, nn.LSTM)]
 
@@ -139,46 +113,6 @@ def test_peak_memory():
 
 # The path as a dose: networks, trainings, and the rule that judges them
 
-path_of = cache(dose_path)
-ATTENTION = [(distance, row) for distance in (8, 32, 128)
-             for row in dose_rows(distance)[:4]]
-
-def reach(taps, dilations):
-    "The positions back from which something can be heard, by sums"
-    heard = {0}
-    for dilation in dilations:
-        heard = {place + tap*dilation for place in heard for tap in range(taps)}
-    return heard
-
-def dilated_layers(distance):
-    "How many of the dilated layers hear all positions up to so far back"
-    cycle = [1, 3, 9, 27, 81, 1, 3, 9]
-    all_back = set(range(distance + 1))
-    return next(i for i in range(9) if all_back <= reach(3, cycle[:i]))
-
-@pytest.mark.parametrize('distance', [8, 32, 128])
-def test_the_paths_of_the_doses(distance):
-    paths = {row: dose_path(row, distance) for row in dose_rows(distance)}
-    assert list(paths.values())[:4] == [1, 2, 4, 8]
-    assert paths['dilated, k = 3'] == dilated_layers(distance)
-    recurrent = {'GRU': distance, 'RNN': distance} if distance < 128 else {}
-    assert {row: paths.get(row) for row in recurrent} == recurrent
-    assert len(paths) == 5 + len(recurrent)
-    for row in list(paths)[1:4]: # exactly as far as eight layers, and all that are farther
-        width = int(row.removeprefix('r = '))
-        assert paths[row] == -(-distance // (width//2))
-    for near in range(far_places(distance), distance + 1):
-        assert all(dose_path(row, near) == paths[row] for row in dose_rows(distance)[:5])
-
-def test_the_path_where_the_dilations_begin_again():
-    assert dose_path('dilated, k = 3', 250) == dilated_layers(250) == 7
-
-@pytest.mark.parametrize('distance', [8, 32, 128])
-def test_far_places_are_an_eighth(distance):
-    eighths = [(place - 1)*8 // distance for place in range(1, distance + 1)]
-    assert eighths.index(7) + 1 == far_places(distance)
-    assert eighths.count(7) == distance//8
-
 def depends_on(reader, n):
     "From how far back a position moves the answer at the last one"
     ids, x = torch.zeros(1, n, dtype=torch.long), []
@@ -198,46 +132,3 @@ def test_how_far_eight_layers_look_back(row, back):
     reader = DeepReader(row).double()
     assert len(reader.layers) == len(reader.norms) == 8
     assert sorted(depends_on(reader, 40)) == list(range(back + 1))
-
-def a_law(n=60, censor=True, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    normal = partial(torch.randn, generator=generator, dtype=torch.float64)
-    group = torch.arange(n) % 2
-    x = torch.stack([group == 0, group == 1, torch.arange(n) % 4], 1).double()
-    y = x @ torch.tensor([3., 4., 1.5], dtype=torch.float64) + 0.7*normal(n)
-    censored = (y > 7) if censor else torch.zeros(n, dtype=torch.bool)
-    return x, y.clamp(max=7) if censor else y, censored
-
-def test_without_censoring_the_fit_is_least_squares():
-    x, y, censored = a_law(censor=False)
-    weights = torch.ones(1, len(y), dtype=y.dtype)
-    expected = torch.linalg.lstsq(x, y).solution
-    assert_close(fit_censored(x, y, censored, weights)[0], expected, rtol=1e-5, atol=1e-5)
-
-def likeliest(x, y, censored, weights):
-    "The same maximum, found by another method on the plain form of the likelihood"
-    start = torch.cat([torch.linalg.lstsq(x, y).solution, torch.zeros(1, dtype=y.dtype)])
-    free = start.requires_grad_()
-    optimizer = torch.optim.LBFGS([free], max_iter=500, line_search_fn='strong_wolfe',
-                                  tolerance_grad=1e-10, tolerance_change=1e-14)
-    def closure():
-        optimizer.zero_grad()
-        z = (y - x @ free[:-1]) / free[-1].exp()
-        learned = -z**2/2 - free[-1]
-        likelihood = torch.where(censored, torch.special.log_ndtr(-z), learned)
-        loss = -(weights*likelihood).sum()
-        loss.backward()
-        return loss
-    optimizer.step(closure)
-    return free[:-1].detach()
-
-@pytest.mark.parametrize('seed', range(3))
-def test_the_censored_fit_is_the_likeliest(seed):
-    x, y, censored = a_law(seed=seed)
-    assert 10 < censored.sum() < 50
-    times = torch.randint(0, 4, (2, len(y)), generator=torch.Generator().manual_seed(seed))
-    weights = torch.cat([torch.ones(1, len(y)), times]).double()
-    found = fit_censored(x, y, censored, weights)
-    for row, each in zip(found, weights):
-        assert_close(row, likeliest(x, y, censored, each), rtol=1e-4, atol=1e-4)
-

@@ -1,10 +1,10 @@
 """Chapter 15d beyond its own proofs: models of transformers read, written and read again,
 texts that are meant to break a tokenizer, and files that are refused by name."""
-import json, math, pickle, shutil
+import json, math, shutil
 from dataclasses import asdict
 from io import BytesIO
+from itertools import product
 import pytest, torch
-from running import sample
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.testing import assert_close
@@ -12,19 +12,17 @@ from test_export import EVERYDAY, run_readme
 from transformer_nb import hub
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.commands import score_pairs, tnb_evaluate, tnb_train, tnb_translate
-from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, InputError, set_seed
-from transformer_nb.decoding import SearchConfig, beam_search, greedy, search
-from transformer_nb.formats.page import export_page, tnb_export
-from transformer_nb.speed.fast import accelerate
-from transformer_nb.foreign import SentencePieceTokenizer
+from transformer_nb.support.core import BOS, EOS, PAD, InputError, set_seed
+from transformer_nb.decoding import SearchConfig, beam_search, greedy
+from transformer_nb.formats.page import tnb_export
 from transformer_nb.formats.marian import export_marian
 from transformer_nb.hub import (
-    _load_model, _marian_config, _their_ids, alternate, describe_marian, import_marian,
+    _load_model, _marian_config, _their_ids, describe_marian, import_marian,
     load_marian, open_model)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import (
-    Translator, evaluate, load_search, plot_attention)
+    Translator, evaluate, load_search)
 
 transformers = pytest.importorskip('transformers', reason='needs the extra `bench`')
 sentencepiece = pytest.importorskip('sentencepiece', reason='needs the extra `bench`')
@@ -96,14 +94,7 @@ def batch(v, seed=0):
 
 # In
 
-def test_features_alternate():
-    from transformers.models.marian.modeling_marian import (
-        MarianSinusoidalPositionalEmbedding)
-    ours = Transformer(TransformerConfig(9, d_model=24, max_len=40)).src_positions.table
-    theirs = MarianSinusoidalPositionalEmbedding(40, 24).create_weight()
-    assert_close(theirs[:, alternate(24)], ours, atol=1e-7, rtol=0)
-
-@pytest.mark.parametrize('activation', ['swish', 'relu', 'gelu', 'gelu_new'])
+@pytest.mark.parametrize('activation', ['swish', 'gelu_new'])
 def test_logits(tmp_path, cutter, activation):
     theirs = write_opus(tmp_path, cutter, activation=activation)
     ids, config = their_ids(tmp_path), _marian_config(tmp_path)
@@ -119,11 +110,9 @@ def test_logits(tmp_path, cutter, activation):
         assert_close(found[..., EOS:], expected[..., ids[EOS:]], atol=atol, rtol=0)
         assert (found[..., :EOS] < -9e3).all()
 
-@pytest.mark.parametrize('end', [-30., 4.])
-@pytest.mark.parametrize('beam_size', [1, 5])
+@pytest.mark.parametrize('end, beam_size', [(-30., 5), (4., 1)])
 def test_search(tmp_path, cutter, end, beam_size):
     "By beams only where no sentence ends, since the two searches treat an end differently"
-    if beam_size > 1 and end > 0: beam_size = 1
     theirs = write_opus(tmp_path, cutter, end=end)
     model, _ = load_marian(tmp_path)
     ids, lengths = their_ids(tmp_path), set()
@@ -143,55 +132,14 @@ def test_search(tmp_path, cutter, end, beam_size):
         if beam_size > 1: assert abs(best.score - found.sequences_scores.item()) < 1e-5
     assert (min(lengths) < 12) == (end > 0)
 
-def test_no_translation_contains_padding(opus):
-    folder, _ = opus
-    model, _ = load_marian(folder)
-    found = search(model, [[10, 11, 12], [20]], n_best=4)
-    assert not {PAD, BOS} & {i for best in found for h in best for i in h.ids}
-
-def test_biases_survive_acceleration(opus):
-    "The joint product of a training step knows of no biases"
-    folder, _ = opus
-    model, _ = load_marian(folder)
-    src, tgt = batch(len(their_ids(folder)))
-    before = model(src, tgt)
-    assert before.requires_grad
-    assert_close(accelerate(model)(src, tgt)[..., EOS:], before[..., EOS:])
-
-@pytest.mark.parametrize('text', NASTY)
-def test_tokenizer(opus, text):
+def test_tokenizer(opus):
     folder, _ = opus
     _, ours = load_marian(folder)
     theirs, ids = MarianTokenizer.from_pretrained(folder), their_ids(folder)
-    found = ours.encode(text)
-    expected = theirs(text).input_ids
-    assert ids[found + [EOS]].tolist() == expected
-    assert ours.decode(found) == theirs.decode(expected, skip_special_tokens=True)
-
-def test_special_tokens_are_text(opus):
-    "Theirs reads `</s>` in a text as the end; for this book it is four characters"
-    _, ours = load_marian(opus[0])
-    assert not {PAD, BOS, EOS} & set(ours.encode('a </s> b <pad>'))
-    assert ours.decode([10, EOS, PAD]) == ours.decode([10])
-    assert ours.pieces[:4] == SPECIAL_TOKENS
-
-def test_tokenizer_is_named(opus):
-    assert describe_marian(opus[0])['tokenizer'] == 'SentencePieceTokenizer'
-
-def test_tokenizer_is_stored(opus):
-    _, ours = load_marian(opus[0])
-    for other in (pickle.loads(pickle.dumps(ours)),
-                  SentencePieceTokenizer.from_json(ours.to_json())):
-        assert other.encode_batch(TEXTS) == ours.encode_batch(TEXTS)
-        assert other.vocab_size == ours.vocab_size
-
-def test_translator(opus):
-    folder, _ = opus
-    translator = Translator(folder, torch.device('cpu'), max_extra=4)
-    found = translator.translate(['The dog sleeps.', '', 'Größe'])
-    assert len(found) == 3 and found[1] == ''
-    assert translator.options['penalty'] == 'power'
-    assert len(translator.candidates(['The dog'], 2, alignments=True)[0]) == 2
+    for text in NASTY:
+        found, expected = ours.encode(text), theirs(text).input_ids
+        assert ids[found + [EOS]].tolist() == expected, text
+        assert ours.decode(found) == theirs.decode(expected, skip_special_tokens=True)
 
 # All that a `Translator` does
 
@@ -249,49 +197,6 @@ def test_targets_are_cut_by_the_other_model(two):
         assert pieces == theirs.convert_ids_to_tokens(expected)
         assert tokenizer.decode(ids) == text
 
-def test_alternatives(translator):
-    [found] = translator.candidates(['The dog sleeps.'], n_best=3, alignments=True)
-    assert 1 < len({x.text for x in found}) == len(found) <= 3
-    scores = [x.score for x in found]
-    assert scores == sorted(scores, reverse=True)
-    assert found[0].alignment.shape == (len(found[0].pieces), len(found[0].source_pieces))
-    plot_attention(translator, 'The dog sleeps.')
-
-def test_sampling(translator):
-    seeded = torch.Generator().manual_seed(0)
-    found = translator.sample(['The dog', ''], generator=seeded, temperature=1.)
-    assert len(found[0]) == 1 and found[1] == []
-    assert not {PAD, BOS} & set(found[0][0].ids)
-    sure = translator.sample(['The dog'], generator=seeded, top_k=1)
-    greedy_one = translator.search(['The dog'], beam_size=1)
-    assert sure[0][0].ids == greedy_one[0][0].ids
-
-def test_lines_and_their_notes(translator):
-    long = 'The dog sleeps. ' * 30
-    lines = translator.translate_lines(
-        ['The dog. A cat.', '12', long, 'He isn’t here', ''], split=True)
-    assert [len(line.sentences) for line in lines] == [2, 1, 30, 1, 0]
-    assert lines[1].text == '12' and lines[4].text == ''
-    assert lines[3].sentences[0].read == "He isn't here."
-    [whole] = translator.translate_lines([long], split=False)
-    assert whole.notes[0] == 'has more than 39 tokens; it is translated up to there'
-    assert translator.too_long(['one', long]) == [1]
-    assert translator.translate(['the dog']) == translator.translate(['The dog']) != ['']
-    [line] = translator.translate_lines(['The 犬 sees ж.'])
-    assert any(note == 'the model hardly knows 犬 ж' for note in line.notes)
-
-def test_a_line_without_the_tag_of_its_language_is_told(opus):
-    translator = Translator(opus[0], 'cpu', max_extra=2)
-    with_tag, without = translator.translate_lines(['>>fra<< The dog.', 'The dog.'])
-    assert 'tags >>fra<<' in ' '.join(without.notes)
-    assert not any('tags' in note for note in with_tag.notes)
-
-def test_no_page_of_two_sentencepieces(opus, tmp_path):
-    "The page knows neither such biases nor such a tokenizer, and one line says so"
-    with pytest.raises(InputError, match='the page cannot do') as error:
-        export_page([opus[0]], tmp_path/'page.html')
-    assert '\n' not in str(error.value)
-
 # Weights in parts, and keys of the hub
 
 @pytest.fixture
@@ -308,51 +213,6 @@ def test_weights_in_parts(opus, parts):
     state = found.state_dict()
     for name, x in whole.state_dict().items(): assert state.pop(name).equal(x), name
     assert not state
-
-def test_damaged_parts(parts):
-    first, *_ = sorted(parts.glob('model-*.safetensors'))
-    index = parts/'model.safetensors.index.json'
-    content, data = json.loads(index.read_text()), first.read_bytes()
-    first.unlink()
-    with pytest.raises(InputError, match=f'{first.name} is missing'): load_marian(parts)
-    first.write_bytes(data[:-5])
-    with pytest.raises(InputError, match=f'{first.name} is damaged'): load_marian(parts)
-    first.write_bytes(data)
-    places = content['weight_map']
-    save_file(load_file(first), parts/'again.safetensors')
-    for harm, message in [
-            ({'x': 'again.safetensors'}, 'another part has'),
-            ({'x': '../model.safetensors'}, 'which is not a file beside it'),
-            ({'x': 'pytorch_model.bin'}, 'which is not a file beside it'),
-            ([], 'no weight_map')]:
-        changed = places | harm if harm else harm
-        index.write_text(json.dumps(dict(weight_map=changed)))
-        with pytest.raises(InputError, match=message): load_marian(parts)
-    few = {name: file for name, file in places.items() if file != first.name}
-    index.write_text(json.dumps(dict(weight_map=few)))
-    with pytest.raises(InputError, match='index.json has no|json: .* has no place'):
-        load_marian(parts)
-
-HARMLESS = dict( # of configurations as they lie in public repositories
-    _num_labels=3, output_past=True, finetuning_task=None, return_dict=True,
-    output_attentions=False, output_hidden_states=False, chunk_size_feed_forward=0,
-    tokenizer_class='MarianTokenizer', num_return_sequences=1, top_k=50, xla_device=None,
-    tie_encoder_decoder=False, pruned_heads={}, add_cross_attention=False)
-
-def test_the_hubs_harmless_keys(opus, tmp_path):
-    load_marian(changed(opus, tmp_path, **HARMLESS))
-
-def test_dropout_is_that_of_the_folder(opus, tmp_path):
-    "A model goes on learning as it has learned; 0.1 is what a missing key means there"
-    folder = changed(opus, tmp_path, dropout=0.25)
-    assert load_marian(folder)[0].config.dropout == 0.25
-    record = json.loads((folder/'config.json').read_text())
-    for dropout, wanted in ((None, 'dropout is None'), (1.5, 'dropout is 1.5')):
-        (folder/'config.json').write_text(json.dumps(record | dict(dropout=dropout)))
-        with pytest.raises(InputError, match=wanted): load_marian(folder)
-    del record['dropout']
-    (folder/'config.json').write_text(json.dumps(record))
-    assert load_marian(folder)[0].config.dropout == 0.1
 
 def test_past_a_key_that_is_not_known(opus, tmp_path):
     "The message names all of them, and what to write"
@@ -380,37 +240,21 @@ def changed(opus, tmp_path, **config):
 
 REFUSED = [
     (dict(normalize_before=True), 'normalize_before is True; only False'),
-    (dict(normalize_embedding=True), 'normalize_embedding is True'),
     (dict(scale_embedding=False), 'scale_embedding is False; only True'),
-    (dict(decoder_ffn_dim=41), 'decoder_ffn_dim is 41; only 40'),
     (dict(decoder_attention_heads=2), 'decoder_attention_heads is 2; only 3'),
-    (dict(share_encoder_decoder_embeddings=False), 'share_encoder_decoder_embeddings'),
-    (dict(decoder_vocab_size=9), 'decoder_vocab_size is 9'),
     (dict(activation_function='quick_gelu'), "activation_function is 'quick_gelu'; known"),
     (dict(transformer_dim_aan=7), 'transformer_dim_aan is 7; this key is not known'),
     (dict(forced_bos_token_id=5), 'forced_bos_token_id is 5; only None'),
-    (dict(quantization_config=dict(bits=4)), 'quantization_config is'),
     (dict(model_type='t5'), "model_type is 't5'; only 'marian'"),
     (dict(d_model=25), 'd_model is 25; it must be'),
-    (dict(encoder_layers='two'), "encoder_layers is 'two'; it must be a whole number"),
-    (dict(encoder_ffn_dim=48, decoder_ffn_dim=48), 'feed_forward.inner.weight is'),
-    (dict(encoder_layers=1), 'encoder.layers.1.*has no place'),
     (dict(encoder_layers=3), 'has no model.encoder.layers.2'),
     (dict(vocab_size=70, decoder_vocab_size=70), 'vocab.json should have the ids')]
 
-@pytest.mark.parametrize('config, message', REFUSED)
-def test_refused_configurations(opus, tmp_path, config, message):
-    folder = changed(opus, tmp_path, **config)
-    with pytest.raises(InputError, match=message) as error: load_marian(folder)
-    assert '\n' not in str(error.value) and str(folder) in str(error.value)
-
-def test_a_missing_scale_means_none(opus, tmp_path):
-    folder = changed(opus, tmp_path)
-    path = folder/'config.json'
-    config = json.loads(path.read_text())
-    del config['scale_embedding']
-    path.write_text(json.dumps(config))
-    with pytest.raises(InputError, match='scale_embedding is False'): load_marian(folder)
+def test_refused_configurations(opus, tmp_path):
+    for i, (config, message) in enumerate(REFUSED):
+        folder = changed(opus, tmp_path/str(i), **config)
+        with pytest.raises(InputError, match=message) as error: load_marian(folder)
+        assert '\n' not in str(error.value) and str(folder) in str(error.value)
 
 def test_refused_weights(opus, tmp_path, monkeypatch):
     folder = changed(opus, tmp_path)
@@ -437,67 +281,29 @@ def test_refused_weights(opus, tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(InputError, match='safetensors is missing'): load_marian(folder)
 
-@pytest.mark.parametrize('name, size', [
-    ('d_model', 10**12), ('max_position_embeddings', 10**12), ('encoder_layers', 10**9)])
-def test_sizes_are_looked_at_before_memory_is_taken(opus, tmp_path, name, size):
-    folder = changed(opus, tmp_path, **{name: size})
-    with pytest.raises(InputError, match='config.json: '): load_marian(folder)
-
 NUMBERS = ['vocab_size', 'd_model', 'encoder_layers', 'decoder_layers', 'encoder_ffn_dim',
            'encoder_attention_heads', 'max_position_embeddings', 'pad_token_id',
            'eos_token_id', 'decoder_start_token_id']
 ODD_VALUES = [None, True, -1, 1.5, 'x', '5', [], [1], {}, {'a': 1}, 10**12, math.inf]
 
-@pytest.mark.parametrize('name', NUMBERS)
-def test_a_number_that_is_none(opus, tmp_path, name):
+def test_a_number_that_is_none(opus, tmp_path):
     "A tokenizer of 10^12 pieces took all memory; text, lists, and infinity were tracebacks"
     folder = changed(opus, tmp_path)
     path = folder/'config.json'
     whole = json.loads(path.read_text())
-    twin = name.replace('encoder_', 'decoder_').replace('vocab', 'decoder_vocab')
-    beyond = [whole['vocab_size']] if name.endswith('_id') else []
-    for value in ODD_VALUES + beyond:
+    for name, value in product(NUMBERS, ODD_VALUES):
+        twin = name.replace('encoder_', 'decoder_').replace('vocab', 'decoder_vocab')
         odd = {key: value for key in (name, twin) if key in whole}
         path.write_text(json.dumps(whole | odd))
         with pytest.raises(InputError, match=r'(config|vocab)\.json') as error:
             load_marian(folder)
         assert '\n' not in str(error.value)
-    for value in (['relu'], {'relu': 1}, None, 5):
-        path.write_text(json.dumps(whole | dict(activation_function=value)))
-        with pytest.raises(InputError, match='activation_function is'): load_marian(folder)
 
-def odd_tokenizers(content): # of a folder of `export_marian`
-    token = content['added_tokens'][0]
-    for value in (None, 5, 'x', [], [[1]], {'a': 1}):
-        yield content | dict(added_tokens=value)
-        yield content | dict(model=value)
-        yield content | dict(model=content['model'] | dict(vocab=value))
-        yield content | dict(model=content['model'] | dict(merges=value or 7))
-        yield content | dict(added_tokens=[value, *content['added_tokens'][1:]])
-        for name in ('id', 'content', 'special'):
-            changed = {**token, name: value}
-            if bool(value) is False and name == 'special':
-                changed['content'] = 'a stranger'
-            yield content | dict(added_tokens=[changed, *content['added_tokens'][1:]])
-    yield {name: value for name, value in content.items() if name != 'added_tokens'}
-    yield content | dict(added_tokens=[dict(t, special=False)
-                                       for t in content['added_tokens']])
-
-def test_a_tokenizer_of_others_that_is_none(tmp_path):
-    "Each a traceback before, or read as another tokenizer"
-    our_folder(tmp_path/'ours')
-    export_marian(tmp_path/'ours', tmp_path/'hub')
-    path = tmp_path/'hub/tokenizer.json'
-    for content in list(odd_tokenizers(json.loads(path.read_text()))):
-        path.write_text(json.dumps(content))
-        try: load_marian(tmp_path/'hub')
-        except InputError as error: assert 'tokenizer.json' in str(error), error
-
-@pytest.mark.parametrize('name', ['config.json', 'vocab.json', 'target.spm'])
-def test_missing_files(opus, tmp_path, name):
+def test_missing_files(opus, tmp_path):
     folder = changed(opus, tmp_path)
-    (folder/name).unlink()
-    with pytest.raises(InputError, match=f'{name} is missing'): load_marian(folder)
+    for name in ('target.spm', 'vocab.json', 'config.json'):
+        (folder/name).unlink()
+        with pytest.raises(InputError, match=f'{name} is missing'): load_marian(folder)
 
 # Out, and in again
 
@@ -558,22 +364,15 @@ def test_exported_tokenizer(tmp_path):
         assert decoded == ours.decode(ours.encode(text))
     assert (theirs.pad_token_id, theirs.eos_token_id) == (PAD, EOS)
 
-@pytest.mark.parametrize('sizes, message', [
-    (dict(norm='pre'), "norm is 'pre'; a Marian model has 'post'"),
-    (dict(positions='learned'), "positions is 'learned'"),
-    (dict(tie_embeddings=False), 'tie_embeddings is False'),
-    (dict(d_k=4), 'd_k is 4')])
-def test_refused_exports(tmp_path, sizes, message):
-    our_folder(tmp_path/'model', **sizes)
-    with pytest.raises(InputError, match=message):
-        export_marian(tmp_path/'model', tmp_path/'out')
-    assert not (tmp_path/'out').exists()
-
-def test_exports_do_not_overwrite(tmp_path):
-    our_folder(tmp_path/'model')
-    (tmp_path/'out').mkdir()
-    (tmp_path/'out/file').touch()
-    with pytest.raises(InputError): export_marian(tmp_path/'model', tmp_path/'out')
+def test_refused_exports(tmp_path):
+    sizes = {"norm is 'pre'; a Marian model has 'post'": dict(norm='pre'),
+             "positions is 'learned'": dict(positions='learned'),
+             'tie_embeddings is False': dict(tie_embeddings=False), 'd_k is 4': dict(d_k=4)}
+    for i, (message, size) in enumerate(sizes.items()):
+        our_folder(tmp_path/str(i), **size)
+        with pytest.raises(InputError, match=message):
+            export_marian(tmp_path/str(i), tmp_path/'out')
+        assert not (tmp_path/'out').exists()
 
 def test_biases_start_at_zero():
     def logits(**fields):
@@ -584,14 +383,6 @@ def test_biases_start_at_zero():
         return model(*batch(30))
     assert logits(biases='all').equal(logits())
     assert not logits(biases='all', activation='gelu').allclose(logits())
-
-def test_a_model_of_two_sentencepieces_is_saved_and_loaded(opus, tmp_path):
-    model, tokenizer = load_marian(opus[0])
-    save_model(tmp_path/'m', model, tokenizer)
-    again, its_own = load_model(tmp_path/'m')
-    assert its_own.encode_batch(NASTY) == tokenizer.encode_batch(NASTY)
-    src, tgt = batch(tokenizer.vocab_size)
-    assert again(src, tgt).equal(model(src, tgt))
 
 # What we write is read by ourselves, by transformers, and by CTranslate2's own converter
 
@@ -621,20 +412,15 @@ def greedy_texts(folder, texts):
 
 SOME = ['The dog sleeps in the garden.', "I don't know what you mean.", 'Where is Größe?']
 
-@pytest.mark.parametrize('for_converter', sample([True, False], 2))
-def test_one_folder_three_readers(tmp_path, for_converter):
+def test_one_folder_three_readers(tmp_path):
     "The shipped model, whose translations begin with a vector that it has learned"
     wanted = greedy_texts(EVERYDAY, SOME)
-    export_marian(EVERYDAY, tmp_path/'hub', for_converter)
+    export_marian(EVERYDAY, tmp_path/'hub', for_converter=True)
     assert greedy_texts(tmp_path/'hub', SOME) == wanted == hub_greedy(tmp_path/'hub', SOME)
     tokenizer = load_marian(tmp_path/'hub')[1]
     assert tokenizer.to_json() == load_model(EVERYDAY)[1].to_json()
     assert describe_marian(tmp_path/'hub')['tokenizer'] == 'BPETokenizer'
-    if for_converter:
-        assert converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME) == wanted
-    else: # in one line, before anything is written
-        with pytest.raises(ValueError, match='[Vv]ocabulary'):
-            converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME)
+    assert converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME) == wanted
 
 def test_saved_again_without_its_start_is_refused(tmp_path):
     "transformers leaves positions out where it saves; we do not translate with zeros"
@@ -667,7 +453,7 @@ def test_tags_go_out_and_come_back(tmp_path):
 # A folder of the hub, at every door
 
 def test_weights_in_a_pickle(opus, tmp_path):
-    "`pytorch_model.bin`, of one part or several; nothing but tensors is taken from it"
+    "`pytorch_model.bin`; nothing but tensors is taken from it"
     wanted = load_marian(opus[0])[0].state_dict()
     folder = shutil.copytree(opus[0], tmp_path/'bin')
     weights = load_file(folder/'model.safetensors')
@@ -676,27 +462,16 @@ def test_weights_in_a_pickle(opus, tmp_path):
     torch.save(weights, folder/'pytorch_model.bin')
     found = load_marian(folder)[0].state_dict()
     assert all(found[name].equal(x) for name, x in wanted.items())
-    names = sorted(weights)
-    places = {name: f'pytorch_model-0000{i % 2}.bin' for i, name in enumerate(names)}
-    for part in set(places.values()):
-        torch.save({n: weights[n] for n in names if places[n] == part}, folder/part)
-    (folder/'pytorch_model.bin').unlink()
-    index = folder/'pytorch_model.bin.index.json'
-    index.write_text(json.dumps(dict(weight_map=places)))
-    found = load_marian(folder)[0].state_dict()
-    assert all(found[name].equal(x) for name, x in wanted.items())
 
 class Harm:
     def __reduce__(self): return print, ('this must not be printed',)
 
-@pytest.mark.parametrize('content, message', [
-    (Harm(), 'more than tensors'), (dict(x=Harm()), 'more than tensors'),
-    (dict(x=1), 'something other than tensors'), ([torch.ones(2)], 'something other')])
-def test_a_pickle_with_more_than_tensors(opus, tmp_path, capsys, content, message):
+def test_a_pickle_with_more_than_tensors(opus, tmp_path, capsys):
     folder = shutil.copytree(opus[0], tmp_path/'bin')
     (folder/'model.safetensors').unlink()
-    torch.save(content, folder/'pytorch_model.bin')
-    with pytest.raises(InputError, match=message): load_marian(folder)
+    for content, message in ((dict(x=1), 'something other'), (dict(x=Harm()), 'more than')):
+        torch.save(content, folder/'pytorch_model.bin')
+        with pytest.raises(InputError, match=message): load_marian(folder)
     assert 'printed' not in capsys.readouterr().out
     data = (folder/'pytorch_model.bin').read_bytes()
     (folder/'pytorch_model.bin').write_bytes(data[:-30])
@@ -763,23 +538,3 @@ def test_fine_tuning_keeps_what_it_loads(two, tmp_path, capsys):
     wanted = greedy_texts(tmp_path/'tuned', SOME)
     assert hub_greedy(tmp_path/'hub', SOME) == wanted == greedy_texts(tmp_path/'hub', SOME)
     assert converted_greedy(tmp_path/'hub', tmp_path/'converted', SOME) == wanted
-
-def test_a_tuned_model_learns_and_goes_on_after_a_break(two, tmp_path):
-    folder, _ = two
-    for name, texts in zip(('a.en', 'a.de'), zip(*PAIRS)):
-        (tmp_path/name).write_text('\n'.join(texts) + '\n')
-    files = [f'--{part}{side}={tmp_path}/a.{lang}' for part in ('', 'valid_')
-             for side, lang in (('src', 'en'), ('tgt', 'de'))]
-    start = [f'--init={folder}', f'--out={tmp_path}/tuned', '--lr=1e-3', *files]
-    tnb_train([*start, '--max_steps=10', '--warmup_steps=1', '--decay_steps=40',
-               '--weights=last'])
-    tnb_train(['--resume', f'--out={tmp_path}/tuned', '--max_steps=20'])
-    lines = (tmp_path/'tuned/metrics.jsonl').read_text().splitlines()
-    losses = [json.loads(line)['valid_loss'] for line in lines if 'valid_loss' in line]
-    assert losses[-1] < losses[0] - 0.3
-    biases = load_model(tmp_path/'tuned')[0].output.bias
-    assert (biases[[PAD, BOS]] < -9e3).all()
-
-def test_another_folder_of_transformers_is_named(tmp_path):
-    (tmp_path/'config.json').write_text('{"model_type": "t5"}')
-    with pytest.raises(InputError, match="of type 't5'; only marian"): open_model(tmp_path)

@@ -24,8 +24,3 @@ def test_notes_give_the_measures_of_chapter_16(of):
         assert (head['class'], head['letter']) == (name, notes.LETTERS[name])
         described = f'{name}: {notes.describe(kind, name, measures)}. Without it, '
         assert head['note'].startswith(described)
-
-@pytest.mark.parametrize('percent, said', [
-    (0.04, 'stays as it is'), (-0.04, 'stays as it is'),
-    (0.06, 'rises by 0.1%'), (-2.345, 'falls by 2.3%')])
-def test_what_a_head_is_worth(percent, said): assert notes.change(percent) == said

@@ -12,6 +12,17 @@ from transformer_nb.support.core import PAD, set_seed
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask, padding_mask
+from transformer_nb.parts import (
+    GroupedQueryAttention, QKNormAttention, RMSNorm, SwiGLU)
+from transformer_nb.embedding import rotate
+from math import ceil, sqrt
+from functools import partial
+from torch.nn import functional as F
+from transformer_nb.optimizer import adamw, set_lr
+from transformer_nb.studies.since_2017 import build_modern, modernize
+from torch.testing import assert_close
+from transformer_nb.model import attention_weights
+from searching import random_model
 
 shapes = settings(max_examples=25, deadline=None)
 dims = dict(b=st.integers(1, 4),
@@ -171,54 +182,6 @@ def test_whole_model(norm, training):
     close(mine, other)
     close_gradients(mine, other, list(ours.parameters()), atol=1e-9)
 
-def marian_names(ours, state):
-    "Our parameters by Marian's names; its attention biases are zero"
-    new = {'final_logits_bias': torch.zeros(1, 23)}
-    for name in state: # the tied matrix
-        if name.endswith(('shared.weight', 'embed_tokens.weight', 'lm_head.weight')):
-            new[name] = ours.output.weight
-    def put(name, module):
-        new[f'{name}.weight'] = module.weight
-        bias = getattr(module, 'bias', None)
-        new[f'{name}.bias'] = torch.zeros(16) if bias is None else bias
-    for side, stack in (('encoder', ours.encoder), ('decoder', ours.decoder)):
-        new[f'model.{side}.embed_positions.weight'] = ours.src_positions.table
-        for i, layer in enumerate(stack.layers):
-            at = f'model.{side}.layers.{i}'
-            attentions = {'self_attn': layer.self_attention}
-            if side == 'decoder': attentions['encoder_attn'] = layer.cross_attention
-            for (name, a), residual in zip(attentions.items(), layer.residuals):
-                put(f'{at}.{name}.q_proj', a.query)
-                put(f'{at}.{name}.k_proj', a.key)
-                put(f'{at}.{name}.v_proj', a.value)
-                put(f'{at}.{name}.out_proj', a.output)
-                put(f'{at}.{name}_layer_norm', residual.norm)
-            put(f'{at}.fc1', layer.feed_forward.inner)
-            put(f'{at}.fc2', layer.feed_forward.outer)
-            put(f'{at}.final_layer_norm', layer.residuals[-1].norm)
-    return new
-
-def test_marian():
-    transformers = pytest.importorskip('transformers', reason='needs the extra `bench`')
-    set_seed(0)
-    ours = perturb(Transformer(config(max_len=32))).float().eval()
-    theirs = transformers.MarianMTModel(transformers.MarianConfig(
-        vocab_size=23, d_model=16, encoder_layers=2, decoder_layers=3,
-        encoder_attention_heads=4, decoder_attention_heads=4,
-        encoder_ffn_dim=24, decoder_ffn_dim=24, activation_function='relu', dropout=0.,
-        scale_embedding=True, max_position_embeddings=32, attn_implementation='eager',
-        pad_token_id=PAD, decoder_start_token_id=1, eos_token_id=2)).eval()
-    state = theirs.state_dict()
-    new = marian_names(ours, state)
-    assert set(new) == set(state)
-    theirs.load_state_dict(new)
-    src, tgt = torch.randint(4, 23, (4, 9)), torch.randint(4, 23, (4, 6))
-    src[0, 5:] = PAD
-    real = (src != PAD).long()
-    with torch.no_grad():
-        logits = theirs(input_ids=src, attention_mask=real, decoder_input_ids=tgt).logits
-        close(ours(src, tgt), logits, atol=1e-5)
-
 @pytest.mark.parametrize('positions', ['sinusoidal', 'learned', 'rotary'])
 @pytest.mark.parametrize('change', [lambda model: model, accelerate], ids=['plain', 'fast'])
 @both
@@ -246,3 +209,178 @@ def test_initial_weights_are_those_of_linear_layers():
         for w in m.parameters():
             largest = w.abs().max()
             assert 0.8 * bound < largest <= bound
+
+
+
+def randn64(*size): return torch.randn(*size, dtype=torch.float64)
+
+def drawn_gains(module):
+    "Weights of norms away from 1, where they would hide"
+    for weight in module.parameters():
+        if weight.dim() == 1: nn.init.normal_(weight, 1., 0.5)
+    return module.double()
+
+@shapes
+@given(d=st.integers(1, 20), eps=st.sampled_from([1e-6, 1e-3, 1.]))
+def test_rms_norm(d, eps):
+    ours, theirs = RMSNorm(d, eps).double(), nn.RMSNorm(d, eps).double()
+    nn.init.normal_(ours.weight)
+    theirs.load_state_dict(ours.state_dict())
+    outputs, gradients = [], []
+    x = randn64(2, 3, d)
+    for norm in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        y = norm(leaf)
+        y.square().sum().backward()
+        outputs.append(y)
+        gradients.append(leaf.grad)
+    close(*outputs)
+    close(*gradients)
+    close(ours.weight.grad, theirs.weight.grad)
+    assert ours.eps == eps and RMSNorm(d).eps == 1e-6
+
+@shapes
+@given(t=st.integers(1, 30), pairs=st.integers(1, 8), start=st.integers(0, 500))
+def test_rotate_is_a_complex_product(t, pairs, start):
+    x = randn64(2, t, 2*pairs)
+    position = torch.arange(start, start + t, dtype=torch.float64)
+    omega = 10000. ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    turn = torch.polar(torch.ones(t, pairs).double(), position[:, None] * omega)
+    theirs = torch.view_as_complex(x.unflatten(-1, (pairs, 2))) * turn
+    close(rotate(x, torch.arange(start, start + t)), torch.view_as_real(theirs).flatten(-2))
+
+@shapes
+@given(m=st.integers(0, 60), n=st.integers(0, 60), moved=st.integers(0, 60))
+def test_scores_depend_on_the_distance(m, n, moved):
+    q, k = randn64(2, 1, 8)
+    def at(x, m): return rotate(x, torch.tensor([m]))
+    def score(m, n): return at(q, m) @ at(k, n).T
+    close(score(m, n), score(m + moved, n + moved))
+    close(at(at(q, m), n), at(q, m + n)) # turns add up
+
+@shapes
+@given(d=st.integers(1, 12), d_ff=st.integers(1, 40))
+def test_swiglu(d, d_ff):
+    network, x = SwiGLU(d, d_ff).double(), randn64(3, d)
+    assert network.inner.out_features == 4*ceil(2*d_ff/3/4)
+    gate, inner = x @ network.gate.weight.T, x @ network.inner.weight.T
+    silu = gate / (1 + torch.exp(-gate))
+    close(network(x), (silu * inner) @ network.outer.weight.T)
+
+@shapes
+@given(n_kv=st.integers(1, 3), group=st.integers(1, 3), d_k=st.integers(1, 5),
+       d_v=st.integers(1, 5), masked=st.booleans())
+def test_groups(n_kv, group, d_k, d_v, masked):
+    h, t, s, d = n_kv*group, 4, 6, 8
+    attention = GroupedQueryAttention(d, h, d_k, d_v, n_kv).double()
+    x, memory = randn64(2, t, d), randn64(2, s, d)
+    mask = torch.ones(t, s, dtype=torch.bool).tril() if masked else None
+    heads = []
+    for i in range(h): # head by head, its keys those of head i // group
+        j = i // group
+        q = x @ attention.query.weight[d_k*i:d_k*(i + 1)].T
+        k = memory @ attention.key.weight[d_k*j:d_k*(j + 1)].T
+        v = memory @ attention.value.weight[d_v*j:d_v*(j + 1)].T
+        scores = q @ k.mT / sqrt(d_k)
+        if masked: scores = scores.masked_fill(~mask, -torch.inf)
+        heads.append(scores.softmax(-1) @ v)
+    close(attention(x, memory, mask), attention.output(torch.cat(heads, -1)))
+    _, k, v = attention.project(x, memory) # what a cache holds
+    assert k.shape == (2, n_kv, s, d_k) and v.shape == (2, n_kv, s, d_v)
+
+def test_qk_norm():
+    attention = drawn_gains(QKNormAttention(8, 2, 4, 4))
+    assert attention.query_norm.weight.shape == (4,)
+    x = 100*randn64(2, 5, 8) # next to which eps is nothing
+    q = MultiHeadAttention.queries(attention, x)
+    k, v = MultiHeadAttention.keys_values(attention, x)
+    norm = partial(F.rms_norm, normalized_shape=[4], eps=1e-6)
+    ours = attention.project(x, x)
+    close(ours[0], norm(q, weight=attention.query_norm.weight))
+    close(ours[1], norm(k, weight=attention.key_norm.weight))
+    close(ours[2], v)
+    for weight in (attention.query.weight, attention.key.weight): weight.data *= 1000
+    assert_close(attention.project(x, x)[:2], ours[:2], atol=1e-4, rtol=1e-4)
+
+@pytest.mark.parametrize('decay', [0., 0.1, 3.])
+def test_adamw_written_out(decay):
+    set_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), RMSNorm(3), nn.Linear(3, 2, bias=False)).double()
+    optimizer = adamw(model, decay)
+    inputs = randn64(5, 4)
+    theta = [w.detach().clone() for w in model.parameters()]
+    m = [torch.zeros_like(w) for w in theta]
+    v = [torch.zeros_like(w) for w in theta]
+    for step, lr in enumerate([0.01, 0.02, 0.005], 1):
+        set_lr(optimizer, lr)
+        optimizer.zero_grad()
+        model(inputs).square().sum().backward()
+        for i, w in enumerate(model.parameters()):
+            m[i] = 0.9*m[i] + 0.1*w.grad
+            v[i] = 0.98*v[i] + 0.02*w.grad**2
+            if w.dim() > 1: theta[i] -= lr*decay*theta[i]
+            moved = m[i] / (1 - 0.9**step)
+            theta[i] -= lr * moved / ((v[i] / (1 - 0.98**step)).sqrt() + 1e-9)
+        optimizer.step()
+        for w, expected in zip(model.parameters(), theta): close(w, expected)
+
+def test_adamw_has_every_weight_once():
+    model = build_modern({}, 50)
+    groups = adamw(model).param_groups
+    found = [id(w) for group in groups for w in group['params']]
+    assert sorted(found) == sorted(id(w) for w in model.parameters())
+    assert [group['weight_decay'] for group in groups] == [0.1, 0.]
+
+def by_halves(n_heads, d_k):
+    order = torch.cat([torch.arange(0, d_k, 2), torch.arange(1, d_k, 2)])
+    return (d_k*torch.arange(n_heads)[:, None] + order).flatten()
+
+def in_their_names(layer, h, n_kv, d_k):
+    a, f = layer.self_attention, layer.feed_forward
+    weights = {
+        'self_attn.q_proj': a.query.weight[by_halves(h, d_k)],
+        'self_attn.k_proj': a.key.weight[by_halves(n_kv, d_k)],
+        'self_attn.v_proj': a.value.weight, 'self_attn.o_proj': a.output.weight,
+        'mlp.gate_proj': f.gate.weight, 'mlp.up_proj': f.inner.weight,
+        'mlp.down_proj': f.outer.weight, 'input_layernorm': layer.residuals[0].norm.weight,
+        'post_attention_layernorm': layer.residuals[1].norm.weight}
+    if hasattr(a, 'query_norm'):
+        weights['self_attn.q_norm'] = a.query_norm.weight[by_halves(1, d_k)]
+        weights['self_attn.k_norm'] = a.key_norm.weight[by_halves(1, d_k)]
+    return {f'{name}.weight': w for name, w in weights.items()}
+
+@pytest.mark.parametrize('name, qk_norm', [('llama', False), ('qwen3', True)])
+@pytest.mark.parametrize('h, n_kv, d_k, t', [(4, 2, 8, 9), (6, 1, 4, 3), (2, 2, 6, 20)])
+def test_layer_of_hugging_face(name, qk_norm, h, n_kv, d_k, t):
+    "As it is, float32 norms and angles included"
+    pytest.importorskip('transformers', reason='needs the extra `bench`')
+    from importlib import import_module
+    theirs = import_module(f'transformers.models.{name}.modeling_{name}')
+    prefix = name.capitalize()
+    d = h*d_k
+    c = TransformerConfig(50, d_model=d, d_ff=40, n_heads=h, dropout=0., norm='pre',
+                          n_kv_heads=n_kv, qk_norm=qk_norm)
+    ours = drawn_gains(EncoderLayer(modernize(c, 'rmsnorm', 'swiglu', 'rotary')))
+    config = getattr(theirs, prefix + 'Config')(
+        hidden_size=d, intermediate_size=28, num_attention_heads=h, head_dim=d_k,
+        num_key_value_heads=n_kv, rms_norm_eps=1e-6, attn_implementation='sdpa')
+    layer = getattr(theirs, prefix + 'DecoderLayer')(config, 0).double()
+    layer.load_state_dict(in_their_names(ours, h, n_kv, d_k))
+    x, mask = randn64(2, t, d), causal_mask(t)
+    rotary = getattr(theirs, prefix + 'RotaryEmbedding')(config)
+    turns = rotary(x, torch.arange(t)[None])
+    output = layer(x, attention_mask=mask[None, None], position_embeddings=turns)
+    assert_close(ours(x, mask), output, rtol=1e-5, atol=1e-5)
+
+@pytest.mark.parametrize('part, groups', [('gqa', [0, 0, 1, 1]), ('mqa', [0, 0, 0, 0])])
+def test_attention_weights_are_those_of_the_group(part, groups):
+    "Head by head: neighbours share keys"
+    model = random_model(4, parts=[part], n_heads=4, d_k=4, d_v=3)
+    src, tgt = torch.randint(4, 12, (2, 2, 6))
+    layer, inputs = model.encoder.layers[0].self_attention, []
+    layer.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
+    found = attention_weights(model, src, tgt)['encoder'][0]
+    q, k, _ = layer.project(inputs[0], inputs[0])
+    for head, group in enumerate(groups):
+        scores = q[:, head] @ k[:, group].mT / 2 # the root of d_k
+        close(found[:, head], scores.softmax(-1))

@@ -1,7 +1,6 @@
 """What is installed is the package and nothing else; importing it needs no notebook or
 development tool, nor what loads slowly."""
-import os, platform, shutil, subprocess, sys, tarfile, zipfile
-from email import message_from_bytes
+import shutil, subprocess, sys, tarfile, zipfile
 from pathlib import Path
 import pytest
 from book import package
@@ -82,16 +81,6 @@ def test_a_model_is_found_by_name(wheel, tmp_path, monkeypatch):
     assert find_model(SHIPPED[0]) == Path(SHIPPED[0])
     assert find_model('multi30k-en-de') == Path('multi30k-en-de') # not with the package
 
-def test_description_stands_alone(wheel):
-    "A package index has neither the figures nor the files that README.md links to"
-    [name] = [n for n in wheel.namelist() if n.endswith('.dist-info/METADATA')]
-    metadata = message_from_bytes(wheel.read(name))
-    assert metadata['License-Expression'] == 'Apache-2.0'
-    assert 'Typing :: Typed' in metadata.get_all('Classifier')
-    text = metadata.get_payload()
-    assert text.lstrip().startswith('# The Transformer, Proved')
-    assert '.ipynb)' not in text and '![' not in text and '*Figure' not in text
-
 # What does not belong to the package, and what is slow and needed by a few functions only
 HIDDEN = ['IPython', 'nbdev', 'jupyterlab', 'nbclient', 'pytest', 'hypothesis', 'spacy',
           'transformers', 'matplotlib_inline', 'matplotlib', 'scipy']
@@ -110,49 +99,6 @@ def test_help_loads_nothing_slow():
     assert 'transformer_nb.commands' in imported
     slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython', 'ctranslate2'}
     assert not slow & imported
-
-def test_hooks_of_nbdev_change_no_file(tmp_path):
-    checkout = tmp_path/'checkout'
-    checkout.mkdir()
-    for name in ('.gitattributes', '.gitignore', 'settings.ini'):
-        shutil.copy(ROOT/name, checkout)
-    env = {**os.environ, 'HOME': str(tmp_path)} # it also writes there, for Jupyter
-    def run(*command):
-        done = subprocess.run(command, cwd=checkout, env=env, check=True,
-                              capture_output=True, text=True)
-        return done.stdout
-    run('git', 'init', '-q')
-    run('git', 'add', '.')
-    run(Path(sys.executable).with_name('nbdev_install_hooks'))
-    assert run('git', 'status', '--porcelain').splitlines() == [
-        'A  .gitattributes', 'A  .gitignore', 'A  settings.ini']
-
-ASK_AGAIN = '''
-import resource, torch
-from transformer_nb.speed.fast import keep_freed_memory
-def faults(): # of a tensor of 64 MiB that is made ten times
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(10): torch.ones(2**24)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-handed_back = faults()
-keep_freed_memory()
-for _ in range(3): faults() # until the heap has found its size
-print(handed_back, faults())
-'''
-
-@pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='another C library')
-def test_freed_memory_is_kept():
-    handed_back, kept = map(int, python(ASK_AGAIN).split())
-    assert kept < handed_back / 5
-
-EXPERIMENTS = [
-    'transformer_nb.studies.variations', 'transformer_nb.studies.since_2017',
-    'transformer_nb.lessons.grammar', 'transformer_nb.judging', 'sacrebleu', 'scipy']
-
-def test_a_model_is_loaded_without_experiments():
-    models = ', '.join(f'transformer_nb.studies.{x}' for x in ('families', 'pretrained'))
-    loaded = python(f'import sys, {models}; print(*sys.modules)')
-    assert not set(EXPERIMENTS) & set(loaded.split())
 
 ALONE = """
 import sys

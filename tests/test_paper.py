@@ -8,7 +8,6 @@ import pytest, torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
-from torch.optim import lr_scheduler
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -17,11 +16,11 @@ from transformer_nb.attention import (
 from transformer_nb.support.core import BOS, EOS, PAD
 from transformer_nb.embedding import Embedding, PositionalEncoding, positional_encoding
 from transformer_nb.layers import FeedForward, ResidualNorm
-from transformer_nb.model import Transformer, TransformerConfig, attention_weights
+from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention, causal_mask, padding_mask
 from transformer_nb.support.notebook import swap
 from transformer_nb.optimizer import (
-    adam, adamw, inverse_sqrt_lr, linear_lr, paper_lr, set_lr, smoothed_loss)
+    adam, inverse_sqrt_lr, paper_lr, set_lr, smoothed_loss)
 
 def randn64(*shape, **options): return torch.randn(*shape, dtype=torch.float64, **options)
 
@@ -45,7 +44,7 @@ def test_distance_does_not_matter():
 def coins(*shape): return torch.randint(2, shape) * 2. - 1
 
 @pytest.mark.parametrize('draw', [torch.randn, coins])
-@pytest.mark.parametrize('d_k', [16, 32, 64, 128, 256, 512, 1024])
+@pytest.mark.parametrize('d_k', [16, 1024])
 def test_how_large_a_dot_product_gets(draw, d_k):
     #| claim C09
     dots = (draw(20_000, d_k) * draw(20_000, d_k)).sum(-1)
@@ -136,17 +135,6 @@ def test_forbidden_keys_are_as_if_they_were_not_there(form):
             alone = plain(q[:, :, t:t+1], k[:, :, mask[t]], v[:, :, mask[t]])
             assert_close(output[:, :, t:t+1], alone)
 
-@pytest.mark.parametrize('kind', [None, 'each query', 'all'])
-def test_the_fused_form_is_the_equation(kind):
-    q, k, v = randn64(2, 3, 5, 8), randn64(2, 3, 7, 8), randn64(2, 3, 7, 8)
-    mask = torch.rand(2, 1, 5, 7) < 0.5
-    mask[:, :, 2] = False
-    if kind is None: mask = None
-    elif kind == 'all': mask = mask[:1, :, :1]
-    fused = with_gradients(partial(attention, mask=mask), q, k, v)
-    for a, b in zip(fused, with_gradients(partial(plain, mask=mask), q, k, v)):
-        assert_close(a, b)
-
 # 02 Multi-head attention
 
 def multihead(m, Q, K, V, mask=None):
@@ -187,23 +175,6 @@ def test_the_heads_at_once_are_the_loop(sizes, mask):
     x, memory, _ = inputs
     assert_close(m(x), multihead(m, x, x, x))
     assert_close(m(x, memory, mask), multihead(m, x, memory, memory, mask))
-
-@pytest.mark.parametrize('mask', [None, SOME_MASK])
-@pytest.mark.parametrize('h', [1, 3, 12])
-def test_the_module_is_that_of_pytorch(h, mask):
-    #| claim C16
-    inputs, m = case(12, h, 12//h, 12//h)
-    projections = m.query.weight, m.key.weight, m.value.weight
-    theirs = nn.MultiheadAttention(12, h, bias=False, batch_first=True, dtype=torch.float64)
-    theirs.load_state_dict({'in_proj_weight': torch.cat(projections),
-                            'out_proj.weight': m.output.weight})
-    a, forbidden = multihead(m, *inputs, mask), None if mask is None else ~mask
-    b, _ = theirs(*inputs, attn_mask=forbidden, need_weights=False)
-    assert_close(a, b)
-    *g_inputs, g_Q, g_K, g_V, g_O = gradients(a, *inputs, *projections, m.output.weight)
-    g_theirs = gradients(b, *inputs, theirs.in_proj_weight, theirs.out_proj.weight)
-    ours = *g_inputs, torch.cat([g_Q, g_K, g_V]), g_O
-    for x, y in zip(ours, g_theirs): assert_close(x, y)
 
 @pytest.mark.parametrize('d_model, h, d_k, d_v',
                          [(512, 8, 64, 64), (512, 8, 16, 64), (12, 3, 5, 7)])
@@ -320,8 +291,7 @@ def shift(k, omega): # the block of M_k
     c, s = math.cos(omega*k), math.sin(omega*k)
     return torch.tensor([[c, s], [-s, c]], dtype=torch.float64)
 
-@pytest.mark.parametrize('d_model', [8, 512])
-@pytest.mark.parametrize('k', [1, 2, 7, 64, 100])
+@pytest.mark.parametrize('d_model, k', [(8, 1), (512, 100)])
 def test_to_move_on_is_to_turn(d_model, k):
     #| claim C34
     PE = positional_encoding(1100, d_model, torch.float64)
@@ -350,18 +320,6 @@ def test_the_same_law_on_a_power_line():
     unit = complex128([[1, 0], [0, 1j*Z_C]])
     assert_close(unit @ line(l, z, y) @ unit.inverse(), shift(l, beta).to(torch.complex128))
 
-@pytest.mark.parametrize('kind', ['sinusoidal', 'learned'])
-def test_each_embedding_plus_its_encoding(kind):
-    #| claim C35
-    add, x = PositionalEncoding(16, 0., max_len=30, kind=kind).double(), randn64(2, 7, 16)
-    for t in range(7): assert_close(add(x)[:, t], x[:, t] + add.table[t])
-    assert_close(add(x[:, 4:], torch.arange(4, 7)), add(x)[:, 4:]) # a later piece
-    assert add.table.shape == (30, 16)
-    assert len(list(add.parameters())) == (kind == 'learned')
-    half = PositionalEncoding(4, 0.5, max_len=3) # dropout acts on the sum
-    dropped, sums = half(torch.ones(1, 3, 4)), 1 + half.table
-    assert ((dropped == 0) | (dropped == 2*sums)).all()
-
 def test_embeddings_come_to_the_scale_of_the_positions():
     #| claim C29
     embed, PE = Embedding(1000, 512), positional_encoding(50, 512)
@@ -381,24 +339,6 @@ SMALL = TransformerConfig(vocab_size=20, d_model=16, d_ff=32, n_heads=4, dropout
                           n_encoder_layers=2, n_decoder_layers=3)
 
 def drawn(*shape): return torch.randint(4, 20, shape)
-
-@pytest.mark.parametrize('mistake, said', [
-    (dict(n_heads=7), 'd_model is 512'),
-    (dict(d_model=511, d_k=64, d_v=64), 'd_model is 511'),
-    (dict(d_ff='2048'), "d_ff is '2048'"),
-    (dict(n_encoder_layers=0), 'n_encoder_layers is 0'),
-    (dict(dropout=1.), 'dropout is 1.0'), (dict(norm='layer'), "norm is 'layer'"),
-    (dict(positions='rotary', d_k=5, d_v=64), 'd_k is 5'),
-    (dict(n_kv_heads=3), 'n_kv_heads is 3'), (dict(activation='tanh'), "is 'tanh'")])
-def test_a_wrong_number_is_refused_by_name(mistake, said):
-    with pytest.raises(ValueError, match=said): TransformerConfig(37_000, **mistake)
-
-def test_a_configuration_comes_back_from_its_file():
-    base, big = TransformerConfig.base(37_000), TransformerConfig.big(37_000)
-    for config in (base, big, TransformerConfig.tiny(100, norm='pre', d_k=5)):
-        assert TransformerConfig.from_json(config.to_json()) == config
-    with pytest.raises(ValueError, match='n_head'):
-        TransformerConfig.from_json('{"vocab_size": 9, "n_head": 8}')
 
 def watched(model, src, tgt):
     "By the name of every module in one run: the module, what it read, what it gave"
@@ -458,23 +398,6 @@ def test_eight_heads_of_size_64(base):
         read = base.read_by(f'{name}.output')
         torch.testing.assert_close(torch.cat(heads, -1), read, rtol=0, atol=1e-5)
 
-def head_sizes(config):
-    "Heads and size of q, of k and of v, wherever a model computes attention"
-    sizes = set()
-    def noted(q, k, v, mask):
-        sizes.add(tuple(tuple(x.shape[1::2]) for x in (q, k, v))) # (b, h, t, d) to (h, d)
-        return attend(q, k, v, mask)[0]
-    with torch.device('meta'), swap(attention, noted):
-        Transformer(config)(torch.zeros(2, 9).long(), torch.zeros(2, 7).long())
-    return sizes
-
-def test_the_head_sizes_of_table_3():
-    #| claim C18
-    base, big = TransformerConfig.base(37_000), TransformerConfig.big(37_000)
-    assert (big.d_model, big.d_ff, big.n_heads, big.dropout) == (1024, 4096, 16, 0.3)
-    assert head_sizes(base) == {((8, 64),)*3} and head_sizes(big) == {((16, 64),)*3}
-    assert head_sizes(replace(base, d_k=16)) == {((8, 16), (8, 16), (8, 64))}
-
 def structure(layer): return {name: p.shape for name, p in layer.named_parameters()}
 
 def test_six_identical_layers_and_a_third_sublayer(base):
@@ -491,18 +414,6 @@ def test_six_identical_layers_and_a_third_sublayer(base):
         for i in range(1, 6): # each layer reads what the one below gave
             below = base.given_by(f'{stack}.layers.{i - 1}')
             assert base.read_by(f'{stack}.layers.{i}') is below
-
-def test_where_queries_keys_and_values_come_from(base):
-    #| claim C14 C15
-    for i in range(6):
-        below = base.given_by(f'encoder.layers.{i - 1}' if i else 'src_positions')
-        across = f'decoder.layers.{i}.cross_attention'
-        queries = base.given_by(f'decoder.layers.{i}.residuals.0')
-        assert base.read_by(f'{across}.query') is queries
-        for name in ('query', 'key', 'value'):
-            assert base.read_by(f'encoder.layers.{i}.self_attention.{name}') is below
-        for name in ('key', 'value'):
-            assert base.read_by(f'{across}.{name}') is base.given_by('encoder')
 
 def head_outputs(m, x, memory, mask):
     "What the heads of an attention give, before W^O mixes them (b, h, t, d_v)"
@@ -586,15 +497,6 @@ def test_one_matrix_in_three_places(base):
     torch.optim.SGD(tied.parameters(), lr=0.1).step()
     for old, new in zip(before, uses()): assert (new - old).abs().max() > 1e-4
 
-def test_the_scores_become_probabilities(base):
-    #| claim C30
-    E = base.model.output.weight.double()
-    powers = (base.given_by('decoder').double() @ E.T).exp()
-    logits = base.given_by('').double()
-    assert logits.shape == (2, 7, 37_000)
-    expected = powers / powers.sum(-1, keepdim=True)
-    torch.testing.assert_close(logits.softmax(-1), expected, rtol=1e-4, atol=0)
-
 def probability_of_all(model, n):
     "Sum of the probabilities of all sequences of n tokens, given some source"
     every = torch.cartesian_prod(*[torch.arange(model.config.vocab_size)]*n) # (v^n, n)
@@ -634,15 +536,6 @@ def whole_model(m, src, tgt):
     for layer in m.decoder.layers: y = decoder_layer(layer, y, x, mask, memory_mask)
     return y @ matrix.T
 
-def test_where_dropout_acts(base):
-    #| claim C48
-    sites = [name for name, m in base.model.named_modules() if isinstance(m, nn.Dropout)]
-    paper = ['src_positions.dropout', 'tgt_positions.dropout']
-    for i in range(6):
-        paper += [f'encoder.layers.{i}.residuals.{j}.dropout' for j in (0, 1)]
-        paper += [f'decoder.layers.{i}.residuals.{j}.dropout' for j in (0, 1, 2)]
-    assert sorted(sites) == sorted(paper)
-
 def test_what_dropout_acts_on():
     "One dropout more, fewer, or elsewhere, would draw or use other random numbers"
     #| claim C48
@@ -658,41 +551,6 @@ def test_what_dropout_acts_on():
     for m in without.modules():
         if isinstance(m, nn.Dropout): m.p = 0.
     assert torch.equal(without(src, tgt), in_use) # nothing else is random
-
-def test_padding_moves_no_logit():
-    model, src, tgt = Transformer(SMALL).double(), drawn(2, 5), drawn(2, 6)
-    alone = model(src, tgt)
-    src_longer, tgt_longer = F.pad(src, (0, 4), value=PAD), F.pad(tgt, (0, 3), value=PAD)
-    for s, t in ((src, tgt_longer), (src_longer, tgt), (src_longer, tgt_longer)):
-        assert_close(model(s, t)[:, :6], alone)
-    in_front = model(src, F.pad(tgt, (3, 0), value=PAD))[:, 3:]
-    assert (in_front - alone).abs().max() > 0.1 # why it stands at the end
-
-def test_the_model_is_one_graph():
-    model, src, tgt = Transformer(SMALL).eval(), drawn(2, 5), drawn(2, 6)
-    compiled = torch.compile(model, fullgraph=True, backend='eager') # a break is an error
-    with torch.no_grad():
-        torch.testing.assert_close(compiled(src, tgt), model(src, tgt), rtol=0, atol=1e-6)
-
-def test_recorded_weights_are_those_that_the_model_uses():
-    model, src, tgt = Transformer(SMALL).double().eval(), drawn(2, 6), drawn(2, 4)
-    src[1, 3:] = tgt[1, 2:] = PAD
-    logits, during = model(src, tgt), []
-    with model.register_forward_hook(lambda m, args, output: during.append(output)):
-        weights = attention_weights(model, src, tgt)
-    assert torch.equal(during[0], logits) and torch.equal(model(src, tgt), logits)
-    shapes = {kind: tuple(w.shape) for kind, w in weights.items()}
-    assert shapes == dict(encoder=(2, 2, 4, 6, 6), decoder=(3, 2, 4, 4, 4),
-                          cross=(3, 2, 4, 4, 6))
-    for kind in ('encoder', 'cross'): assert (weights[kind][:, 1, ..., 3:] == 0).all()
-    assert (weights['decoder'].triu(1) == 0).all()
-    in_order = list(weights['encoder'])
-    for own, across in zip(weights['decoder'], weights['cross']): in_order += [own, across]
-    recorded = iter(in_order)
-    with swap(attention, lambda q, k, v, mask: next(recorded) @ v):
-        assert_close(model(src, tgt), logits)
-    with pytest.raises(RuntimeError): attention_weights(model, src, tgt.float())
-    assert not any(module._forward_hooks for module in model.modules())
 
 # Table 3, and what a run costs
 
@@ -804,8 +662,7 @@ def test_the_optimizer_takes_the_steps_of_the_paper():
             states[i] = adam_step(theta, p.grad, m, v, t, lr=0.01*t)
             assert_close(p.detach(), states[i][0])
 
-@pytest.mark.parametrize('d_model', [64, 256, 512, 1024])
-@pytest.mark.parametrize('warmup', [1, 400, 4000])
+@pytest.mark.parametrize('d_model, warmup', [(64, 1), (512, 4000)])
 def test_the_rate_rises_on_a_line_and_falls_with_the_root(d_model, warmup):
     #| claim C45
     rates = [paper_lr(step, d_model, warmup) for step in range(1, 5*warmup + 1)]
@@ -817,34 +674,6 @@ def test_the_rate_rises_on_a_line_and_falls_with_the_root(d_model, warmup):
     assert max(rates) == rates[warmup - 1] == pytest.approx(peak)
     named = [inverse_sqrt_lr(step, peak, warmup) for step in range(1, 5*warmup + 1)]
     assert named == pytest.approx(rates)
-
-def test_the_straight_line_is_that_of_pytorch():
-    optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=6e-3)
-    up = lr_scheduler.LinearLR(optimizer, 1/100, 1, 99)
-    down = lr_scheduler.LinearLR(optimizer, 1, 0, 300)
-    schedule = lr_scheduler.SequentialLR(optimizer, [up, down], [99])
-    for step in range(1, 401):
-        rate = optimizer.param_groups[0]['lr']
-        assert linear_lr(step, 6e-3, 100, 400) == pytest.approx(rate, abs=1e-9)
-        optimizer.step()
-        schedule.step()
-    assert linear_lr(500, 6e-3, 100, 400) == 0
-
-def test_weight_decay_shrinks_matrices_and_nothing_else():
-    start = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)).double()
-    x = torch.linspace(-1, 1, 20, dtype=torch.float64).view(5, 4)
-    after = {}
-    for name, make in (('adam', adam), ('adamw', adamw)):
-        model = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)).double()
-        model.load_state_dict(start.state_dict())
-        optimizer = make(model)
-        set_lr(optimizer, 0.01)
-        model(x).square().sum().backward()
-        optimizer.step()
-        after[name] = model.state_dict()
-    for name, weight in start.state_dict().items():
-        decayed = 0.01 * 0.1 * weight if weight.dim() > 1 else 0.
-        assert_close(after['adamw'][name], after['adam'][name] - decayed)
 
 def test_the_smoothed_loss_is_divergence_plus_entropy():
     #| claim C49

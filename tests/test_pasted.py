@@ -1,7 +1,6 @@
 """Text as people paste it, through the shipped models: what is typed must not change a
 translation by its form. Rows of reports: where it was reported, what was typed, and the
 clean text that must give the same translation (None: it comes back as it is)."""
-import math
 from functools import cache
 from pathlib import Path
 import pytest
@@ -61,58 +60,25 @@ SAME += [ # of public reports of other translators, after the review
 # back and what is said; `None`: it comes back as it is
 REPORTS = [
     ('browsermt/students #68', 'This is a *test*.', 'This is a test.', 'left out: * *'),
-    ('mozilla/firefox-translations #499', 'I _really_ see.', 'I really see.',
-     'left out: _ _'),
+    ('mozilla/firefox-translations #499', 'I _really_ see.',
+     'I really see.', 'left out: _ _'),
     ('terslang/LocalTranslate #56', '## **I am here**', '## **I am here.**', ''),
-    ('XapaJIaMnu/translateLocally #185', '## I am here', '## I am here.', ''),
-    ('MicrosoftTranslator/Text-Translation-API-V3-Python #26', '**Hello**',
-     '**Hello.**', ''),
-    ('tgstation/tgstation #90789', 'Hey!!', 'Hey!', ''),
-    ('mozilla/translations #177', 'I am here', 'I am here.', ''),
-    ('mozilla/translate #9', 'Apples have vitamin C', 'Apples have vitamin C.', ''),
-    ('VictorZhang2014/free-google-translate #7', 'Go! I am here.', 'Go! I am here.', ''),
-    ('pawurb/termit #11', 'Yes. How are you?', 'Yes. How are you?', ''),
     ('browsermt/bergamot-translator #419', '|', None, ''),
     ('ChristopherLucas/translateR #3', '...', None, ''),
     ('zaggo/PleasantTranslate #2', 'See?This is it.', 'See? This is it.', ''),
-    ('MatejMecka/captionsTranslator #4', '(I am here)', '(I am here.)', ''),
-    ('awslabs/amazon-translate-browser-extension #37', 'I see (or not) you.', 'I see you.',
-     'left out: (or not)'),
+    ('awslabs/amazon-translate-browser-extension #37', 'I see (or not) you.',
+     'I see you.', 'left out: (or not)'),
     ('DeepL/deepl-node #19', ' [1s] [1s] [1s]', None, ''),
-    ('libudu/renpy-deepl #2', '{i}I see{/i}', '{i}I see{/i}.',
-     'the model hardly knows { } /'),
+    ('libudu/renpy-deepl #2', '{i}I see{/i}',
+     '{i}I see{/i}.', 'the model hardly knows { } /'),
     ('immersive-translate/immersive-translate #2305', '{{text}}', None, ''),
-    ('ufal/lindat-translation #32', 'I AM HERE', 'I am here.', ''),
     ('LibreTranslate/LibreTranslate #710', 'GAS OR WATER', 'Gas or water.', ''),
     ('LibreTranslate/LibreTranslate #20', 'THis is my HOuse', 'This is my house.', ''),
-    ('Helsinki-NLP/OPUS-CAT #47', 'THIS IS MY HOUSE.', 'This is my house.', ''),
-    ('SubtitleEdit/subtitleedit #4443', 'Are you here? -Help!', 'Are you here? - Help!',
-     ''),
     ('SubtitleEdit/subtitleedit #13681', '-I see. -Good.', '- I see. - Good.', ''),
-    ('gettranslatebot/translatebot-django #89', 'Save', 'Save.', ''),
     ('Furniel/Apk-Changer PR 16', 'Das ist moeglich.', 'Das ist möglich.', ''),
     ('rfivesix/train-libre #205', 'Das Haus ist gross.', 'Das Haus ist groß.', '')]
 
-@pytest.mark.parametrize('source, typed, read, note', REPORTS)
-def test_reported_by_others(source, typed, read, note):
-    tokenizer = everyday('en-de').tokenizer
-    if read is None: # nothing reaches the model
-        assert not any(sentence.read for sentence in read_text(typed, tokenizer))
-        assert everyday('en-de').translate([typed]) == [typed.strip()]
-        return
-    found = read_text(typed, tokenizer)
-    for x in found: x.is_loud, x.has_mark, x.tail = False, True, ''
-    assert ' '.join(sentence.write(sentence.read) for sentence in found) == read
-    [line] = everyday('en-de').translate_lines([typed])
-    assert note in of_form(line) or not note and not of_form(line)
-
-@pytest.mark.parametrize('typed, clean', SAME)
-def test_read_alike(typed, clean):
-    bpe = everyday('en-de').tokenizer
-    [ours], [theirs] = read_text(typed, bpe), read_text(clean, bpe)
-    assert ours.read == theirs.read == clean
-
-@pytest.mark.parametrize('typed, clean', [
+GERMAN = [
     ('Ich mo\u0308chte zahlen.', 'Ich möchte zahlen.'), ('„Hallo!“', '"Hallo!"'),
     (',,Hallo!\'\'', '"Hallo!"'), ('»Hallo!«', '"Hallo!"'),
     ('ich habe einen hund', 'Ich habe einen Hund.'), ('WO IST DER BAHNHOF?',
@@ -120,10 +86,27 @@ def test_read_alike(typed, clean):
     ('Ich mag Schlösser.', 'Ich mag Schlösser.'), ('Ein LKW.', 'Ein LKW.'),
     ('Ich weiss es.', 'Ich weiß es.'), ('Ich moechte gehen', 'Ich möchte gehen.'),
     ('Aepfel fuer dich', 'Äpfel für dich.'), ('Ich LIEBE dich.', 'Ich liebe dich.'),
-    ('Die neue Quelle muss bleiben.', 'Die neue Quelle muss bleiben.')])
-def test_german_read_alike(typed, clean):
-    [read] = read_text(typed, everyday('de-en').tokenizer)
-    assert read.read == clean
+    ('Die neue Quelle muss bleiben.', 'Die neue Quelle muss bleiben.')]
+
+def test_reported_by_others():
+    translator = everyday('en-de')
+    for source, typed, read, note in REPORTS:
+        found = read_text(typed, translator.tokenizer)
+        if read is None: # nothing reaches the model
+            assert not any(sentence.read for sentence in found), source
+            assert translator.translate([typed]) == [typed.strip()], source
+            continue
+        for x in found: x.is_loud, x.has_mark, x.tail = False, True, ''
+        assert ' '.join(sentence.write(sentence.read) for sentence in found) == read, source
+        [line] = translator.translate_lines([typed])
+        assert note in of_form(line) or not note and not of_form(line), source
+
+def test_read_alike():
+    for direction, rows in (('en-de', SAME), ('de-en', GERMAN)):
+        bpe = everyday(direction).tokenizer
+        for typed, clean in rows:
+            [ours], [theirs] = read_text(typed, bpe), read_text(clean, bpe)
+            assert ours.read == theirs.read == clean
 
 # English -> German by the shipped model
 TRANSLATED = {
@@ -150,12 +133,6 @@ def test_spaces_that_are_missing(typed, sentences):
     read = [x.read for x in read_text(typed, tokenizer)]
     assert read == (sentences or [typed])
 
-def test_what_a_program_would_miss_is_told():
-    "Placeholders and tags (quarkusio/cn.quarkus.io #31, amethyst PR 2869)"
-    [line] = everyday('en-de').translate_lines(['{name} is in <b>Berlin</b> now.'])
-    assert '{name}' in line.text or 'not copied: {name}' in ' '.join(line.notes)
-    assert everyday('en-de').translate(['{name}', '%s']) == ['{name}', '%s']
-
 def test_doubt_is_said():
     translator = everyday('en-de')
     [number, middle, fine] = translator.translate_lines(
@@ -173,19 +150,3 @@ def test_doubt_is_said():
     assert of_form(cut) == ['the translation was cut at its limit']
     [[candidate]] = short.candidates(['She is tired because she worked all night.'])
     assert candidate.is_cut
-
-def test_a_guess_is_said_as_on_the_page():
-    translator = everyday('en-de')
-    text = 'The enzyme catalyzes the hydrolysis of proteins.'
-    [line], [[[best]]] = translator.translate_lines([text]), [translator.search([text])]
-    share = math.exp(sum(best.log_probs) / len(best.log_probs))
-    said = f'the model gave its own tokens only {share:.0%} each (geometric mean)'
-    assert line.notes[-1].startswith(f'probably nonsense: {said}; it hardly knows “')
-    assert '“hydrolysis”' in line.notes[-1] and '“The”' not in line.notes[-1]
-    [line] = translator.translate_lines([text], find=translator.sample)
-    assert not any('geometric mean' in note for note in line.notes)
-
-def test_no_text_twice():
-    [found] = everyday('en-de').candidates(['They saw Tom.'], n_best=8)
-    texts = [candidate.text for candidate in found]
-    assert len(texts) == len(set(texts)) > 1

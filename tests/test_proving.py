@@ -2,7 +2,7 @@
 import pytest, torch
 from torch import nn
 from transformer_nb.proving.compare import compare, observed
-from transformer_nb.proving.draw import Choice, Ids, Mask, Memory, Numbers, Part, Size
+from transformer_nb.proving.draw import Choice, Mask, Numbers, Part, Size
 from transformer_nb.proving.match import Unset, fill
 from transformer_nb.proving.when import when, when_of
 from transformer_nb.proving.where import traced, where
@@ -256,14 +256,6 @@ def test_masks_have_every_shape_and_some_rows_are_empty():
         empty.add((len(one), bool(hides_all.any())))
     assert len(shapes) == 6 and len(empty) == 4
 
-def test_both_programs_get_the_same():
-    for n in range(8):
-        a, b = (PART.drawn(n).calls[''][0] for _ in range(2))
-        assert all(torch.equal(x, y) for x, y in zip(a.values(), b.values())
-                   if isinstance(x, torch.Tensor))
-    ids = Part('f', {'': dict(ids=Ids('b t'), memory=Memory('b s d'))}, sizes=dict(w=20))
-    assert observed(ids, lambda ids, memory: ids, 5).keys()
-
 def test_an_error_has_its_line(tmp_path):
     path = tmp_path/'own.py'
     text = 'def attention(query, key, value, mask=None):\n    return query @ value'
@@ -271,17 +263,6 @@ def test_an_error_has_its_line(tmp_path):
     exec(compile(text, str(path), 'exec'), found)
     notes = observed(PART, found['attention'], 0)
     assert notes['attention · line'] == f'{path}:2'
-
-def test_an_error_may_be_odd():
-    class Odd(Exception):
-        def __str__(self): raise self
-    def own(*args, **options): raise Odd
-    assert observed(PART, own, 0)['attention · error'] == 'Odd: '
-
-def test_where_one_call_is_enough_there_is_no_other():
-    part, calls = Part('f', {'': dict(n=Choice((3,)))}, once=True), []
-    notes = observed(part, lambda n: calls.append(n) or n, 0)
-    assert calls == [3] and list(notes) == ['f · result']
 
 def test_missing_parameters_are_told_by_our_names():
     class Short(Norm):

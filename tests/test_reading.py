@@ -1,11 +1,11 @@
 "What people type, read as sentences (chapter 08a); `test_pasted.py` translates it"
-import json, random, re, sys
+import random, re, sys
 from unicodedata import category
 import pytest
 from transformer_nb.reading import (
-    READING, _compiled, doubts, packed_reading, rare_words, read_sentence, read_text,
+    READING, _compiled, doubts, rare_words, read_sentence, read_text,
     split_paragraphs, split_sentences, strange, tidy)
-from transformer_nb.text import BPETokenizer, WordTokenizer, normalize
+from transformer_nb.text import BPETokenizer, normalize
 
 # Rows of sentences that are apart, whatever stands beside them
 APART = [
@@ -28,9 +28,8 @@ APART = [
     ['Äpfel usw. und Birnen sind da, max. 5.'], ['Philipp II. war jung.'],
     ['He met Tom et al. in London.'], ['"Nein!" rief er.', 'dann ging er.']]
 
-@pytest.mark.parametrize('sentences', APART, ids=lambda row: row[0][:20])
-def test_sentences_apart(sentences):
-    assert split_sentences(' '.join(sentences)) == sentences
+def test_sentences_apart():
+    for row in APART: assert split_sentences(' '.join(row)) == row
 
 def test_a_break_in_a_paragraph_is_a_space():
     text = 'I have been waiting\r\nfor two hours.\r\n \r\nIt rains.\r'
@@ -49,7 +48,6 @@ READ = {
     '3. Oktober': ('', '3. Oktober.', '', ''), 'b) Tom kam.': ('b)', 'Tom kam.', '', ''),
     'WAIT': ('', 'Wait.', '', ''), 'I.': ('', 'I.', '', ''),
     'iPhone': ('', 'iPhone.', '', ''),
-    'Dear Tom,': ('', 'Dear Tom.', '', ''), '2nd floor': ('', '2nd floor.', '', ''),
     '**Hello** Tom': ('', 'Hello Tom.', '', '** **'), '_Hello._': ('_', 'Hello.', '_', ''),
     'I *love* you!': ('', 'I love you!', '', '* *'), 'a_b * c': ('', 'A_b c.', '', '*'),
     '[OVER PHONE] Yes.': ('[OVER PHONE]', 'Yes.', '', ''), '(Yes.)': ('(', 'Yes.', ')', ''),
@@ -57,23 +55,22 @@ READ = {
     '[MUSIC]': ('[', 'Music.', ']', ''),
     '<b>Hi</b> Tom': ('', 'Hi Tom.', '', '<b> </b>'), 'I 😀.': ('', 'I.', '', '😀'),
     '<a href="x y">Hi</a>': ('<a href="x y">', 'Hi.', '</a>', ''), '(12)': ('', '', '', ''),
-    'book(s)': ('', 'Book(s).', '', ''), 'Really?!': ('', 'Really?', '', ''),
     'Go!!!': ('', 'Go!', '', ''), 'dont go': ('', "Don't go.", '', ''),
     'www.example.com is down':
     ('', 'www.example.com is down.', '', '')}
 
-@pytest.mark.parametrize('typed', READ)
-def test_read_as(typed):
-    read = read_sentence(normalize(typed))
-    assert (read.before, read.read, read.after, read.left_out) == READ[typed]
+def test_read_as():
+    for typed, wanted in READ.items():
+        read = read_sentence(normalize(typed))
+        assert (read.before, read.read, read.after, read.left_out) == wanted
 
 AS_IT_IS = ['12', '-', '...', '😀', '3.50 €', '555-1234', 'https://a.b/c?d=e',
             'me@a.org', '#tag', '👍🏽 🇩🇪', '→', '¿?', '12:30', '١٢']
 
-@pytest.mark.parametrize('typed', AS_IT_IS)
-def test_without_words_it_comes_back(typed):
-    read = read_sentence(normalize(typed))
-    assert read.read == '' and read.write('') == normalize(typed)
+def test_without_words_it_comes_back():
+    for typed in AS_IT_IS:
+        read = read_sentence(normalize(typed))
+        assert read.read == '' and read.write('') == normalize(typed)
 
 def test_what_was_made_is_undone():
     assert read_sentence('HELLO TOM').write('Hallo Tom.') == 'HALLO TOM'
@@ -123,11 +120,6 @@ def test_what_the_vocabulary_hardly_knows():
     bpe = BPETokenizer.train(['Tom & Anna (or two)'] * 3, 290, 'plain')
     assert strange('Tom & (Anna): 5 % + 1/2 é -', bpe) == ') + / é'
 
-def test_words_that_a_vocabulary_does_not_have():
-    words = WordTokenizer.train(['Tom is here.', "She isn't."], 'en', 99)
-    assert strange("Tom isn't there, is there.", words) == 'there ,'
-    assert strange('Tom is here.', words) == '' == strange('', words)
-
 def test_words_in_many_pieces():
     bpe = BPETokenizer.train(['Tom is here'] * 3, 290, 'plain')
     assert rare_words('Tom (Mary) is 犬 hereabout', bpe) == ['Mary', '犬', 'hereabout']
@@ -144,25 +136,16 @@ def test_a_line_without_spaces_is_read_once(character):
     assert tidy(text, str) == text and doubts(text, text) == []
     assert split_sentences(text) == [text]
 
-@pytest.mark.parametrize('name', READING)
-def test_ascii_needs_no_long_sets(name):
+def test_ascii_needs_no_long_sets():
     "The short pattern finds in ASCII what the long one finds"
-    draws, some = random.Random(name), [*map(chr, range(128)), *'aeiou .!?\'', "n't", 'ss']
-    for _ in range(200):
-        text = ''.join(draws.choices(some, k=30))
+    draws, some = random.Random(0), [*map(chr, range(128)), *'aeiou .!?\'', "n't", 'ss']
+    for name in READING:
         short, long = (_compiled(name, x) for x in (True, False))
-        assert [x.span() for x in short.finditer(text)] == [
-            x.span() for x in long.finditer(text)], text
+        for _ in range(200):
+            text = ''.join(draws.choices(some, k=30))
+            assert [x.span() for x in short.finditer(text)] == [
+                x.span() for x in long.finditer(text)], text
 
 def test_no_letter_is_forgotten():
     letters = [chr(n) for n in range(sys.maxunicode + 1) if category(chr(n))[0] == 'L']
     assert all(map(re.compile(READING['letter']).match, letters))
-
-def test_patterns_are_for_json():
-    packed = packed_reading()
-    assert json.loads(json.dumps(packed)) == packed
-    assert len(json.dumps(packed)) < len(json.dumps(READING)) / 4
-    for name, pattern in READING.items():
-        for word in ('letters', 'capitals'):
-            packed[name] = packed[name].replace(f'%{word}%', packed[word])
-        assert packed[name] == pattern

@@ -4,10 +4,9 @@ import pytest
 from running import BIN, ROOT, call_script, run, write
 from transformer_nb import commands
 from transformer_nb.lessons import grammar
-from transformer_nb.commands import _advise, _train_parser, tnb_demo
+from transformer_nb.commands import tnb_demo
 from transformer_nb.copy_task import train_copy
 from transformer_nb.lessons.grammar import mini_corpus
-from transformer_nb.training import TrainingConfig
 
 README = (ROOT/'README.md').read_text(encoding='utf8')
 BLOCKS = re.findall(r'```(\w*)\n(.*?)```', README, re.S)
@@ -43,19 +42,6 @@ def test_own_text(tmp_path):
     assert (tmp_path/'model_ct2/model.bin').exists()
     assert 'tnb:' not in (tmp_path/'page.html').read_text(encoding='utf8')[:2000]
 
-def dry_run(*targets):
-    done = subprocess.run(['make', '-n', *targets], check=True, capture_output=True,
-                          text=True, cwd=ROOT)
-    return done.stdout
-
-def test_make():
-    targets = set(re.findall(r'`?make (\w+)', README))
-    assert targets == {'demo', 'test', 'lab', 'docs'}
-    for target in targets: dry_run(target)
-    assert 'tnb_demo --out demo' in dry_run('demo')
-    lab = dry_run('lab') # what is not trusted is shown without its figures
-    assert lab.index('jupyter trust nbs/*.ipynb') < lab.index('jupyter lab')
-
 @pytest.mark.slow
 def test_demo(tmp_path, monkeypatch):
     "With a third of the copy task's steps, and 50 sentences to translate, not 1,000"
@@ -75,46 +61,8 @@ def test_demo(tmp_path, monkeypatch):
     assert len(translations.splitlines()) == 50
     assert 'too few to learn from' in printed # in three seconds
 
-def test_the_demo_says_when_a_machine_is_too_slow(capsys):
-    config = TrainingConfig(max_minutes=2.5, warmup_steps=300)
-    _advise(300, config)
-    assert not capsys.readouterr().out
-    _advise(70, config)
-    [line] = capsys.readouterr().out.split('\n')[1:-1]
-    assert 'time for 70 steps' in line and line.endswith('--max_minutes 22')
-
 def test_model_of_the_book(tmp_path):
     [command] = re.findall(r'`(tnb_translate everyday-[\w-]+)`', README)
     done = run(*command.split(), stdin=b'I love you.\n', cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.decode() in README
-
-def test_torch_without_cuda_is_what_make_wants():
-    page = (ROOT/'docs/reference/setup.md').read_text(encoding='utf8')
-    [wanted] = re.findall(r'torch==\S+', page)
-    pinned = (ROOT/'constraints.txt').read_text(encoding='utf8').splitlines()
-    assert wanted in pinned
-
-@pytest.mark.parametrize('target', ['.venv/ready', '.venv/reader'])
-def test_make_wants_no_cuda_where_there_is_no_gpu(target):
-    "PyTorch's own index is asked before everything else is installed"
-    first, rest = dry_run('-B', target).split('--use-pep517')
-    assert 'nvidia-smi >/dev/null ||' in first and 'whl/cpu torch' in first
-
-def test_options():
-    said = _train_parser().format_help()
-    named = set(re.findall(r'`--([a-z_]+)(?: (\w+))?`', README))
-    assert len(named) >= 4
-    for name, value in named: assert f'--{name}' in said and value in said, name
-
-def test_the_film_of_the_tour():
-    from PIL import Image
-    [name] = re.findall(r'nbs/figures/\w+\.webp', README)
-    assert (ROOT/name).stat().st_size < 2_000_000
-    with Image.open(ROOT/name) as film:
-        times = []
-        for i in range(film.n_frames):
-            film.seek(i)
-            film.load()
-            times.append(film.info['duration'])
-    assert len(times) > 10 and 15_000 < sum(times) < 25_000

@@ -7,11 +7,10 @@ from unicodedata import normalize
 import numpy as np
 import pytest, torch
 import transformer_nb
-from transformer_nb import reading
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.decoding import beam_search, search
 from transformer_nb.evaluation import score
-from transformer_nb.model import Transformer, attention_weights
+from transformer_nb.model import Transformer
 from transformer_nb.prepare import DataConfig, _find_fault, find_held_out
 from transformer_nb.support.core import InputError
 from transformer_nb.text import BPETokenizer
@@ -40,8 +39,6 @@ def forms(tmp_path): # of the same texts
     yield np.array(TEXTS)
     yield Series(TEXTS)
     yield open(tmp_path/'texts', encoding='utf8')
-
-def ids(results): return [[h.ids for h in found] for found in results]
 
 def test_any_iterable_is_a_list_of_texts(translator, tmp_path):
     "Each function reads what it gets once, in its order"
@@ -86,23 +83,6 @@ def test_maps_belong_to_their_thread(translator, turn):
         is_over.set()
         thread.join()
 
-def test_attention_weights_of_two_threads_do_not_mix():
-    torch.manual_seed(0)
-    model = Transformer(preset('tiny').model).eval()
-    pairs = [torch.randint(4, 99, (2, 1, n)) for n in (5, 9)]
-    wanted = [attention_weights(model, *pair)['cross'] for pair in pairs]
-    wrong = []
-    def ask(i):
-        try:
-            for _ in range(25):
-                found = attention_weights(model, *pairs[i])['cross']
-                if found.shape != wanted[i].shape: wrong.append(found.shape)
-        except Exception as e: wrong.append(e)
-    threads = [threading.Thread(target=ask, args=(i,)) for i in (0, 1)]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-    assert wrong == []
-
 # A class of one's own
 
 class Mine(Transformer):
@@ -141,13 +121,6 @@ def test_every_option_of_the_search_is_taken():
 def test_a_wrong_name_is_told_the_right_one(guess, meant):
     with pytest.raises(InputError, match=meant): guess()
 
-def test_a_model_that_ships_is_opened_by_its_name():
-    assert transformer_nb.open_model('everyday-en-de')[0].config.vocab_size == 8000
-
-def test_one_folder_is_a_list_of_one(tmp_path):
-    transformer_nb.export_page('everyday-en-de', tmp_path/'page.html')
-    assert (tmp_path/'page.html').stat().st_size > 1e6
-
 def test_the_front_door(tmp_path, monkeypatch):
     "The page *From Python* runs from top to bottom; the package lists eight names"
     names = [name for name in dir(transformer_nb) if name[0] != '_']
@@ -164,19 +137,6 @@ def test_the_front_door(tmp_path, monkeypatch):
 def test_a_number_of_any_length(translator):
     lines = translator.translate_lines(['7' * 5000 + ' dogs sleep.', 'A dog sleeps.'])
     assert lines[1].text == 'Ein Hund schläft.'
-
-def test_long_lines_are_looked_at_once(monkeypatch):
-    "What ends at a mark is found in the last characters; runs are tried from their first"
-    lengths, has = [], reading._has
-    def noted(name, text):
-        if name not in ('letter', 'small', 'digit', 'month'): lengths.append(len(text))
-        return has(name, text)
-    monkeypatch.setattr(reading, '_has', noted)
-    reading.split_sentences('A. B. C. ' * 1000)
-    assert max(lengths[1:]) <= 40
-    for run in ('¡¡a', '  »'):
-        pattern = reading._pattern('needless', run)
-        assert pattern.match(run) and not pattern.match(run, 1)
 
 @pytest.mark.parametrize('change', [
     lambda s: s.replace('d', 'd\u00ad'), lambda s: s.replace('d', '\u200bd'),

@@ -1,18 +1,16 @@
 "The settings of a search are part of a run: stored with the model, read by all who search."
 import json
-from dataclasses import asdict, fields
-from pathlib import Path
-import pytest, yaml
-from running import ROOT, call, refuses
+import pytest
+from running import call, refuses
 from transformer_nb.formats import page as export
-from transformer_nb.checkpoint import load_model, save_model
+from transformer_nb.checkpoint import save_model
 from transformer_nb.commands import tnb_evaluate, tnb_train, tnb_translate
 from transformer_nb.support.core import InputError
-from transformer_nb.decoding import SearchConfig, beam_search
-from transformer_nb.formats.page import export_page, tnb_export
+from transformer_nb.decoding import SearchConfig
+from transformer_nb.formats.page import export_page
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import RunConfig, Translator, load_search, preset
+from transformer_nb.translation import Translator, load_search, preset
 
 OWN = dict(beam_size=2, alpha=1.5, max_extra=7)
 PAPER = dict(beam_size=4, alpha=0.6, max_extra=50)
@@ -35,20 +33,11 @@ def edit_search(folder, search): # as a user might, or a stranger
 def own(tmp_path_factory): # a model whose author wants another search than the paper's
     return put_model(tmp_path_factory.mktemp('own')/'m', search=OWN)
 
-def test_defaults_are_the_papers():
-    assert asdict(SearchConfig()) == PAPER | USUAL
-    assert asdict(preset('big').search) == PAPER | USUAL
-
 def test_a_folder_without_the_section_is_searched_as_in_the_paper(tmp_path):
     assert load_search(put_model(tmp_path/'m')) == SearchConfig()
     edit_search(tmp_path/'m', None) # as older versions wrote it
     assert load_search(tmp_path/'m') == SearchConfig()
     assert PAPER.items() <= Translator(tmp_path/'m').options.items()
-
-def test_a_translator_takes_what_is_stored_and_options_override_it(own):
-    assert OWN.items() <= Translator(own).options.items()
-    overridden = OWN | dict(alpha=0.)
-    assert overridden.items() <= Translator(own, alpha=0.).options.items()
 
 def test_the_stored_search_is_the_one_that_runs(own):
     lines = ['der Hund', 'the dog der']
@@ -118,65 +107,6 @@ def test_a_value_from_a_file_is_not_called_an_option(tmp_path):
     refuses(done, 'tnb_train: label_smoothing is 2')
     done = call(tnb_train, [*argv, '--label_smoothing', '3'])
     refuses(done, 'tnb_train: --label_smoothing is 3')
-
-def test_a_training_stores_its_search(tmp_path, texts):
-    argv = f'--out {tmp_path}/m --max_steps 1 --warmup_steps 1 --vocab_size 300 ' \
-           f'--src {texts}/valid.de --tgt {texts}/valid.en --valid_src {texts}/valid.de ' \
-           f'--valid_tgt {texts}/valid.en --beam_size 2 --alpha 1.5 --max_extra 7'
-    assert call(tnb_train, argv.split()).returncode == 0
-    assert asdict(load_search(tmp_path/'m')) == OWN | USUAL
-    run = yaml.safe_load((tmp_path/'m'/'run.yaml').read_text())
-    assert run['search'] == OWN | USUAL
-    del run['search'] # a run of an older version
-    assert RunConfig.from_dict(run).search == SearchConfig()
-
-def test_the_page_and_the_note_have_it(own, tmp_path, monkeypatch):
-    searched = []
-    def record(model, sentences, **options):
-        searched.append(options)
-        return real(model, sentences, **options)
-    real = export.search
-    monkeypatch.setattr(export, 'search', record)
-    export_page([own], tmp_path/'page.html')
-    assert searched == [OWN | USUAL] # the sentence to check by
-    text = (tmp_path/'page.html').read_text(encoding='utf8')
-    _, _, data = text.partition('<script type="application/json" id="model-')
-    header = json.loads(data.partition('>')[2].partition('</script>')[0])
-    assert header['search'] == OWN | USUAL
-    pytest.importorskip('ctranslate2')
-    assert call(tnb_export, own, tmp_path/'ct2').returncode == 0
-    note = (tmp_path/'ct2'/'README.md').read_text(encoding='utf8')
-    for setting in ('beam_size=2,', 'length_penalty=1.5,', 'longest + 7,'):
-        assert setting in note
-
-def test_the_defaults_stand_once():
-    "No other signature types them again"
-    from inspect import signature
-    import transformer_nb
-    for function in (beam_search, Translator.__init__, tnb_translate, tnb_evaluate):
-        parameters = signature(function).parameters
-        for field in fields(SearchConfig):
-            if field.name not in parameters: continue
-            assert parameters[field.name].default in (None, field.default), function
-    for path in Path(transformer_nb.__file__).parent.glob('*.py'):
-        lines = path.read_text(encoding='utf8').splitlines()
-        typed = [line for line in lines if 'alpha' in line and '0.6' in line]
-        assert len(typed) == (path.stem == 'decoding'), (path, typed)
-
-@pytest.mark.parametrize('pair', ['en-de', 'de-en'])
-def test_the_command_on_a_card_gives_the_score_on_the_card(pair):
-    "It names no options of the search, so it takes the stored ones, as the report does"
-    model = ROOT/f'nbs/models/multi30k-{pair}'
-    card = (model/'README.md').read_text(encoding='utf8')
-    lines = card.replace(' \\\n   ', '').splitlines() # a long command has two
-    [command] = [line.strip() for line in lines if 'tnb_evaluate' in line]
-    rows = (ROOT/'nbs/results/translation.jsonl').read_text(encoding='utf8').splitlines()
-    [report] = [row for row in map(json.loads, rows) if row['command'] == command]
-    assert '--alpha' not in command and '--beam' not in command
-    assert report['search'] | USUAL == asdict(load_search(model)) == PAPER | USUAL
-    assert f"beam of {PAPER['beam_size']} and α = {PAPER['alpha']}" in card
-    for score in ('bleu', 'bleu_moses_lc', 'chrf'): assert f'{report[score]:.1f}' in card
-    assert load_model(model)[0].config.n_encoder_layers == 4
 
 def test_the_other_length_penalty(tmp_path, capsys):
     "By name, in a model's folder: every search has it, and the page refuses it"

@@ -4,24 +4,22 @@ without a network.
 Without a site, or for the browser tests without Debian's Chromium, these tests skip and say
 so.
 """
-import json, re, threading
+import re, threading
 from collections import Counter
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
-import formulas, look, pages, pytest
+import formulas, pages, pytest
 from book import cells, chapters
 from browser import PHONE
-from transformer_nb.support.notebook import INK
 
 ROOT = Path(__file__).parent.parent
-HTML, LEDGER = ROOT/'docs/_build/html', ROOT.parent/'shared/paper/claims.md'
+
+HTML = ROOT/'docs/_build/html'
 MOST = 1_500_000 # bytes of a page with all of its own images
-FIRST = 1_000_000 # of whatever a browser fetches before the reader does anything
 ALIVE = pages.TRANSLATE # have a model in them, and tests of their own
 
 class Page(HTMLParser):
@@ -77,30 +75,6 @@ def site():
 
 def test_links_images_weights(site): assert list(problems(site)) == []
 
-SOUND = ('<p id="here"><a href="#here">x</a> <a href="https://example.org">x</a> '
-         '<img src="page.html" alt="a page in words">')
-UNSOUND = ['<a href="gone.html">x</a>', '<a href="#gone">x</a>',
-           '<a href="page.html#gone">x</a>', '<img src="page.html">',
-           '<img src="page.html" alt="page.html">',
-           '<script src="https://example.org/x.js"></script>',
-           '<img src="gone.svg" alt="a figure in words">', 'x'*(MOST + 1)]
-
-def test_problems_are_seen(tmp_path):
-    (tmp_path/'page.html').write_text(SOUND)
-    assert list(problems(tmp_path)) == []
-    for body in UNSOUND:
-        (tmp_path/'other.html').write_text(body)
-        assert list(problems(tmp_path)), body[:80]
-
-def test_every_chapter_can_be_downloaded_and_says_what_ran_it(site):
-    for path in chapters(ROOT):
-        if path.stem == 'index': continue
-        page = site/f'{path.stem}.html'
-        assert 'Last run on 2' in page.read_text(encoding='utf8'), path.stem
-        assert f'notebooks/{path.name}' in Page(page).links
-        copy = json.loads((site/f'notebooks/{path.name}').read_text(encoding='utf8'))
-        assert copy['cells'][1]['id'] == 'standalone'
-
 def test_every_exercise_has_its_solution_in_a_fold(site):
     fold = re.compile(r'<div class="cell[^"]* tag_solution.*?<details.*?</details>', re.S)
     for path in chapters(ROOT):
@@ -124,85 +98,6 @@ def test_the_index_has_the_names_that_chapters_define(site):
     book = pages.Book(ROOT)
     assert len(book.names) > 100 and set(book.names) - listed == set()
 
-def test_every_claim_has_a_line():
-    text = (ROOT/'docs/claims.md').read_text(encoding='utf8')
-    lines = re.findall(r'^- (C\d+) ', text, re.M)
-    claims = [cell.directives.get('claim', '') for p in chapters(ROOT) for cell in cells(p)]
-    answered = set(re.findall(r'C\d+', ' '.join(claims)))
-    assert len(set(lines)) == len(lines) and answered <= set(lines)
-    if LEDGER.exists():
-        ledger = re.findall(r'^\| (C\d+) ', LEDGER.read_text(encoding='utf8'), re.M)
-        assert set(ledger) <= set(lines) # those of §6.3 are the book's own proposals
-        proved = re.findall(r'^\| (C\d+) \| [^|]* \| P ', LEDGER.read_text('utf8'), re.M)
-        for claim in proved: assert re.search(rf'^- {claim} .* \*Proved\* ', text, re.M)
-
-def outputs_of(path):
-    "What the cells of a chapter printed"
-    nb = json.loads(path.read_text(encoding='utf8'))
-    return '\n'.join(''.join(o.get('text', '')) for c in nb['cells']
-                     for o in c.get('outputs', []))
-
-def test_outcomes_on_the_claims_page_are_those_of_the_chapters():
-    "Numbers with a decimal point or a percent sign were printed by an answering chapter"
-    text = (ROOT/'docs/claims.md').read_text(encoding='utf8')
-    answers = [(cell.directives.get('claim', ''), path)
-               for path in chapters(ROOT) for cell in cells(path)]
-    measured = re.findall(r'^- (C\d+) .*?(\*\w.*\*What would change it:\* .*)$', text, re.M)
-    assert len(measured) >= 5
-    for claim, outcome in measured:
-        printed = ' '.join(outputs_of(path) for claims, path in answers if claim in claims)
-        numbers = re.findall(r'[+-]?\d+\.\d+|\d+%', outcome.replace('±0.05', ''))
-        for number in numbers: assert number in printed, f'{claim}: {number}'
-
-def test_captions_with_and_without_a_number():
-    for number in ('', ' 18.2', ' 15b.1', ' 16.10'):
-        text = f'*Figure{number}: a *cat* and its share of 5: a half.*\n\nMore: words.'
-        found = pages.CAPTION.match(text)
-        assert pages.caption(found).startswith('{.caption}\n**Figure' + number + ':** a')
-
-def test_a_reference_to_a_figure_leads_to_its_caption(site):
-    "In its own chapter and from another; a number that is no figure stays as it is"
-    book = pages.Book(ROOT)
-    linked = book.linked('*Figure 12.1: x.*\n\nFigure 12.1, Figure 99.1.', '13_decoding')
-    assert linked == ('*Figure 12.1: x.*\n\n[Figure 12.1](#figure-12-1), Figure 99.1.')
-    page = Page(site/'12_training.html')
-    assert {'figure-12-1', 'figure-12-2', 'figure-12-3'} <= page.ids
-    assert '#figure-12-3' in page.links
-
-SPACED = {
-    r'a\sin b': '<mi>a</mi><mo lspace="0.167em" rspace="0.167em">sin</mo><mi>b</mi>',
-    r'\max(a)': '<mrow><mo lspace="0" rspace="0">max</mo>',
-    r'(-a)': '<mo form="prefix">−</mo>', r'a-b': '<mo>−</mo>',
-    r'|a|/2': '<mo stretchy="false" lspace="0" rspace="0">/</mo>',
-    r'\texttt{<s>}': '&lt;s&gt;',
-    r'\Big(\frac12\Big)^2': '<mo stretchy="true" fence="true" form="postfix">)</mo>'}
-
-def test_formulas_are_spaced_as_in_tex():
-    for tex, found in SPACED.items(): assert found in formulas.mathml(tex, display=True)
-
-def luminance(color): # of #rrggbb, as WCAG defines it
-    channels = [int(color[i:i + 2], 16)/255 for i in (1, 3, 5)]
-    linear = [c/12.92 if c <= .04045 else ((c + .055)/1.055)**2.4 for c in channels]
-    return sum(w*c for w, c in zip((.2126, .7152, .0722), linear))
-
-def test_the_ink_of_figures_has_contrast():
-    "One gray serves both themes: it is darkened on the light one"
-    css = (ROOT/'docs/static/book.css').read_text(encoding='utf8')
-    for theme in ('light', 'dark'):
-        page = re.search(rf'data-theme="{theme}"] .*?--page: (#\w+)', css)[1]
-        if len(page) == 4: page = '#' + ''.join(2*digit for digit in page[1:])
-        darker = re.search(rf'data-theme="{theme}"] .*?img.*brightness\((.*?)\)', css)
-        ink = int(INK[1:3], 16)*float(darker[1] if darker else 1)
-        gray = '#' + f'{int(ink):02x}'*3
-        low, high = sorted(luminance(color) + .05 for color in (gray, page))
-        assert high/low >= 4.5, theme
-
-def test_no_line_begins_with_the_comma_after_a_formula():
-    app = SimpleNamespace(builder=SimpleNamespace(images={}), srcdir='.')
-    one, two = (f'<span class="math"><math><mi>{x}</mi></math></span>' for x in 'xy')
-    body = look.light(app, f'<p>{one} and {two}, so</p>')
-    assert body == f'<p>{one} and <span class="unbroken">{two},</span> so</p>'
-
 def test_every_formula_of_the_book_is_well_formed():
     "MathML that a strict reader accepts, with no command left over"
     texts = [cell.source for p in chapters(ROOT) for cell in cells(p, 'markdown')]
@@ -214,37 +109,6 @@ def test_every_formula_of_the_book_is_well_formed():
         tex = block.partition(r'\tag{')[0] or inline
         text = ''.join(ElementTree.fromstring(formulas.mathml(tex, bool(block))).itertext())
         assert '\\' not in text, tex
-
-def test_a_figure_loses_nothing_that_is_seen():
-    svg = ('<?xml version="1.0"?>\n<!-- c -->\n<svg width="9.25pt">\n'
-           '<metadata>x</metadata>\n'
-           '<path transform="scale(0.015625 -0.000123456)" d="M 1.23456 0\nL -10.98765 3"/>'
-           '\n<text>1.23456</text>\n</svg>')
-    assert look.slim(svg) == (
-        '<?xml version="1.0"?>\n<svg width="9.25pt">\n'
-        '<path transform="scale(0.015625 -0.00012346)" d="M 1.23 0 L -10.99 3"/>\n'
-        '<text>1.23456</text>\n</svg>')
-
-def test_the_way_goes_around_the_workshop():
-    book = look.parts(ROOT)
-    def way(page): return [entry and entry.page for entry in look.neighbors(book, page)]
-    assert way('index') == [None, '00_introduction']
-    assert way('00_introduction') == ['index', '01_attention']
-    assert way('10_data') == ['08_text', '12_training']
-    assert way('22_parsing') == ['21_families', '23_any_transformer']
-
-def test_the_line_comes_first_and_what_one_looks_up_is_folded(site):
-    book = look.parts(ROOT)
-    names = [part for part, _ in book]
-    assert names[0] == '' and [name.split(' ')[1] for name in names[1:5]] == [
-        'I', 'II', 'III', 'IV']
-    assert names[5:7] == [look.TRY, 'Reference'] and set(names[7:]) <= set(look.FOLDED)
-    folded = {part: entries for part, entries in book if part in look.FOLDED}
-    assert all(entry.is_workshop for entry in folded.get('Workshop', []))
-    text = (site/'claims.html').read_text(encoding='utf8')
-    fold = r'<details( open)?>\s*<summary class="caption"><span[^>]*>(\w+)'
-    is_open = {name: bool(opened) for opened, name in re.findall(fold, text)}
-    assert is_open == {name: name == 'Records' for name in folded} # where one is
 
 # In a browser
 
@@ -265,20 +129,6 @@ def tab(watched, address):
     "A page as wide as a phone"
     watched.allowed.append(address)
     return watched.page(PHONE)
-
-def test_a_page_is_light_before_it_is_touched(chromium, address):
-    for name in ('index', '20_since_2017'):
-        page, responses = chromium.new_page(viewport=dict(width=1280, height=900)), []
-        page.on('response', lambda response: responses.append(response))
-        page.goto(f'{address}/{name}.html')
-        page.wait_for_load_state('networkidle')
-        sizes = {response.url: len(response.body()) for response in responses}
-        page.close()
-        if name == 'index': # whose live figure is in view, and has asked for its model
-            [model] = [url for url in sizes if url.endswith('_weights.bin')]
-            del sizes[model]
-        heaviest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
-        assert len(sizes) > 5 and sum(sizes.values()) <= FIRST, heaviest
 
 PROSE = '''[...document.querySelectorAll('article :is(p, td, li)')]
     .filter(e => !e.closest('.cell')).map(e => e.innerText).join('\\n')'''
@@ -395,21 +245,6 @@ def test_pages_in_a_browser(tab, address):
         tab.evaluate(WITHOUT_COLORS)
         assert violations(tab, 'light', BUT_CODE, ALL_RULES, BUT_CONTRAST) == [], name
 
-PALE = [('light', 'color: #999'), ('dark', 'color: #555'), ('light', 'opacity: 0.4'),
-        ('light', 'background: #888'), ('dark', 'color: black; background: #333')]
-
-def test_pale_words_are_seen(tab, address):
-    tab.goto(f'{address}/search.html')
-    prepare_axe(tab)
-    for theme in ('light', 'dark'): assert unreadable(tab, theme) == []
-    for theme, style in PALE:
-        tab.evaluate("""style => document.querySelector('article').insertAdjacentHTML(
-            'beforeend', `<div id="pale" style="${style}"><p>some <code>pale</code> words`)
-            """, style)
-        for _ in range(2):
-            assert any('<p>some' in html for html in unreadable(tab, theme)), style
-        tab.evaluate("document.getElementById('pale').remove()")
-
 FOUND = {'MultiHeadAttention': '02_multihead.html#', '3.2.1': '01_attention.html#',
          '5.3': '06_optimizer.html#', 'd_k': '01_attention.html',
          'warm-up': '06_optimizer.html'}
@@ -423,20 +258,12 @@ def test_search_finds(tab, address):
         first = 1 if '#' in found else 6 # what is defined there comes first
         assert any(found in href for href in hrefs[:first]), (query, hrefs)
 
-OWN_HEIGHT = '''box => { // without the place that is kept for it
+OWN_HEIGHT = '''box => { // without the place that is kept for it; test_live.py asks
     box.style.minHeight = 0
     const {height} = box.getBoundingClientRect()
     box.style.minHeight = ''
     return height
 }'''
-
-def test_no_box_of_the_first_page_is_half_empty(tab, address):
-    tab.set_viewport_size(dict(width=1280, height=800))
-    tab.goto(f'{address}/index.html')
-    boxes = tab.locator('.live').all()
-    assert len(boxes) == 2
-    for box in boxes:
-        assert box.bounding_box()['height'] < box.evaluate(OWN_HEIGHT) + 60
 
 def test_theme_switches_and_code_copies(tab, address):
     tab.set_viewport_size(dict(width=1280, height=800))
@@ -504,35 +331,6 @@ def test_a_question_says_why_an_answer_is_wrong(tab, address):
     tab.reload()
     assert tab.locator('.question input:checked').count() == 0
 
-def test_a_question_is_answered_by_keyboard(tab, address):
-    tab.goto(f'{address}/03_layers.html')
-    questions = tab.locator('.question').all()
-    assert len(questions) >= 5
-    for question in questions:
-        verdict = question.get_by_role('status')
-        question.get_by_role('radio').first.focus()
-        tab.keyboard.press('Space')
-        said = []
-        for _ in range(4):
-            tab.keyboard.press('Enter')
-            said.append(verdict.inner_text())
-            tab.keyboard.press('ArrowDown') # chooses; nothing is said before it is asked
-            assert verdict.inner_text() == ''
-        assert sorted(text.split('. ')[0] for text in said) == ['No', 'No', 'No', 'Right']
-        assert len(set(said)) == 4 and all(len(text) > 15 for text in said)
-
-def test_questions_without_scripts_are_a_list_and_a_fold(watched, address):
-    watched.allowed.append(address)
-    page = watched.page(PHONE, java_script_enabled=False)
-    page.goto(f'{address}/02_multihead.html')
-    question = page.locator('.question').first
-    assert question.locator('input').count() == 0
-    assert question.locator(':scope > ul > li').count() == 4
-    answer = question.locator('details')
-    assert 'is right' not in question.inner_text()
-    answer.locator('summary').click()
-    assert 'is right' in question.inner_text() and answer.locator('li').count() == 3
-
 def test_a_figure_opens_at_full_size(tab, address):
     tab.goto(f'{address}/01_attention.html')
     figure = tab.locator('.cell_output img').nth(1)
@@ -559,19 +357,6 @@ def test_a_figure_opens_at_full_size(tab, address):
     assert violations(tab, 'light', dict(include=['dialog']), ALL_RULES) == []
     tab.keyboard.press('Escape')
     assert not is_open() and button.evaluate('e => e == document.activeElement')
-    tab.set_viewport_size(dict(width=1280, height=900))
-    assert opened(button.click) > 1000 # as large as the window
-    box = alone.bounding_box()
-    assert box['y'] >= 0 and box['y'] + box['height'] <= 900
-    tab.get_by_role('button', name='Close').click()
-    assert not is_open()
-
-def test_every_figure_can_be_opened_by_its_name(tab, address):
-    tab.goto(f'{address}/05_model.html')
-    figures = tab.locator('article .cell_output img').count()
-    names = [b.get_attribute('aria-label') for b in tab.locator('.open-figure').all()]
-    assert len(names) == len(set(names)) == figures
-    assert all(re.fullmatch(r'Figure 5\.\d+ at full size', name) for name in names)
 
 def test_keyboard_reaches_everything(tab, address):
     tab.set_viewport_size(dict(width=1280, height=800))
@@ -624,30 +409,12 @@ def slowly(chromium, url, width):
 
 def test_nothing_jumps(chromium, address):
     "Whatever their words are: no text is seen before its fonts, and pictures have a size"
-    for name, width in [(READ[0], 390), (READ[0], 1280), (READ[1], 320)]:
-        context, page = slowly(chromium, f'{address}/{name}', width)
-        fonts = page.evaluate('[...document.fonts].map(font => font.status)')
-        assert len(fonts) > 2 and {*fonts} == {'loaded'}
-        visible = 'document.body.checkVisibility({visibilityProperty: true})'
-        assert page.evaluate(visible)
-        assert page.evaluate('shift') <= MOST_SHIFT, (name, width)
-        context.close()
-
-def test_little_comes_before_something_is_seen(chromium, address):
     context, page = slowly(chromium, f'{address}/index.html', 390)
+    fonts = page.evaluate('[...document.fonts].map(font => font.status)')
+    assert len(fonts) > 2 and {*fonts} == {'loaded'}
+    assert page.evaluate('document.body.checkVisibility({visibilityProperty: true})')
+    assert page.evaluate('shift') <= MOST_SHIFT
     before = page.evaluate(BEFORE_PAINT)
     assert not [name for name, _ in before if 'weights' in name]
     assert sum(size for _, size in before) < 250_000, before
-    context.close()
-
-JUMP = '''() => {
-    const high = '<p style="height: 20rem">'
-    document.querySelector('h1').insertAdjacentHTML('beforebegin', high)
-}'''
-
-def test_a_jump_is_seen(chromium, address):
-    context, page = slowly(chromium, f'{address}/search.html', 390)
-    page.evaluate(JUMP)
-    page.wait_for_timeout(200)
-    assert page.evaluate('shift') > MOST_SHIFT
     context.close()

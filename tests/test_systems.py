@@ -1,10 +1,10 @@
 """What other systems lack, taken away from this one: fcntl, resource, fork, locks, UTF-8.
 The systems themselves are for CI (.github/workflows/versions.yml)."""
-import ast, errno, os, re, subprocess, sys
+import ast, errno, os, subprocess, sys
 from pathlib import Path
 import pytest
 from book import exported_modules
-from running import ROOT, read_lines
+from running import ROOT
 from transformer_nb.support import core
 from transformer_nb.checkpoint import training_lock
 from transformer_nb.support.core import remove_half_written
@@ -16,31 +16,6 @@ def elsewhere(*arguments):
     env = {**os.environ, 'TRANSFORMER_NB_DATA': ''}
     return subprocess.run(command, capture_output=True, text=True, encoding='utf8',
                           env=env, timeout=300)
-
-def train_elsewhere(texts, out, *more):
-    files = ['--src', texts/'train.de', '--tgt', texts/'train.en',
-             '--valid_src', texts/'valid.de', '--valid_tgt', texts/'valid.en']
-    size = ['--d_model', 32, '--d_ff', 64, '--n_encoder_layers', 1,
-            '--n_decoder_layers', 1, '--vocab_size', 400]
-    steps = ['--max_steps', 6, '--save_every', 3, '--valid_every', 3]
-    return elsewhere('commands', 'tnb_train', '--out', out, *files, *size, *steps, *more)
-
-# What Windows takes for a part of a file name, or for none
-NO_NAME = re.compile(r'[<>:"|?*]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)', re.I)
-
-@pytest.mark.long # what it would catch, those below ask part by part
-@pytest.mark.slow
-def test_training_without_fcntl_resource_and_fork(texts, tmp_path):
-    "With workers, which are spawned; in a folder whose name has a backslash"
-    out = tmp_path/r'models\new'
-    done = train_elsewhere(texts, out, '--workers', 1)
-    assert done.returncode == 0, done.stderr
-    assert len(read_lines(out/'metrics.jsonl')) == 3
-    names = [path.name for path in out.rglob('*')]
-    assert 'model.safetensors' in names and '.training.lock' not in names
-    assert not list(filter(NO_NAME.search, names))
-    resumed = train_elsewhere(texts, out, '--max_steps', 9, '--resume')
-    assert resumed.returncode == 0 and len(read_lines(out/'metrics.jsonl')) == 4
 
 @pytest.mark.slow
 def test_the_grader_without_fork(tmp_path):
@@ -73,12 +48,6 @@ def test_a_file_system_without_locks(number, tmp_path, monkeypatch, capsys):
     [line] = capsys.readouterr().err.splitlines()
     assert f'{tmp_path}' in line and 'has no locks' in line
     assert list(tmp_path.iterdir()) == []
-
-def test_another_error_of_the_lock_is_not_swallowed(tmp_path, monkeypatch):
-    def fail(*args): raise OSError(errno.EIO, 'Input/output error')
-    monkeypatch.setattr('fcntl.lockf', fail)
-    with pytest.raises(OSError, match='Input/output'):
-        with training_lock(tmp_path): pass
 
 HOLD = f'''
 import runpy, sys
@@ -140,28 +109,3 @@ def test_commands_speak_utf8_whatever_the_locale(env):
     done = subprocess.run([sys.executable, '-c', PRINTS], capture_output=True,
                           env={**os.environ, **env})
     assert done.stdout.decode('utf8') == '→ Größe\n', done.stderr
-
-def test_file_names_that_every_system_takes():
-    listed = subprocess.run(['git', 'ls-files', '-z'], cwd=ROOT, capture_output=True)
-    if listed.returncode: pytest.skip('not a checkout')
-    paths = listed.stdout.decode().strip('\0').split('\0')
-    assert not [path for path in paths if any(map(NO_NAME.search, path.split('/')))]
-    assert len({path.lower() for path in paths}) == len(paths) # for Macs, too
-
-WITHOUT_PARSER = """import sys
-sys.modules['fastcore.script'] = None # an import of it fails
-from transformer_nb import commands
-from transformer_nb.formats import page as export
-from transformer_nb.grading.commands import tnb_start
-sys.argv[1:] = ['--help']
-if __name__ == '__main__': tnb_start()"""
-
-def test_commands_need_no_parser_of_fastcore(tmp_path):
-    "fastcore 2 has no `Param`: a fresh installation could not import the package"
-    script = tmp_path/'tnb_start'
-    script.write_text(WITHOUT_PARSER, encoding='utf8')
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True,
-                          encoding='utf8')
-    assert done.returncode == 0, done.stderr
-    assert 'usage: tnb_start [-h] [--layout TEXT]' in done.stdout
-    assert '(default: bhtd)' in done.stdout

@@ -13,7 +13,7 @@ NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cu
 `#| notest` are not run and keep their outputs. Text must come out the same, numbers within
 1 %; of figures, and of cells headed `#| varies`, only the kind of output is compared.
 """
-import os, re, sys, time
+import ast, os, re, sys, time
 from argparse import ArgumentParser
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -25,7 +25,7 @@ from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 import kernels
-from book import Cell, is_quick
+from book import Cell, is_quick, number
 
 NBS = Path(__file__).parent.parent/'nbs'
 WORKERS = 2 # with one thread each: the tensors are small
@@ -49,11 +49,12 @@ def run_cells(cells, **more):
         finally: run_sync(kernel.shutdown_kernel)(now=True)
     return notebook.cells
 
-def execute(path, **more): # what the kernel finds in its environment, besides
+def execute(path, further=(), **more): # cells; what the kernel finds in its environment
     "A copy of the notebook with fresh outputs; cells that are not run keep theirs"
     stored = nbformat.read(path, as_version=4)
     copies = [nbformat.from_dict(dict(cell)) for cell in stored.cells if is_run(cell)]
-    outputs = {cell.id: cell.outputs for cell in run_cells(copies, **more)}
+    ran = run_cells([*copies, *further], **more)
+    outputs = {cell.id: cell.outputs for cell in ran}
     for cell in stored.cells:
         if cell.cell_type == 'code': cell.execution_count = None
         if cell.id in outputs: cell.outputs = [tidy(o) for o in outputs[cell.id]]
@@ -96,19 +97,39 @@ def close(a, b):
 def differences(stored, fresh):
     "One line for each cell whose stored output is not what it prints now"
     found = []
-    for number, (old, new) in enumerate(zip(stored.cells, fresh.cells)):
+    for i, (old, new) in enumerate(zip(stored.cells, fresh.cells)):
         if not is_run(old): continue
-        varies = 'varies' in Cell(number, old.cell_type, old.source).flags
+        varies = 'varies' in Cell(i, old.cell_type, old.source).flags
         was, now = ([text(o) for o in cell.outputs] for cell in (old, new))
         as_many = len(was) == len(now)
         if as_many and (varies or all(map(same, was, now))): continue
         was, now = '\n'.join(was), '\n'.join(now)
-        found.append(f'cell {number} ({old.id}): stored output is not what it prints now\n'
+        found.append(f'cell {i} ({old.id}): stored output is not what it prints now\n'
                      f'  stored: {was!r}\n  now:    {now!r}')
     return found
 
+def exercises(path):
+    "Cells that define the solutions of a chapter, and that check its exercises again"
+    file = NBS/f'solutions/solutions_{number(path.stem)}.py'
+    if not file.exists(): return []
+    solutions = file.read_text(encoding='utf8')
+    names = {getattr(node, 'name', '') for node in ast.parse(solutions).body}
+    found = [nbformat.v4.new_code_cell(solutions)]
+    for cell in filter(is_run, nbformat.read(path, as_version=4).cells):
+        if 'with attempt(' not in cell.source: continue
+        tree = ast.parse(cell.source)
+        tree.body = [node for node in tree.body if getattr(node, 'name', None) not in names]
+        found.append(nbformat.v4.new_code_cell(ast.unparse(tree)))
+    return found
+
+def unsolved(cells):
+    return [f'not solved by its solution:\n{cell.source}\n{printed}' for cell in cells
+            if 'solved' not in (printed := '\n'.join(map(text, cell.outputs)))]
+
 def check(path):
-    return differences(nbformat.read(path, as_version=4), execute(path, TNB_TWIN='1'))
+    stored, further = nbformat.read(path, as_version=4), exercises(path)
+    fresh = execute(path, further, TNB_TWIN='1')
+    return differences(stored, fresh) + unsolved(further[1:])
 
 def update(path):
     fresh = nbformat.writes(execute(path), indent=1, sort_keys=True, ensure_ascii=False)

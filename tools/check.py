@@ -21,7 +21,7 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from book import (
-    ROOT, cells_of, chapters, depending, is_quick, module, number, read_notebook)
+    ROOT, cells_of, chapters, depending, is_quick, module, read_notebook)
 from house import read, violations
 
 # Test files, and what they test beside the chapter, program or script of their name
@@ -34,7 +34,6 @@ TESTS_OF = {
     'test_paper': 'nbs/0[0-7]*_*',
     'test_export': 'transformer_nb/formats/page.py',
     'test_races': 'transformer_nb/playground/*',
-    'test_alone': 'docs/doors.py tools/repository.py tools/readme.py setup.py',
     'test_build': 'transformer_nb/grading/* transformer_nb/proving/* tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',
@@ -42,12 +41,9 @@ TESTS_OF = {
     'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* transformer_nb/commands/*',
     'test_decoding': 'nbs/05_* tests/searching.py',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
-    'test_gpu_day': 'nbs/00b_* nbs/15_* nbs/19_* benchmarks/gpu.py',
-    'test_house': 'tools/* ruff.toml conftest.py',
+    'test_house': 'tools/* ruff.toml conftest.py nbs/solutions/*',
     'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py tools/sentences.py',
-    'test_small_tasks': 'nbs/0[0-7]_* nbs/07a_* benchmarks/small_tasks.py',
     'test_live': 'docs/static/* transformer_nb/playground/*',
-    'test_jupyterlab': 'transformer_nb/support/notebook.py',
     'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
     'test_package': 'setup.py settings.ini MANIFEST.in',
@@ -56,21 +52,14 @@ TESTS_OF = {
     'test_page': 'transformer_nb/playground/*',
     'test_performance': 'benchmarks/bench.py',
     'test_playground': 'transformer_nb/playground/*',
-    'test_pretrained': 'nbs/04_*',
     'test_readme': 'nbs/index.ipynb README.md',
-    'test_recipe': 'nbs/12_*',
-    'test_release': '.github/workflows/* RELEASING.md settings.ini',
-    'test_results': 'nbs/results/* nbs/models/* benchmarks/*',
-    'test_pdf': 'docs/static/*',
+    'test_results': 'nbs/0[0-7]*_* nbs/results/* nbs/models/* benchmarks/*',
     'test_search_settings': 'nbs/13_* nbs/15_*',
-    'test_seeds': 'conftest.py pytest.ini tests/browser.py',
-    'test_since_2017': 'nbs/0[4-6]_*',
+    'test_since_2017': 'nbs/0[4-6]_* nbs/20_*',
     'test_site': 'docs/*',
     'test_systems': 'transformer_nb/support/core.py nbs/11_* tests/elsewhere.py',
     'test_teaching': 'docs/teaching.md docs/questions.yaml',
-    'test_types': 'mypy.ini',
-    'test_variations': 'benchmarks/train_variations.py',
-    'test_verdicts': 'nbs/18_* nbs/20_* nbs/21_* nbs/22_* nbs/results/*'}
+    'test_variations': 'benchmarks/train_variations.py'}
 
 def git(*args):
     command = ['git', *args]
@@ -103,7 +92,7 @@ class Selection:
     "What a change makes necessary"
     changed: list[Path]    # chapters
     dependents: list[Path] # chapters
-    tests: list[Path]      # files of tests and of solutions
+    tests: list[Path]      # files
     smoke: bool            # the tests of that mark, too?
 
 def select(names, root=ROOT, what=lambda path: 'exports'):
@@ -115,26 +104,20 @@ def select(names, root=ROOT, what=lambda path: 'exports'):
                   if path not in changed and is_quick(path)]
     modules = {name_of(path) for path in sources}
     inside = {f'nbs/{path.name}' for path in kinds if module(path) and path not in sources}
-    numbers = {number(path.stem) for path in kinds}
     names = [name for name in names if name not in inside]
     modules |= {Path(name).stem for name in names if name.endswith(('.py', '.js'))}
-    tests = sorted([*root.glob('tests/test_*.py'), *root.glob('nbs/solutions/*.py')])
-    chosen = [path for path in tests
-              if is_test_of(path, names, modules) or solves(path, numbers)]
+    tests = sorted(root.glob('tests/test_*.py'))
+    chosen = [path for path in tests if is_test_of(path, names, modules)]
     smoke = any(name.startswith('transformer_nb/') for name in names) or bool(sources)
     return Selection(changed, dependents, chosen, smoke)
 
 def name_of(path): # of the module that a chapter exports, without its folder
     return (module(path) or '').rpartition('.')[2]
 
-def is_test(name): return name.startswith(('tests/', 'nbs/solutions/'))
-
 def is_test_of(path, names, modules):
     patterns = TESTS_OF.get(path.stem, '').split()
     if any(fnmatch(name, pattern) for name in names for pattern in patterns): return True
     return f'tests/{path.name}' in names or path.stem.removeprefix('test_') in modules
-
-def solves(path, numbers): return path.stem.rpartition('_')[2] in numbers
 
 NO_TEST_WAS_SELECTED = 5 # by pytest: all of them are slow
 

@@ -291,10 +291,6 @@ def ruff_is_silent(root):
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     return (done.stdout + done.stderr).splitlines()
 
-# Tests
-
-TEST_FOLDERS = ('tests', 'tests/robustness', 'nbs/solutions')
-
 # The page's JavaScript
 
 def page_scripts(root): return sorted(Path(root, 'transformer_nb/playground').glob('*.js'))

@@ -1,0 +1,29 @@
+"Solutions of the exercises of chapter 16a."
+from pathlib import Path
+import pytest, torch
+from torch import Tensor
+from transformer_nb.translation import Translator
+from transformer_nb.studies.interventions import (
+    Pair, Place, effects)
+
+def needed(model, runs, places:list[Place])->Tensor: # of each place (places, n)
+    """Exercise 2. What is missing when everything else is patched.
+
+    For the article, head 4.4 is about as necessary as it is sufficient. Where two heads
+    do the same thing and one of them is enough, this is smaller than the effect alone;
+    where two are of use only together, it is larger.
+    """
+    others = [[p for p in places if p != place] for place in places]
+    return 1 - effects(model, runs, others)
+
+def my_pair()->Pair:
+    "Exercise 3. What the woman does decides the verb, and nothing else differs."
+    sources = ('A woman is sitting on the street.', 'A woman is standing on the street.')
+    return Pair('sitting/standing', sources, 'Eine Frau', ('sitzt', 'steht'))
+
+@pytest.fixture(scope='module')
+def translator():
+    folder = Path(__file__).parent.parent/'models/multi30k-en-de'
+    translator = Translator(folder, torch.device('cpu'))
+    translator.model.double()
+    return translator

@@ -1,0 +1,72 @@
+"""The book as one PDF: a small site is always printed, and the real one is looked at where
+`make pdf` has made it."""
+import re
+import pytest
+import pdf
+
+pypdf = pytest.importorskip('pypdf')
+
+NAV = '''<nav class="bd-links">
+<p class="caption"><span class="caption-text">Part I</span></p>
+<a class="reference internal" href="01.html">01 One</a>
+<a class="reference internal" href="02.html">02 Two</a>
+<a class="reference internal" href="genindex.html">Index</a></nav>'''
+LONG = 'x' * 200
+PAGES = {
+    'index.html': f'{NAV}<article><h1>Book</h1><a href="02.html#far">far</a></article>',
+    '01.html': f'''<article><h1>One</h1><section id="own"><h2>A section</h2>
+        <a href="#own">here</a> <a href="02.html">two</a> <a href="alive.html">alive</a>
+        <a href="https://example.org/">out</a><pre>{LONG} the end of the line</pre>
+        <details><summary>fold</summary><p>what the fold holds</p></details></section>
+        </article>''',
+    '02.html': '''<article><h1>Two</h1><div style="height: 1500px">tall</div>
+        <section id="far"><h2>Far below</h2></section></article>''',
+    'alive.html': '<p>a page for the screen'}
+
+@pytest.fixture(scope='module')
+def book(chromium, tmp_path_factory):
+    "A site of three pages, printed, and what was wrong"
+    folder = tmp_path_factory.mktemp('site').resolve()
+    for name, text in PAGES.items(): (folder/name).write_text(text, encoding='utf8')
+    tab = chromium.new_page()
+    problems = pdf.write(tab, folder, folder/'book.pdf')
+    tab.close()
+    return pypdf.PdfReader(folder/'book.pdf'), problems
+
+def links(reader, number):
+    return [a.get_object() for a in reader.pages[number].get('/Annots') or []]
+
+def target(reader, link): # page in the book, from 0
+    return reader.get_page_number(link['/Dest'][0].get_object())
+
+def texts(reader): return [page.extract_text() for page in reader.pages]
+
+def test_order_numbers_and_folds(book):
+    reader, problems = book
+    found = texts(reader) # cover, contents, three pages of which the last has two sheets
+    assert problems == [] and len(found) == 6
+    assert 'Contents' in found[1] and re.search(r'02 Two\s*3', found[1])
+    assert 'what the fold holds' in found[3]
+    numbers = [text.strip().split()[-1] for text in found[2:]]
+    assert numbers == ['1', '2', '3', '4']
+
+def test_links_lead_to_places_in_the_book(book):
+    reader, _ = book
+    *_, far = links(reader, 2)
+    assert target(reader, far) == 5 # not the first sheet of its page
+    here, two, out = links(reader, 3) # and not the page for the screen
+    assert target(reader, here) == 3 and target(reader, two) == 4
+    assert out['/A']['/URI'] == 'https://example.org/'
+    assert [target(reader, link) for link in links(reader, 1)] == [2, 3, 4]
+
+CUT = {'<pre>short</pre>': None, f'<pre>{LONG}</pre>': None, # is made smaller
+       '<img src="x" style="width: 900px">': 'too wide',
+       '<span class="math">x</span>': '0 of 1 formulas'}
+
+def test_what_a_sheet_would_cut_off_is_seen(chromium, tmp_path):
+    tab = chromium.new_page()
+    for body, problem in CUT.items():
+        (tmp_path/'x.html').write_text(f'<article>{body}</article>', encoding='utf8')
+        _, _, found = pdf.printed(tab, (tmp_path/'x.html').as_uri())
+        assert problem in found[0] if problem else found == [], body
+    tab.close()
