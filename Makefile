@@ -18,8 +18,8 @@ export GOMP_SPINCOUNT = 3000
 help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
 	@echo 'make check     what your change touches: house rules, chapters, quick tests'
-	@echo 'make test      house rules, every chapter, the site, all tests that are not long'
-	@echo 'make robustness  what make test only samples, twelve hundred damaged files, absurd options, full disks and kills (half an hour)'
+	@echo 'make test      house rules, every chapter, the site, all tests but robustness'
+	@echo 'make robustness  damaged files, full disks, kills, a chapter alone, JupyterLab, the PDF'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
 	@echo 'make pdf       the site as one book, docs/_build/transformer_nb.pdf (by Chromium)'
@@ -62,8 +62,6 @@ test: .venv/ready
 chapters: .venv/ready
 	@$(BIN)/python tools/chapters.py
 
-# First the tests marked `long`. Then one process: it forks for each case, which is safe as
-# long as it starts no threads.
 robustness: docs
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long tests
 	@$(BIN)/python -m pytest -q tests/robustness

@@ -1,9 +1,8 @@
 "Checkpoints and model folders: damaged, foreign, hostile, locked; processes that fail."
-import json, os, signal, socket, subprocess, sys
+import json, os, signal, subprocess, sys
 from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
-from multiprocessing import get_context
 import pytest, torch
 from safetensors.torch import save
 from torch import nn
@@ -15,7 +14,6 @@ from transformer_nb.checkpoint import (
     write_folder)
 from transformer_nb.support.core import InputError, remove_half_written
 from transformer_nb.data import TokenBatches
-from transformer_nb.support.distributed import broadcast_from_rank0, process_group
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.parts import GroupedQueryAttention
@@ -297,34 +295,6 @@ SIZES = dict(d_model=8, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers
              max_len=16)
 
 # Processes
-
-def member(rank, port, folder, make):
-    "One of two processes; writes down how it ended"
-    torchrun = dict(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=2, MASTER_ADDR='127.0.0.1',
-                    MASTER_PORT=port)
-    os.environ |= {name: str(value) for name, value in torchrun.items()}
-    try:
-        with process_group(): ended = broadcast_from_rank0(make)
-    except BaseException as e: ended = repr(e)
-    (folder/str(rank)).write_text(ended)
-
-def two_processes(folder, make, monkeypatch):
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        port = free.getsockname()[1]
-    processes = [get_context('fork').Process(target=member, args=(rank, port, folder, make))
-                 for rank in range(2)]
-    for process in processes: process.start()
-    for process in processes:
-        process.join(60)
-        process.kill() # where it hangs
-    return [(folder/str(rank)).read_text() for rank in range(2)]
-
-def test_what_fails_in_the_first_process_ends_the_others(tmp_path, monkeypatch):
-    def fail(): raise InputError('m is not empty')
-    ends = two_processes(tmp_path, fail, monkeypatch)
-    assert ends == ["InputError('m is not empty')", 'SystemExit(1)']
 
 # Forged states, and locks that are none
 

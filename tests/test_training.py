@@ -380,15 +380,6 @@ IN_STEPS = dict(save_every=2, valid_every=3)
 IN_MINUTES = dict(save_every_minutes=1, save_every=1,
                   valid_every_minutes=1.5, valid_every=1)
 
-def test_minutes_come_before_steps(tmp_path, half_minutes):
-    "A minute is two steps here, so both ways give the same training"
-    in_steps = run_to_end(tmp_path/'steps', **IN_STEPS)
-    in_minutes = run_to_end(tmp_path/'minutes', **IN_MINUTES)
-    for t in (in_steps, in_minutes):
-        assert [line['step'] for line in t.history] == [3, 6, 9, 12]
-        assert saved_steps(t.files.folder) == [8, 10, 12]
-    assert_same_weights(in_steps, in_minutes)
-
 @pytest.mark.parametrize('cadence', [IN_STEPS, IN_MINUTES])
 def test_broken_off_keeps_its_cadence(cadence, tmp_path, half_minutes):
     straight = run_to_end(tmp_path/'straight', **cadence)

@@ -10,7 +10,7 @@ from transformer_nb.model import TransformerConfig
 from transformer_nb.prepare import DataConfig
 from transformer_nb.training import TrainingConfig
 from transformer_nb.translation import (
-    PRESETS, RunConfig, Translator, evaluate, fine_tuning, preset, train_translator)
+    RunConfig, Translator, evaluate, fine_tuning, preset, train_translator)
 
 MODELS = Path(__file__).parent.parent/'nbs/models'
 
@@ -26,14 +26,6 @@ def test_a_run_is_overridden_stored_and_read():
     for wrong in (dict(n_heads=7), dict(max_steps=0), dict(label_smoothing=1.),
                   dict(batch_tokens=-3)):
         with pytest.raises(InputError): run.override(**wrong)
-
-def test_the_papers_presets():
-    base, big = preset('base'), preset('big')
-    assert (big.model.d_model, big.model.dropout) == (1024, 0.3)
-    assert (big.training.max_steps, big.training.average) == (300_000, 20)
-    for run, d_model in ((base, 512), (big, 1024)): # Eq. (3) at the end of the warm-up
-        assert run.training.lr == pytest.approx(d_model**-0.5 * 4000**-0.5)
-    with pytest.raises(InputError, match=', '.join(PRESETS)): preset('huge')
 
 def test_fine_tuning_takes_a_tenth():
     run = fine_tuning(MODELS/'multi30k-en-de', corpus='tatoeba')

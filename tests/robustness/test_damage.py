@@ -77,28 +77,28 @@ def bits(folder): return (folder/'model.safetensors').read_bytes()
 ENDLESS = dict(type='Split', pattern=dict(Regex='(x+x+)+y'), behavior='Isolated',
                invert=False)
 GROWS = dict(type='Replace', pattern=dict(Regex='.'), content='x' * 10**6)
-OF_CONFIG = [(name, value) for name in ('d_model', 'd_ff', 'n_decoder_layers', 'vocab_size')
-             for value in (10**12, 0, -1, 1.5, '64', None)]
+OF_CONFIG = [('d_model', 10**12), ('d_ff', 0), ('n_decoder_layers', 10**6), ('max_len', -1),
+             ('vocab_size', 1.5), ('d_ff', '64'), ('n_heads', None)]
 OF_TOKENIZER = [(['pre_tokenizer'], ENDLESS), (['normalizer'], GROWS),
                 (['model', 'vocab', 'a'], 10**9), (['model', 'merges'], ['a b c']),
                 (['added_tokens', 1, 'id'], 2), (['model', 'dropout'], 0.5)]
 
-def test_a_strangers_model(scene):
-    config, tokenizer = scene/'m'/'config.json', scene/'m'/'tokenizer.json'
-    before = config.read_text(), tokenizer.read_text()
-    for name, value in OF_CONFIG:
-        content = json.loads(before[0])
-        content['model'][name] = value
-        config.write_text(json.dumps(content))
-        ran(scene, *TRANSLATE)
-    for (*way, last), value in OF_TOKENIZER:
-        config.write_text(before[0])
-        content = part = json.loads(before[1])
-        for key in way: part = part[key]
-        part[last] = value
-        tokenizer.write_text(json.dumps(content))
-        seal(scene/'m')
-        ran(scene, *TRANSLATE)
+def put(path, way, value):
+    content = part = json.loads(path.read_text())
+    for key in way[:-1]: part = part[key]
+    part[way[-1]] = value
+    path.write_text(json.dumps(content))
+
+@pytest.mark.parametrize('name, value', OF_CONFIG)
+def test_a_strangers_configuration(name, value, scene):
+    put(scene/'m'/'config.json', ['model', name], value)
+    ran(scene, *TRANSLATE)
+
+@pytest.mark.parametrize('way, value', OF_TOKENIZER)
+def test_a_strangers_tokenizer(way, value, scene):
+    put(scene/'m'/'tokenizer.json', way, value)
+    seal(scene/'m')
+    ran(scene, *TRANSLATE)
 
 def test_strange_weights(scene):
     path = scene/'m'/'model.safetensors'
