@@ -19,9 +19,10 @@ from math import ceil, sqrt
 from functools import partial
 from torch.nn import functional as F
 from transformer_nb.optimizer import adamw, set_lr
-from transformer_nb.studies.since_2017 import build_modern, modernize
+from transformer_nb.studies.since_2017 import modernize
 from torch.testing import assert_close
 from transformer_nb.model import attention_weights
+from running import definitions
 from searching import random_model
 
 shapes = settings(max_examples=25, deadline=None)
@@ -325,7 +326,7 @@ def test_adamw_written_out(decay):
         for w, expected in zip(model.parameters(), theta): close(w, expected)
 
 def test_adamw_has_every_weight_once():
-    model = build_modern({}, 50)
+    model = definitions('20_since_2017').build_modern({}, 50)
     groups = adamw(model).param_groups
     found = [id(w) for group in groups for w in group['params']]
     assert sorted(found) == sorted(id(w) for w in model.parameters())

@@ -53,7 +53,9 @@ def execute(path, further=(), **more): # cells; what the kernel finds in its env
     "A copy of the notebook with fresh outputs; cells that are not run keep theirs"
     stored = nbformat.read(path, as_version=4)
     copies = [nbformat.from_dict(dict(cell)) for cell in stored.cells if is_run(cell)]
-    ran = run_cells([*copies, *further], **more)
+    asked = [i for i, cell in enumerate(copies) if 'with attempt(' in cell.source]
+    end = asked[-1] + 1 if asked else len(copies) # what cleans up comes last
+    ran = run_cells([*copies[:end], *further, *copies[end:]], **more)
     outputs = {cell.id: cell.outputs for cell in ran}
     for cell in stored.cells:
         if cell.cell_type == 'code': cell.execution_count = None
