@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest, torch, yaml
 from matplotlib.figure import Figure
 from running import (
-    BIN, call, call_script, check_message, read_lines, refuses, write)
+    BIN, call, call_script, check_message, read_lines, refuses, run, write)
 from transformer_nb import __version__, commands, translation
 from transformer_nb.lessons import grammar
 from transformer_nb.checkpoint import (
@@ -402,6 +402,43 @@ def test_translate_one_line_for_each(model):
     beyond = [x for x in done.stderr.decode().splitlines() if '511 tokens' in x]
     assert beyond == ['tnb_translate: line 5: has more than 511 tokens; it is translated '
                       'up to there']
+
+def test_translate_in_several_processes(model, tmp_path):
+    lines = 'Der Hund schläft.\n\nDas Kind.\nEin (großes) Haus.\nsehr alt\nJa.\n'.encode()
+    alone, shared = (run('tnb_translate', model, '--processes', n, stdin=lines)
+                     for n in (1, 2))
+    assert shared.returncode == 0 and shared.stdout == alone.stdout
+    assert shared.stdout.count(b'\n') == 6 and shared.stderr == alone.stderr
+    refuses(call(tnb_translate, model, processes=2, sample=True), 'cannot be combined')
+    network, bpe = load_model(model)
+    network.output.weight.data[5, 5] = math.nan
+    save_model(tmp_path/'m', network, bpe)
+    refuses(run('tnb_translate', tmp_path/'m', '--processes', 2, stdin=lines), 'NaN')
+
+def test_a_process_that_is_killed_is_told(model):
+    command = [BIN/'tnb_translate', model, '--processes', '2']
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, bufsize=0)
+    process.stdin.write(b'Ja.\n')
+    assert process.stdout.readline().endswith(b'\n')
+    children = Path(f'/proc/{process.pid}/task/{process.pid}/children').read_text().split()
+    for child in children:
+        is_worker = b'spawn_main' in Path(f'/proc/{child}/cmdline').read_bytes()
+        if is_worker: os.kill(int(child), 9)
+    _, error = process.communicate(b'Nein.\nDoch.\n', timeout=60)
+    assert process.returncode == 2 and b'killed' in error and b'Traceback' not in error
+
+def test_threads_that_wait_sleep():
+    "Before PyTorch is imported, and unless somebody decided"
+    look = 'import transformer_nb, os; print(os.environ.get("GOMP_SPINCOUNT"))'
+    names = 'GOMP_SPINCOUNT', 'OMP_WAIT_POLICY'
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    def seen(**more):
+        command = [sys.executable, '-c', look]
+        done = subprocess.run(command, env=env | more, capture_output=True)
+        return done.stdout.decode().strip()
+    assert seen() == '3000' and seen(GOMP_SPINCOUNT='7') == '7'
+    assert seen(OMP_WAIT_POLICY='active') == 'None'
 
 def test_translate_drops_a_byte_order_mark(model):
     text = 'Der Hund schläft.\n'.encode()

@@ -3,7 +3,7 @@
 import argparse, json, math, os, re, shlex, sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, partial
 from itertools import islice
@@ -510,24 +510,60 @@ def tnb_translate(
     exact:Arg('read each line as it is typed: capitals, marks, symbols', bool)=False,
     strict:Arg('stop at a byte that is not UTF-8, in place of replacing it', bool)=False,
     search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
+    threads:Arg('of the processor, for each process (default: all, or 1)', int)=None,
+    processes:Arg('share the lines: the fastest for many, with a thread each', int)=1,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
     version:Arg('print the version', action='version')=VERSION):
     "Translate a file or standard input, with one output line for each input line"
+    check_positive(threads=threads, processes=processes)
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     _check_sampling(sample, drawing, given, n_best)
     options = _search_options(folder, given, search_tokens, n_best, min_len)
     options['precision'] = precision
     set_seed(drawing.pop('seed', 0))
-    translator = Translator(folder, find_device(device), **options)
+    device = find_device(device)
+    if threads: torch.set_num_threads(threads)
+    translator = Translator(folder, device, **options)
     find = translator.search
     if sample: find = partial(translator.sample, min_len=min_len, **drawing)
-    translate = partial(translator.translate_lines, find=find, exact=exact,
-                        split=not no_split and n_best == 1)
-    with memory_advice('lower --search_tokens or --beam_size'):
+    how = dict(exact=exact, split=not no_split and n_best == 1)
+    translate = partial(translator.translate_lines, find=find, **how)
+    with memory_advice('lower --search_tokens or --beam_size'), ExitStack() as stack:
+        if processes > 1:
+            if sample or device.type != 'cpu':
+                other = '--sample' if sample else f'--device {device}'
+                raise InputError(f'--processes and {other} cannot be combined')
+            begin = partial(_open_translator, threads or 1, folder, options, how)
+            translate = stack.enter_context(_shared(processes, begin))
         chunks = _input_chunks(file, folder, None if strict else _tell)
         _translate_lines(translator, translate, chunks, n_best)
+
+_translate_here = None # what a process of `--processes` translates lines with
+
+def _open_translator(threads:int, folder:str, options:dict, how:dict):
+    global _translate_here
+    torch.set_num_threads(threads)
+    _translate_here = partial(Translator(folder, 'cpu', **options).translate_lines, **how)
+
+def _translate_part(lines:list[str])->list[Line]: return _translate_here(lines)
+
+@contextmanager
+def _shared(processes:int, begin:Callable)->Iterator[Callable]: # translates a chunk
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+    from multiprocessing import get_context
+    with ProcessPoolExecutor(processes, get_context('spawn'), begin) as pool:
+        def translate(lines):
+            results = [None] * len(lines)
+            parts = [lines[i::processes] for i in range(processes)] # of like lengths
+            for i, part in enumerate(pool.map(_translate_part, parts)):
+                results[i::processes] = part
+            return results
+        try: yield translate
+        except BrokenProcessPool:
+            message = 'a process was killed; with fewer --processes there is more memory'
+            raise InputError(message) from None
 
 def _translate_lines(translator:Translator,
                      translate:Callable, # a `Line` for each line of a chunk
