@@ -18,7 +18,8 @@ import torch
 from transformer_nb.attention import learn_sentences
 from transformer_nb.support.core import provenance, set_seed
 from transformer_nb.embedding import PositionalEncoding
-from transformer_nb.multihead import DigitModel, learn_digits, share_exact
+from transformer_nb.lessons.digits import learn_digits, share_exact
+from transformer_nb.multihead import DigitModel
 from transformer_nb.support.notebook import swap
 from runs import run_missing
 

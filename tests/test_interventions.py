@@ -140,7 +140,7 @@ def test_a_direction_that_was_planted_is_found(model, runs):
     d, u = 5, torch.nn.functional.normalize(torch.arange(1., 6).double(), dim=0)
     sign = torch.tensor([1., -1] * 3, dtype=torch.float64)[:, None, None]
     with recorded(model, [head]) as values: next_logits_of(model, runs)
-    planted = {head: 0 * values[head] + sign * u}
+    planted = {head: 1 + 0 * values[head] + sign * u} # and something that both share
     eye, along = torch.eye(d, dtype=torch.float64), torch.outer(u, u)
     with patched(model, planted):
         # `changes_through` replaces what the hook before it wrote: read it back that way

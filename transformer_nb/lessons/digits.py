@@ -1,0 +1,51 @@
+"""The small tasks on eight digits of chapters 02 and 03: drawn, learned, and how many
+sequences come out without a mistake."""
+from collections.abc import Callable
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformer_nb.support.core import set_seed
+
+def draw_digits(n:int # number of sequences
+               )->Tensor: # (n, 8)
+    return torch.randint(10, (n, 8))
+
+def share_exact(model:nn.Module,
+                task:Callable, # digits (b, 8) to right answers (b, 8)
+               )->float:       # share of 1,000 new sequences answered without a mistake
+    digits = draw_digits(1000)
+    right = model(digits).argmax(-1) == task(digits)
+    return right.all(1).float().mean().item()
+
+def learn_digits(model:nn.Module, # digits (b, 8) to scores (b, 8, n_answers)
+                 task:Callable,   # digits (b, 8) to right answers (b, 8)
+                 steps:int=200,
+                 lr:float=0.01,
+                 batch_size:int=64):
+    "Train in place"
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True) # fused: in one pass
+    for _ in range(steps):
+        digits = draw_digits(batch_size)
+        loss = F.cross_entropy(model(digits).mT, task(digits))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+def three_runs(name:str,       # printed before the three shares
+               make:Callable,  # makes a model
+               task:Callable,
+               **options       # of `learn_digits`
+              )->str:          # 'learns', 'fails' or 'varies'
+    "At least 95% in every run is *learns*, at most 5% in every run *fails*"
+    shares = []
+    with torch.random.fork_rng(): # leaves the random state of the notebook as it was
+        for seed in range(3):
+            set_seed(seed)
+            model = make()
+            learn_digits(model, task, **options)
+            shares.append(share_exact(model, task))
+    verdict = 'varies'
+    if min(shares) >= 0.95: verdict = 'learns'
+    if max(shares) <= 0.05: verdict = 'fails'
+    print(f'{name:32}', *(f'{share:4.0%}' for share in shares), f'  {verdict}')
+    return verdict
