@@ -16,8 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
-from book import Cell, cells, chapters, is_import, is_preparation, module, number
+from book import Cell, cells, chapters, is_preparation, module, number
 import doors, figures, landing, live, machines, proved, teaching
+from folds import FOLDED, definitions, prompt_of, what_it_holds
 from alternative import alternative
 from repository import settings
 from look import TOOL, UNLISTED, parts as parts_of_the_book
@@ -47,42 +48,6 @@ class SiteCell(Cell):
 def site_cells(path): return [SiteCell(**vars(cell)) for cell in cells(path)]
 
 def module_of(chapter): return chapter.partition('_')[2] # `05_model` holds `model`
-
-# Names
-
-def one_line(node, source):
-    "First line of a docstring, else the last comment of the signature, else the signature"
-    if isinstance(node, ast.Assign):
-        line = ast.unparse(node)
-        return f'`{line[:70]} …`' if len(line) > 70 else f'`{line}`'
-    if doc := ast.get_docstring(node): return doc.split('\n')[0]
-    first, last = node.lineno - 1, max(node.lineno, node.body[0].lineno - 1)
-    signature = '\n'.join(source.splitlines()[first:last])
-    comments = re.findall(r'#\s*(.*)', signature)
-    if comments: return comments[-1]
-    if isinstance(node, ast.ClassDef): return f'`{node.name}`'
-    names = ', '.join(a.arg for a in node.args.args)
-    return f'`{node.name}({names})`'
-
-def names_of(node):
-    "What a statement defines; a patched method belongs to the class of its first argument"
-    if isinstance(node, ast.Assign):
-        targets = [n for target in node.targets for n in ast.walk(target)]
-        return [n.id for n in targets if isinstance(n, ast.Name)]
-    if not isinstance(node, (ast.FunctionDef, ast.ClassDef)): return []
-    decorators = ' '.join(map(ast.unparse, node.decorator_list))
-    if 'patch' not in decorators: return [node.name]
-    of_class = ast.unparse(node.args.args[0].annotation)
-    return [f'{of_class}.{node.name}']
-
-def definitions(source):
-    "Names that a cell defines, each with its line; `_private` ones left out"
-    for node in ast.parse(source).body:
-        found = [(name, one_line(node, source)) for name in names_of(node)]
-        if isinstance(node, ast.ClassDef):
-            methods = [f for f in node.body if isinstance(f, ast.FunctionDef)]
-            found += [(f'{node.name}.{f.name}', one_line(f, source)) for f in methods]
-        yield from ((n, line) for n, line in found if not re.search(r'(^|\.)_', n))
 
 TEST = re.compile(r'^def (test_\w+)\(.*?(?=^\S|\Z)', re.M | re.S)
 
@@ -228,7 +193,7 @@ def with_questions(book, chapter, text):
 class Asides:
     "Sections that a first reader may skip: each stands in a fold that ends with it"
     HEADING = re.compile(r'^(#{1,3} .*)$', re.M)
-    FOLDED = '### Aside:', '## Relative to the paper'
+    FOLDED = FOLDED
     START = '\n\n<details class="aside"><summary>Show this section</summary>\n\n'
     END = '\n\n</details>\n\n'
 
@@ -325,9 +290,9 @@ def look(cell):
         tags.append('hide-output')
         more = dict(code_prompt_show='Show what it prints', code_prompt_hide='Hide it')
     if 'echo' in cell.flags: tags.append('remove-input')
-    elif 'fold' in cell.flags:
+    elif 'fold' in cell.flags and 'export' not in cell.flags:
         tags.append('hide-input')
-        more = folded(cell.directives['fold'] or what_it_holds(cell))['mystnb']
+        more = folded(on_its_fold(cell))['mystnb']
     elif 'export' in cell.flags or is_preparation(cell.text):
         tags.append('hide-input')
         more = folded(prompt_of(cell))['mystnb']
@@ -336,26 +301,9 @@ def look(cell):
             more['image'] = dict(alt=alternative(svg))
     return dict(tags=tags, mystnb=more)
 
-def prompt_of(cell):
-    "What stands on the fold of a cell that prepares or exports"
-    if any(map(is_import, ast.parse(cell.text).body)):
-        whose = 'the module' if 'export' in cell.flags else 'this chapter'
-        return f'Imports of {whose}'
-    lines = [line if line[0] == '`' else f'{name}: {line}'
-             for name, line in definitions(cell.text)]
-    return ' · '.join(lines).replace('`', '') or what_it_holds(cell)
-
-def what_it_holds(cell):
-    "The names that a cell defines, else how its last statement begins"
-    nodes = ast.parse(cell.text).body
-    made = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    names = [name for node in made for name in names_of(node) if name != '_']
-    if len(made) == 1 and names:
-        line = one_line(made[0], cell.text)
-        return line.strip('`') if line[0] == '`' else f'{names[0]}: {line}'.replace('`', '')
-    if names: return ', '.join(dict.fromkeys(names))
-    last = cell.text.splitlines()[nodes[-1].lineno - 1]
-    return f'Code that ends in {last[:60]}'
+def on_its_fold(cell): # where the notebook cuts the words, all of them
+    words = cell.directives['fold']
+    return words if words and words[-1] != '…' else what_it_holds(cell)
 
 def contents(root):
     "For Sphinx, which wants every page in a table of contents; templates/ shows ours"

@@ -4,7 +4,7 @@ import html, io, re
 from pathlib import Path
 from types import SimpleNamespace
 import matplotlib.pyplot as plt
-import machines, pages, pytest
+import folds, machines, pages, pytest
 from alternative import alternative
 from test_site import HTML
 
@@ -36,6 +36,39 @@ def test_a_claim_may_be_answered_by_a_test(tmp_path):
     assert pages.claims(book).endswith('It is so. → `test_it` in `test_x.py`')
 
 # Folds
+
+def notebook_of(*sources):
+    return dict(cells=[dict(cell_type=kind, id=f'c{i}', metadata={}, source=[text],
+                            outputs=[]) for i, (kind, text) in enumerate(sources)])
+
+def test_jupyterlab_folds_an_aside_whole():
+    "Its heading is a cell of its own, the next one begins a cell, and ids are kept"
+    aside = 'Before.\n\n### Aside: why\n\nBecause.\n\n```\n# no heading\n```'
+    end = 'Still aside.\n\n## Next\n\nText.\n\n### More'
+    notebook = notebook_of(('markdown', '# Title\n\n## One'), ('markdown', aside),
+                           ('code', 'f(1)'), ('markdown', end))
+    for _ in range(2): # the second time nothing changes
+        notebook['cells'] = made = folds.folded(notebook)
+        rows = [(x['id'], ''.join(x['source'])) for x in made]
+        assert rows == [
+            ('c0', '# Title\n\n## One'), ('c1', 'Before.'), ('c1-1', '### Aside: why'),
+            ('c1-2', 'Because.\n\n```\n# no heading\n```'), ('c2', 'f(1)'),
+            ('c3', 'Still aside.'), ('c3-1', '## Next\n\nText.\n\n### More')]
+        collapsed = [x['id'] for x in made if folds.COLLAPSED in x['metadata']]
+        assert collapsed == ['c1-1']
+
+def test_folded_code_begins_with_what_it_holds():
+    "JupyterLab shows its first line"
+    told = {'#| fold\ndef f(x): # a sum\n    return x': '#| fold f: a sum',
+            '#| slow\n#| fold\nf(1)': '#| fold Code that ends in f(1)',
+            '#| echo: false\ndraw(ax)': '#| fold draws Figure 2.1',
+            '#| export\nimport torch': '#| fold Imports of the module',
+            'import torch': 'import torch', 'f(1)': 'f(1)'}
+    for source, first in told.items():
+        notebook = notebook_of(('code', source), ('markdown', '*Figure 2.1: it is so.*'))
+        made = ''.join(folds.folded(notebook)[0]['source'])
+        assert made.partition('\n')[0] == first
+        assert made.splitlines()[-1] == source.splitlines()[-1]
 
 # Pictures in words
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
                   module, package, read_notebook)
 from readme import made_files
-import figures, scripts
+import figures, folds, scripts
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -79,11 +79,10 @@ def folds_agree(root):
     "JupyterLab hides what the site hides, by metadata that tools/folds.py writes"
     found = []
     for path in chapters(root):
-        for cell, stored in zip(cells(path), read_notebook(path)['cells']):
-            hidden = stored['metadata'].get('jupyter', {})
-            if hidden != cell.folds:
-                found.append(f'{path.name} cell {cell.number}: metadata "jupyter" is '
-                             f'{hidden}, not {cell.folds}; run `make export`')
+        notebook = read_notebook(path)
+        wanted = folds.folded(notebook)
+        if wanted != notebook['cells']:
+            found.append(f'{path.name}: what is folded; run `make export`')
     return found
 
 @rule

@@ -77,7 +77,9 @@ class PositionalEncoding(nn.Module):
                 positions:Tensor|None=None, # theirs (t,); by default 0, 1, 2, …
                )->Tensor:                   # (b, t, d)
         if self.table is None: return self.dropout(x) # rotary
-        if positions is None: encodings = self.table[:x.shape[1]]
+        t, max_len = x.shape[1], len(self.table)
+        if t > max_len: raise ValueError(f'{t} tokens; max_len is {max_len} (positions)')
+        if positions is None: encodings = self.table[:t]
         else: encodings = self.table[positions]
         return self.dropout(x + encodings)
 

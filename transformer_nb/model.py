@@ -195,10 +195,11 @@ class Transformer(nn.Module):
     "The encoder-decoder of *Attention Is All You Need* (§3)"
     def __init__(self, config:TransformerConfig):
         super().__init__()
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(f'config is {config!r}; it must be a TransformerConfig')
         self.config = c = config
-        n_matrices = 1 if c.tie_embeddings else 3
-        last = n_matrices - 1 # also makes the scores
-        embeddings = [new_embedding(c, i == last) for i in range(n_matrices)]
+        n_matrices = 1 if c.tie_embeddings else 3 # of which the last also makes the scores
+        embeddings = [new_embedding(c, i + 1 == n_matrices) for i in range(n_matrices)]
         self.embeddings = nn.ModuleList(embeddings)
         sizes = dict(d_model=c.d_model, dropout=c.dropout, max_len=c.max_len)
         self.src_positions = PositionalEncoding(**sizes, kind=c.positions)
