@@ -10,6 +10,7 @@ from pathlib import Path
 from book import ROOT, cells
 from repository import citation, repository
 
+LEFT_OUT = re.compile(r'<!-- not in README -->.*?<!-- until here -->\n\n', re.S)
 FILM = 'figures/translate_here.png', 'figures/tour.webp' # tools/film.py makes it
 
 def readme(root):
@@ -39,7 +40,7 @@ def made_files(root):
 
 def bent(text):
     "Links as seen from the root instead of nbs/; the page that is alive as a film"
-    text = text.replace(*FILM)
+    text = LEFT_OUT.sub('', text.replace(*FILM))
     into_nbs = re.sub(r'(\]\()(?![a-z]+:|#|/)(?!\.\./)', r'\1nbs/', text)
     return into_nbs.replace('](../', '](')
 
