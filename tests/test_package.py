@@ -91,6 +91,18 @@ def test_nothing_needless_is_imported():
     imports = '\n'.join(f'import transformer_nb.{name}' for name in names)
     python(hide + imports, cwd='/')
 
+def test_help_says_parameters_and_shapes():
+    "Where an editor shows them: of what `import transformer_nb` offers"
+    ask = 'import transformer_nb as t; print(*(getattr(t, x).__doc__ for x in t.__all__))'
+    more = '; print(t.Transformer.forward.__doc__, t.Translator.translate.__doc__)'
+    command = [sys.executable, '-c', ask + more]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout
+    for words in ('d_model: size of', 'src: token ids (b, s)', 'return: logits of each',
+                  'folder: model folder', 'texts: any text', 'sentences: ids without',
+                  'out: file to write', 'tokenizer: file'):
+        assert words in said, words
+    assert said.count('d_model: size of') == 1
+
 def test_help_loads_nothing_slow():
     script = Path(sys.executable).with_name('tnb_translate')
     command = [sys.executable, '-X', 'importtime', script, '--help']

@@ -264,3 +264,14 @@ def test_presets_of_later_models():
         run = preset(name)
         assert RunConfig.from_dict(run.to_dict()) == run
         check_model_size(run.model)
+
+def test_wrong_guesses_get_a_line():
+    with pytest.raises(TypeError, match='config is 100; it must be a TransformerConfig'):
+        Transformer(100)
+    for kind in ('sinusoidal', 'learned'):
+        config = TransformerConfig(20, d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1,
+                                   n_decoder_layers=1, max_len=16, positions=kind)
+        model, ids = Transformer(config), torch.ones(1, 17, dtype=torch.long)
+        for src, tgt in ((ids, ids[:, :4]), (ids[:, :4], ids)):
+            with pytest.raises(ValueError, match='17 tokens; max_len is 16'): model(src, tgt)
+        model(ids[:, :16], ids[:, :16])

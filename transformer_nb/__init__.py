@@ -26,7 +26,16 @@ __all__ = list(_HOMES)
 
 def __getattr__(name):
     if name not in _HOMES: raise AttributeError(f'transformer_nb has no {name}')
-    return getattr(_import_module(f'transformer_nb.{_HOMES[name]}'), name)
+    found = getattr(_import_module(f'transformer_nb.{_HOMES[name]}'), name)
+    globals()[name] = found
+    for part in (found, *map(vars(found).get, ('forward', 'translate'))): _tell(part)
+    return found
+
+def _tell(part): # help() and Shift+Tab show docstrings; ours say in comments what goes in
+    from fastcore.docments import docments
+    says = {name: text for name, text in docments(part).items() if text} if part else {}
+    lines = [f'{name}: {text}' for name, text in says.items()]
+    if lines: part.__doc__ = '\n\n'.join(filter(None, [part.__doc__, '\n'.join(lines)]))
 
 def __dir__(): return sorted([*globals(), *__all__])
 
