@@ -273,5 +273,6 @@ def test_wrong_guesses_get_a_line():
                                    n_decoder_layers=1, max_len=16, positions=kind)
         model, ids = Transformer(config), torch.ones(1, 17, dtype=torch.long)
         for src, tgt in ((ids, ids[:, :4]), (ids[:, :4], ids)):
-            with pytest.raises(ValueError, match='17 tokens; max_len is 16'): model(src, tgt)
+            with pytest.raises(ValueError, match='17 tokens; max_len is 16'):
+                model(src, tgt)
         model(ids[:, :16], ids[:, :16])
