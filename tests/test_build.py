@@ -21,6 +21,8 @@ from transformer_nb.grading.kit import Kit, MASKS, kit_file
 from transformer_nb.grading.marking import StageResult, grade, report
 from transformer_nb.grading.stages import STAGES
 from transformer_nb.translation import Translator
+from transformer_nb.attention import N_IDS, count_pairs, ladder_text
+from safetensors.torch import save_file
 
 HERE = Path(__file__).parent
 MODEL = str(HERE.parent/'nbs/models/multi30k-en-de')
@@ -188,7 +190,7 @@ def test_gradescope_gets_nothing_for_blank_files(tmp_path):
     command.chmod(0o755)
     script = script.replace('/autograder', str(tmp_path))
     done = subprocess.run(['bash', '-c', script], capture_output=True, text=True)
-    assert 'total: 0 of 100 points, optional: 0 of 10 points' in done.stdout, done.stderr
+    assert 'total: 0 of 100 points, optional: 0 of 15 points' in done.stdout, done.stderr
     assert '→' not in done.stdout and 'Traceback' not in done.stdout + done.stderr
     results = json.loads((tmp_path/'results/results.json').read_text(encoding='utf8'))
     assert results['score'] == 0
@@ -419,7 +421,7 @@ def test_nbgrader_gets_a_number(right, capsys, monkeypatch):
     x = torch.ones(300, 300)
     assert (x @ x)[0, 0] == 300
     assert points(right, 6, key='a key') == 10
-    assert '✔ 3/3 the smoothed loss' in capsys.readouterr().out
+    assert '✔ 2/2 the smoothed loss' in capsys.readouterr().out
     with pytest.raises(InputError, match='not a model folder'):
         points(right, 9, model='nowhere')
 
@@ -554,7 +556,7 @@ def test_an_error_of_the_students_writes_no_terminal_code(tmp_path):
 
 @pytest.mark.parametrize('folder, options, words', [
     ('nowhere', {}, 'nowhere is not a folder'),
-    ('.', dict(stage=12), '--stage is 12'),
+    ('.', dict(stage=13), '--stage is 13'),
     ('.', dict(masks='soft'), "--masks is 'soft'"),
     ('.', dict(layout='hbtd'), "--layout is 'hbtd'"),
     ('.', dict(seconds=0), '--seconds is 0'),
@@ -608,7 +610,7 @@ def test_the_books_own_code_gets_a_hundred_points(tmp_path):
                           capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    assert 'total: 100 of 100 points, optional: 0 of 10' in done.stdout, done.stdout
+    assert 'total: 100 of 100 points, optional: 0 of 15' in done.stdout, done.stdout
     assert 'by all of your own files: yes' in done.stdout, done.stdout
     print(f'{seconds:.0f} s of processor time')
 
@@ -861,3 +863,61 @@ def test_what_cannot_be_imported_is_told_once(tmp_path):
     (tmp_path/'decoding.py').write_text('def beam_search():\n  x = 1\n    y = 2\n')
     [told] = grade(tmp_path, STAGES[7]).remarks
     assert 'IndentationError' in told and 'line 3' in told and 'Read' not in told
+
+WRITER = """from safetensors.torch import load_file
+class Pairs(torch.nn.Module): # what follows each character
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.zeros(N, N))
+    def forward(self, ids): return self.table[ids]
+def load_writer(path):
+    model = Pairs()
+    model.load_state_dict(load_file(path))
+    return model.eval()
+"""
+
+def test_a_model_that_writes_is_graded_by_what_it_knows(tmp_path):
+    "Counted pairs know too little; who looks ahead is found, however low the loss"
+    torch.set_default_dtype(torch.float32)
+    train, _ = ladder_text()
+    save_file({'table': count_pairs(train)}, tmp_path/'writer.safetensors')
+    own = WRITER.replace('N, N', f'{N_IDS}, {N_IDS}')
+    write(tmp_path, writer=source('writer.py') + own)
+    result = grade(tmp_path, STAGES[11])
+    assert result.points < 5 and only(result, 'it writes, by toy models') == 1
+    assert '2.' in report(result) and 'nats per character' in report(result), report(result)
+    text = (tmp_path/'writer.py').read_text('utf8').replace('self.table[ids]', (
+        '9 * torch.nn.functional.one_hot(ids.roll(-1, 1), len(self.table)).double()'))
+    result = grade(write(tmp_path, writer=text), STAGES[11])
+    assert 'position 11 changes with position 12' in report(result), report(result)
+
+def test_the_books_writer_gets_every_point(tmp_path):
+    shutil.copy(HERE.parent/'nbs/models/writer/model.safetensors',
+                tmp_path/'writer.safetensors')
+    text = source('writer.py') + BOOKS_WRITER.replace('N_IDS', str(N_IDS))
+    result = grade(write(tmp_path, writer=text), STAGES[11])
+    assert result.points == 5, report(result)
+
+BOOKS_WRITER = """from torch import nn
+from safetensors.torch import load_file
+from attention import causal_mask
+from config import TransformerConfig
+from embedding import Embedding, PositionalEncoding
+from model import EncoderLayer
+class Writer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        config = TransformerConfig(N_IDS, 64, 256, 4, 16, 16, 2, 0, 0., 64)
+        self.embedding, self.score = Embedding(N_IDS, 64), nn.Linear(64, N_IDS)
+        self.positions = PositionalEncoding(64, 0., 64)
+        self.stack = nn.ModuleList([EncoderLayer(config) for _ in range(2)])
+    def forward(self, ids):
+        x = self.positions(self.embedding(ids))
+        for layer in self.stack: x = layer(x, causal_mask(ids.size(1)))
+        return self.score(x)
+def load_writer(path):
+    model = Writer()
+    weights = {k.replace('stack.layers', 'stack'): x for k, x in load_file(path).items()}
+    model.load_state_dict(weights, strict=False)
+    return model.eval()
+"""

@@ -16,6 +16,7 @@ from .kit import Kit, kit_folder, printable
 from .stages import STAGES, with_kit
 from .table import Check, Stage
 from .together import tokenizer_of
+from .writer import WEIGHTS, sentences
 
 class _TooSlow(BaseException):
     "Raised in a submission whose check takes too long; `except Exception` does not stop it"
@@ -114,6 +115,7 @@ def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own
         earlier.module: modules[earlier.module] for earlier in STAGES
         if earlier.number < stage.number} | dict(config=modules['config'])
     if number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
+    if number == 12: sentences()
     os.chdir(folder)
     _make_room_for_torch(folder)
     Path(_BEGUN).touch() # what fails before this is the grader's own
@@ -134,7 +136,7 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
         _set_alarm(seconds)
         with right_before(check, stage, code, right) as own:
             if own is None: return {f'new · {ERROR}': f'{stage.file} has no `{part.name}`'}
-            truth = getattr(right, part.name)
+            truth = getattr(right, part.name, None)
             kit = None if kit.is_ours else kit
             if case is None: return {
                 f'{n} · {key}': x for n in range(part.cases)
@@ -286,6 +288,7 @@ def _copy(folder:Path, place:Path): # only what can be a module, and no links ou
         target = place/path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+    if _is_small(folder/WEIGHTS): shutil.copyfile(folder/WEIGHTS, place/WEIGHTS)
     shutil.copyfile(kit_folder()/'config.py', place/'config.py') # given, whatever became of it
 
 def _modules_in(folder:Path, depth:int=3)->Iterator[Path]: # and in packages of its own

@@ -6,7 +6,7 @@ from .kit import Kit, kit_folder
 
 FOLDER = kit_folder()/'right'
 FILES = ('attention', 'multihead', 'layers', 'embedding', 'model', 'optimizer', 'training',
-         'decoding', 'translation', 'bpe', 'modern')
+         'decoding', 'translation', 'bpe', 'modern', 'writer')
 
 @cache
 def text_of(name:str)->str:

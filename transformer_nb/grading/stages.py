@@ -2,11 +2,12 @@
 from .kit import Kit
 from .table import FIRST, OPTIONAL, Stage
 from .together import stage_9, together
+from .writer import STAGE as writer
 
-STAGES = [*FIRST, stage_9(''), *OPTIONAL]
+STAGES = [*FIRST, stage_9(''), *OPTIONAL, writer]
 
 def with_kit(number:int, kit:Kit, own:bool=False)->Stage:
     "A stage with the numbers of a key; stage 9 with the model of a kit"
-    stages = together(kit.model) if own else [*FIRST, stage_9(kit.model), *OPTIONAL]
+    stages = together(kit.model) if own else [*FIRST, stage_9(kit.model), *OPTIONAL, writer]
     [stage] = [stage for stage in stages if stage.number == number]
     return stage.keyed(kit.key)

@@ -1,10 +1,13 @@
 """Stage 9, which needs the book's model, and what a submission's files do all together"""
 import sys, torch
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
 from ..assignment.config import TransformerConfig
 from ..checkpoint import load_model
 from ..proving.draw import Ids, Later, Made, Part
+from ..proving.prove import prove
 from .table import BOS, Check, EOS, PAD, Stage, TGT, model, of_target, real
 from .toys import Batches, Digits, Toy
 
@@ -23,6 +26,7 @@ def single(): # as fast as it is
 # Stage 9
 
 READ = '15_translation', 'From a model folder to translations'
+ANY = '23_any_transformer', 'Properties: what must hold of any Transformer'
 TEXTS = 'A man sleeps.', 'Two dogs play.'
 SHOWN = 'Two children are playing in the snow with a small dog.'
 
@@ -95,6 +99,25 @@ LEARNING = dict(model=Made(own_model),
                 batches=Made(lambda case: Batches([copy_rows(32, i) for i in range(1, 401)])),
                 lr_of=Made(lambda case: own_rate))
 
+SMALL = replace(OWN, vocab_size=24, d_model=16, d_ff=32, dropout=.1, d_k=4, d_v=4,
+                n_encoder_layers=2, n_decoder_layers=2, max_len=64)
+PROVED = 'your whole model is the paper\'s, and keeps what `tnb_prove` asks of any'
+
+def proved(model, args)->list[str]:
+    "What the book asks of anybody's Transformer, as `tnb_prove` does"
+    def own(module, name): return getattr(import_module(module), name)
+    def loss(logits, labels):
+        return own('optimizer', 'smoothed_loss')(logits, labels) / (labels != PAD).sum()
+    doors = SimpleNamespace(
+        vocab_size=SMALL.vocab_size, pad=PAD, bos=BOS, eos=EOS, loss=loss,
+        logits=lambda model, src, tgt: model(src, tgt),
+        greedy=lambda model, src, n: own('decoding', 'greedy')(model, src, n),
+        schedule=lambda step: own('optimizer', 'paper_lr')(step, 512))
+    with single(): proof = prove(model, doors, training=False)
+    is_same = not isinstance(proof.found, str) and proof.found.difference < 1e-6
+    said = [f'{v.name}: {v.outcome}' for v in proof.verdicts if v.outcome != 'not asked']
+    return [*said, f'the same function as the paper\'s: {"yes" if is_same else "no"}']
+
 @contextmanager
 def attention_seen():
     "Inside, it lists the weights that the submission's own attention returns"
@@ -130,7 +153,9 @@ def together(folder:str)->list[Stage]:
     loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
     return [
         Stage(5, 'model.py', '', (Check(
-            0, "your whole model gives the book's numbers", whole, READ),)),
+            0, "your whole model gives the book's numbers", whole, READ), Check(
+            0, PROVED, Part('Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1,
+                            once=True, shown=proved), ANY))),
         Stage(7, 'training.py', '', (Check(
             0, 'your own loop, loss and optimizer teach your model the copy task',
             Part('train', {'': LEARNING}, cases=1, once=True, shown=learned), READ),)),

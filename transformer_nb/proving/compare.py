@@ -52,6 +52,8 @@ def _floats(x)->list[Tensor]:
     is_float = isinstance(x, Tensor) and x.is_floating_point() and x.requires_grad
     return [x] if is_float else []
 
+def seeded(n:int): torch.default_generator.manual_seed(n) # no GPU's, which takes a while
+
 def copied(args:dict)->dict:
     "Arguments of one's own for each call"
     made = {}
@@ -64,7 +66,7 @@ def copied(args:dict)->dict:
 def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
           parameters:dict|None=None, by_name:bool=False, method:str='')->dict:
     "One call: its result, the gradients and the arguments afterward, or its error"
-    torch.manual_seed(seed)
+    seeded(seed)
     found = {}
     try:
         with _quiet():
@@ -128,13 +130,12 @@ def observed(part:Part,
     model = parameters = None
     if part.new is not None:
         try:
-            model, parameters = built(part, own, right or own, drawn, kit)
+            model, parameters, told = built(part, own, right or own, drawn, kit)
             if n == 0: note(NEW, _first_values(part, own, drawn, model, parameters))
         except Exception as e:
             note(NEW, error_of(e))
             return found
-        note(NEW, dict(parameters=_sizes(model)))
-        if right not in (None, own): note(NEW, {TOLD: _told(model, right, drawn)})
+        note(NEW, {'parameters': _sizes(model), TOLD: told})
     for method, (first, second) in drawn.calls.items():
         title = method or part.name
         def step(name, args, method=method, **options):
@@ -175,13 +176,14 @@ def _scale(parameters:dict, factor:float):
     with torch.no_grad():
         for p in parameters.values(): p.mul_(factor)
 
-def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict]:
-    "A model in evaluation mode, with known numbers, and its parameters by our names"
+def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
+    """A model in evaluation mode, with known numbers; its parameters by our names; which of
+    them are missing, or too many"""
     truth = _ready(right, drawn)
     wanted = shapes_of(truth)
     if own is right:
         set_values(truth, list(wanted), wanted)
-        return truth, dict(truth.named_parameters())
+        return truth, dict(truth.named_parameters()), ''
     model = _ready(own, drawn)
     method, (first, _) = next(iter(drawn.calls.items()), ('', ({}, {})))
     def call(m):
@@ -189,10 +191,12 @@ def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict]:
         result = m(*copied(first).values())
         return result[0] if isinstance(result, tuple) else result
     parameters = fill(model, truth, call)
-    return model, parameters
+    mine = shapes_of(model)
+    is_same = sorted(mine.values()) == sorted(wanted.values())
+    return model, parameters, '' if is_same else unlike(mine, wanted)
 
 def _ready(make, drawn)->nn.Module:
-    torch.manual_seed(drawn.case.n)
+    seeded(drawn.case.n)
     with _quiet(): model = make(*copied(drawn.new).values())
     if not isinstance(model, nn.Module):
         raise Unset(f'a {type(model).__name__} is no nn.Module')
@@ -203,18 +207,15 @@ def _sizes(model)->Tensor: # sorted: names and order are free
                    for p in model.parameters() if p.requires_grad) # a frozen table is none
     return torch.tensor(sizes)
 
-def _told(model, right, drawn)->str: # which parameters are missing, or too many
-    mine, ours = shapes_of(model), shapes_of(_ready(right, drawn))
-    return '' if sorted(mine.values()) == sorted(ours.values()) else unlike(mine, ours)
-
 # First values, and dropout
 
-def _first_values(part, own, drawn, model, parameters:dict, n:int=12)->dict:
+def _first_values(part, own, drawn, model, parameters:dict)->dict:
     "Of many new models, the first values of a parameter, sorted"
     found, places = {}, {id(p): i for i, p in enumerate(model.parameters())}
     for name in part.first:
         if name not in parameters: continue
-        torch.manual_seed(1)
+        seeded(1)
+        n = min(12, max(2, 8000 // parameters[name].numel())) # models: many numbers
         made = [list(own(*copied(drawn.new).values()).parameters()) for _ in range(n)]
         values = [new[places[id(parameters[name])]].detach().flatten() for new in made]
         found[f'first values of {name}'] = torch.cat(values).double().sort().values
@@ -225,7 +226,7 @@ def _drawn(part, model, drawn, kit)->tuple[str, dict]:
     [(method, (first, _)), *_] = drawn.calls.items()
     call, rows = getattr(model, method or '__call__'), []
     model.train()
-    torch.manual_seed(drawn.case.n)
+    seeded(drawn.case.n)
     step = f'{method or part.name}, in training mode'
     try:
         with torch.no_grad(), _quiet():
@@ -271,7 +272,7 @@ def same(x, y, what:str='', tolerance:float=1e-6, # x came, y is right
     if what == DRAWS: return not unlike_draws(x, y)
     x, y = x.double(), y.double()
     if what.startswith('first values'):
-        return float((x - y).abs().mean()) <= max(.05 * float(y.std()), 1e-9)
+        return float((x - y).abs().mean()) <= max(.08 * float(y.std()), 1e-9)
     least = tolerance if tolerance > 1e-6 else 1e-9 * max(1., size)
     return torch.allclose(x, y, tolerance, least, equal_nan=True)
 

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from ..support.core import InputError
 from .foreign import Foreign
 from .record import record
+from .settings import identify
 
 @dataclass
 class Verdict:
@@ -602,7 +603,6 @@ class Proof:
 def prove(model:nn.Module, adapter, training:bool=True,
           only:list[Callable]|None=None)->Proof:
     "Ask a model everything that its adapter has a door for; raises `InputError`"
-    from .settings import identify
     f = Foreign(model, adapter)
     verdicts = []
     if only is None: only = PROPERTIES if training else PROPERTIES[:-2]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from .compare import _quiet, built, copied
+from .compare import _quiet, built, copied, seeded
 from .draw import Part
 
 SAME = 'aten.detach', 'aten.alias', 'aten.clone', 'aten._to_copy', 'aten.lift_fresh'
@@ -124,6 +124,9 @@ class Trace(TorchDispatchMode):
                 self.found.append(made(f'{name}.{argument}', line, x, is_call=True,
                                        inputs=[self.known(x)]))
 
+Trace.__torch_dispatch__ = getattr( # as in `record`
+    Trace.__torch_dispatch__, '__wrapped__', Trace.__torch_dispatch__)
+
 def _flat(x)->list: # tensors in lists, as `cat` gets them
     return [z for y in x for z in (_flat(y) if isinstance(y, (list, tuple)) else [y])]
 
@@ -142,12 +145,12 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
           )->list[Made]:
     "The first call of a method in a case: every number that is made, in turn"
     drawn, model = part.drawn(n, kit), None
-    if part.new is not None: model, _ = built(part, own, right or own, drawn, kit)
+    if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
     first, _ = drawn.calls[method]
     call = own if model is None else getattr(model, method or '__call__')
     args = copied(first)
-    torch.manual_seed(n)
+    seeded(n)
     trace = Trace(is_own, is_part)
     given = [made('given', None, x) for x in args.values() if isinstance(x, Tensor)]
     if model is not None: given += [made('given', None, p) for p in model.parameters()]
