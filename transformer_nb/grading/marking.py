@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
     DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, Difference, differences, kind_of, observed, unlike_draws)
-from ..proving.when import when
+from ..proving.when import When, when
 from ..proving.where import Line, Place, traced, where
 from . import rights
 from .child import collect, is_right
@@ -108,7 +108,8 @@ def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->st
     d = _plainest(first.found)
     told = [f'{first.check.part.name}: {what(d, first)}{_when(d, marked)}.']
     place, error = None, d.what == ERROR
-    if d.in_first_call and d.n >= 0 and not error and not first.check.part.once:
+    is_made = not d.what.startswith('gradient') and not d.what.endswith('afterward')
+    if is_made and d.in_first_call and d.n >= 0 and not error and not first.check.part.once:
         place = _place(folder, stage, kit, first, d, seconds)
     if place: told += _where(place, folder)
     told += [cure for cure in [_cure(stage, first)] if cure]
@@ -190,15 +191,22 @@ def _shown(x)->str:
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
 def _when(d:Difference, marked:list[Marked])->str:
-    "Over all cases of the part, as far as first calls tell"
+    "Over all cases of the part, or of the check, as far as first calls tell"
     if d.n < 0 or not d.in_first_call: return ''
+    found = _of_cases(marked)
+    if found.feature or found.failed == found.cases: return f', {found}'
+    check = next(m for m in marked if d.n in m.notes and d in m.found)
+    found = _of_cases([check])
+    is_telling = found.feature or found.failed == found.cases
+    return f', {found} of the check "{check.check.title}"' if is_telling else ''
+
+def _of_cases(marked:list[Marked])->When:
     failed, passed = [], []
     for m in marked:
         first = {x.n for x in m.found if x.in_first_call}
         for n in m.notes:
             (failed if n in first else passed).append(m.check.part.case_features(n))
-    found = when(failed, passed)
-    return f', {found}' if found.feature or found.failed == found.cases else ''
+    return when(failed, passed)
 
 # Where
 

@@ -14,6 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import _quiet, built, copied, seeded
 from .draw import Part
 
+LIKE = ( # of which the shape counts alone
+    'aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like',
+    'aten.new_zeros', 'aten.new_ones', 'aten.new_full', 'aten.new_empty')
 SAME = 'aten.detach', 'aten.alias', 'aten.clone', 'aten._to_copy', 'aten.lift_fresh'
 
 @dataclass
@@ -60,8 +63,12 @@ def order_of(x:Tensor)->float:
     return float(x @ weights)
 
 def alike(a:Made, b:Made)->bool: # the same numbers, in whatever order
-    return bool(((a.sums - b.sums).abs() <= 1e-7 + 1e-6 * b.sums.abs().max()).all()
-                and a.sums[0] == b.sums[0])
+    return _is_among(a.sums, b.sums[None])
+
+def _is_among(x:Tensor, others:Tensor)->bool: # (6,), (n, 6)
+    most = 1e-7 + 1e-6 * others[:, 1:].abs().amax(1, keepdim=True)
+    near = ((x - others).abs() <= most).all(1) & (x[0] == others[:, 0])
+    return bool(near.any())
 
 def arranged_alike(a:Made, b:Made)->bool:
     most = 1e-7 + 1e-6 * float(b.sums[2])
@@ -79,23 +86,33 @@ class Trace(TorchDispatchMode):
         super().__init__()
         self.is_own, self.is_part, self.found = is_own, is_part, []
         self.made, self.inside, self.kept = {}, None, []
+        self.written = {} # memory that was written to: by what, where, from what
 
     def __torch_dispatch__(self, function, kinds, args=(), options=None):
         result = function(*args, **(options or {}))
         name, line = str(function).rpartition('.')[0], self.line_of(sys._getframe(1))
         given = [x for x in _flat([*args, *(options or {}).values()]) if _is_traced(x)]
-        inputs = [self.known(x) for x in given]
+        inputs = [] if name in LIKE else [self.known(x) for x in given]
         for x in filter(_is_traced, _flat([result])):
             self.kept.append(x) # so that no other tensor takes its place
+            if name.endswith('_'): self.forget(x, name, line, inputs)
             if name in SAME and inputs: self.made[_place(x)] = inputs[0]
             else: self.note(made(name, line, x, inputs=inputs), x)
         return result
 
     def known(self, x:Tensor)->Made:
         "As it was made; what was not made here is given"
-        place = _place(x)
-        if place not in self.made: self.made[place] = made('given', None, x)
+        place, writing = _place(x), self.written.get(_memory(x))
+        if place not in self.made and writing: # a part of it was
+            name, line, inputs = writing
+            self.note(made(name, line, x, inputs=inputs), x)
+        if place not in self.made: self.note(made('given', None, x), x)
         return self.made[place]
+
+    def forget(self, x:Tensor, *how):
+        "What shares its memory has other numbers from now on"
+        self.written[_memory(x)] = how
+        for place in [p for p in self.made if p[0] == _memory(x)]: del self.made[place]
 
     def note(self, found:Made, x:Tensor):
         self.made[_place(x)] = found
@@ -132,7 +149,9 @@ def _flat(x)->list: # tensors in lists, as `cat` gets them
 
 def _is_traced(x)->bool: return isinstance(x, Tensor) and x.numel() <= 2**16
 
-def _place(x:Tensor)->tuple: return x.data_ptr(), tuple(x.shape), x.stride()
+def _memory(x:Tensor)->int: return x.untyped_storage().data_ptr()
+def _place(x:Tensor)->tuple:
+    return _memory(x), x.data_ptr(), tuple(x.shape), x.stride()
 
 def _part_of(frame)->str: # what is called; empty: no part
     code, owner = frame.f_code, frame.f_locals.get('self')
@@ -152,8 +171,9 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     args = copied(first)
     seeded(n)
     trace = Trace(is_own, is_part)
-    given = [made('given', None, x) for x in args.values() if isinstance(x, Tensor)]
-    if model is not None: given += [made('given', None, p) for p in model.parameters()]
+    given = [*args.values(), *(model.parameters() if model is not None else ())]
+    for x in given:
+        if isinstance(x, Tensor): trace.known(x)
     before = sys.getprofile()
     trace.kept += args.values() # what is given is known by its place
     with _quiet(), trace:
@@ -161,7 +181,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
         try: call(*args.values())
         except Exception: pass # what was made until then is noted
         finally: sys.setprofile(before)
-    return given + trace.found
+    return trace.found
 
 # Two runs
 
@@ -197,9 +217,10 @@ class _Run:
     def counts(self, x:Made)->bool: return self.all or not x.weak
 
     def compare(self, other:'_Run'):
-        theirs = [y for y in other.made + other.given if other.counts(y)]
+        theirs = [y.sums for y in other.made + other.given if other.counts(y)]
+        theirs = torch.stack(theirs) if theirs else torch.zeros(0, 6)
         self.shared = {id(x) for x in self.made + self.given
-                       if self.counts(x) and any(alike(x, y) for y in theirs)}
+                       if self.counts(x) and _is_among(x.sums, theirs)}
         self.reaching = set() # from which a way leads to a shared one
         for x in reversed(self.made):
             if id(x) in self.shared or id(x) in self.reaching:
@@ -213,8 +234,9 @@ class _Run:
 
     def last_shared(self, x:Made|None)->Line|None:
         end = self.order[id(x)] if x else len(self.order)
+        given = torch.stack([z.sums for z in self.given]) if self.given else torch.zeros(0, 6)
         lines = [y.line for y in self.made if id(y) in self.shared
-                 and self.order[id(y)] < end and not any(alike(y, z) for z in self.given)]
+                 and self.order[id(y)] < end and not _is_among(y.sums, given)]
         return lines[-1] if lines else None
 
     def comes_first(self, x:Made, y:Made)->bool:
