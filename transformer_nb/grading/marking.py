@@ -181,7 +181,7 @@ def _unlike(x, y)->str: # x came, y is right
     if not wrong.any(): return 'differs'
     at = tuple(wrong.nonzero()[0].tolist())
     share = 'everywhere' if wrong.all() else f'in {int(wrong.sum())} of {wrong.numel()} places'
-    return f'is another one {share}: at {list(at)} it is {_shown(x[at])}, not {_shown(y[at])}'
+    return f'differs {share}: at {list(at)} it is {_shown(x[at])}, not {_shown(y[at])}'
 
 def _shown(x)->str:
     if isinstance(x, Tensor):
@@ -224,17 +224,17 @@ def _where(place:Place, folder:Path)->list[str]:
     last = _line(place.last, folder) if place.last else None
     upto = ''
     if last and line and last.name == line.name and last.number < line.number:
-        upto = f'The last number that both have is made on line {last.number}. '
+        upto = f'The last number that both share is made on line {last.number}. '
     at = line and f'Line {line.number} of {line.name}, `{line.text}`,'
     part, _, argument = place.called.partition('.')
-    if place.kind == 'number': said.append(f'{upto}{at} makes one that the book\'s version '
-                                           'never makes.')
+    if place.kind == 'number': said.append(f'{upto}{at} makes a number that the book\'s '
+                                           'version never makes.')
     if place.kind == 'order': said.append(f'{upto}{at} has the book\'s numbers in another '
                                           'order or shape.')
     if place.kind == 'argument': said.append(f'{upto}{at} gives `{part}` another `{argument}` '
                                              'than the book\'s version does.')
-    if place.book: said.append(f'In the book\'s version, what never comes in yours is made '
-                               f'by `{place.book.text}`.')
+    if place.book: said.append('What the book\'s version makes with '
+                               f'`{place.book.text}` never comes in yours.')
     return said
 
 def _line(line:Line, folder:Path)->Line: # in the folder that was handed in
@@ -244,7 +244,7 @@ def _line(line:Line, folder:Path)->Line: # in the folder that was handed in
 
 def _cure(stage:Stage, m:Marked)->str:
     "Of the first row of the table by which the right file gives what came"
-    cases = [*m.failed[:2], *[n for n in m.notes if n not in m.failed][:2]]
+    cases = [*m.failed[:9], *[n for n in m.notes if n not in m.failed][:3]]
     if not m.failed or m.check.expected: return ''
     for old, new, said in CURES.get(stage.module, ()):
         text = rights.text_of(stage.module)
