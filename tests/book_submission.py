@@ -66,11 +66,13 @@ class Cache: # in the place of the book's: whole beginnings, read again in every
     def __init__(self, model, src, max_steps):
         self.memory, self.memory_mask = model.encode(src), padding_mask(src)
         self.tokens, self.n = [], 0 # what was read, by position and slot
+        self.position = torch.zeros(1, dtype=torch.long)
     def drop_rows(self, close): pass # of one sentence, and then the search is over
 
 def next_logits(model, tokens, cache, mask=None):
-    cache.tokens.append(tokens[0]) # (k,)
+    cache.tokens.append(tokens[0].clone()) # (k,)
     cache.n += 1
+    cache.position = cache.position + 1
     if mask is None: slots = torch.zeros(cache.n, 1, dtype=torch.long)
     else: slots = mask[0, 0].unflatten(-1, (cache.n, -1)).long().argmax(-1).T # ancestors
     rows = [tokens[slot] for tokens, slot in zip(cache.tokens, slots)]
@@ -84,9 +86,9 @@ book_decoding.Cache, book_decoding.next_logits = Cache, next_logits
 def beam_search(model, src, beam_size, alpha, max_steps):
     limits = torch.tensor([max_steps])
     penalties = length_penalty(torch.arange(max_steps + 1.), alpha)
-    beams = Beams(limits, penalties[limits], beam_size, 1)
+    beams = Beams(limits, penalties, beam_size, 1)
     def choose(beams, logits, n): return best_continuations(beams.live.scores, logits)
-    [[best]] = book_decoding._run(model, src, beams, penalties, choose)
+    [[best]] = book_decoding._run(model, src, beams, choose)
     return best.ids, best.score
 ''',
     translation='''

@@ -185,11 +185,13 @@ def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
         set_values(truth, list(wanted), wanted)
         return truth, dict(truth.named_parameters()), ''
     model = _ready(own, drawn)
-    method, (first, _) = next(iter(drawn.calls.items()), ('', ({}, {})))
-    def call(m):
+    method, calls = next(iter(drawn.calls.items()), ('', ({},)))
+    examples = [{name: part.calls[method][name].lively(x, kit) for name, x in args.items()}
+                for args in calls]
+    def call(m): # on numbers that any exchange of parameters shows
         m = getattr(m, method) if method and hasattr(m, method) else m
-        result = m(*copied(first).values())
-        return result[0] if isinstance(result, tuple) else result
+        results = [m(*copied(args).values()) for args in examples]
+        return torch.cat([(x[0] if isinstance(x, tuple) else x).flatten() for x in results])
     parameters = fill(model, truth, call)
     mine = shapes_of(model)
     is_same = sorted(mine.values()) == sorted(wanted.values())

@@ -68,6 +68,7 @@ class Draw:
     def draw(self, case:Case): raise NotImplementedError
     def given(self, value, kit): return value
     def ours(self, value, kit): return value # and back: the value or its gradient
+    def lively(self, value, kit): return value # of the same shape, but nothing special
 
 @dataclass
 class Numbers(Draw):
@@ -83,6 +84,10 @@ class Numbers(Draw):
         return x.requires_grad_()
     def given(self, value, kit): return kit.heads(value) if self.heads else value
     ours = given
+    def lively(self, value, kit):
+        generator = torch.Generator().manual_seed(0)
+        return None if value is None else torch.randn(
+            value.shape, generator=generator, dtype=torch.float64)
 
 @dataclass
 class Memory(Numbers):
@@ -112,6 +117,10 @@ class Ids(Draw):
 class _OfMasks(Draw):
     def given(self, value, kit): return kit.mask(value)
     def ours(self, value, kit): return kit.allowed(value)
+    def lively(self, value, kit): # nothing is hidden
+        if value is None: return None
+        all_of_it = torch.ones(value.shape, dtype=torch.bool)
+        return self.given(all_of_it, kit) if kit else all_of_it
 
 @dataclass
 class Mask(_OfMasks):
