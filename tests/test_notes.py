@@ -1,8 +1,7 @@
 "What the page says of heads is what chapter 16 measures."
 import json
-import pytest, torch
+import torch
 import notes
-from running import sample
 from transformer_nb.translation import Translator
 
 KNOWN = json.loads(notes.NOTES.read_text(encoding='utf8')).values()
@@ -10,9 +9,8 @@ KNOWN = json.loads(notes.NOTES.read_text(encoding='utf8')).values()
 def test_every_model_that_is_described_is_known_to_the_tool():
     assert {of['model'] for of in KNOWN if of['heads']} <= notes.MODELS.keys()
 
-@pytest.mark.parametrize('of', sample([of for of in KNOWN if of['heads']], 4),
-                         ids=lambda of: of['model'])
-def test_notes_give_the_measures_of_chapter_16(of):
+def test_notes_give_the_measures_of_chapter_16():
+    of = next(of for of in KNOWN if of['heads']) # the tool writes all of them
     pairs = notes.sentences(*notes.MODELS[of['model']])
     translator = Translator(notes.ROOT/'nbs/models'/of['model'], torch.device('cpu'))
     translator.model.double()

@@ -1,11 +1,7 @@
 "Every command and every snippet of README.md is run; only times are cut short."
 import os, re, subprocess, sys
 import pytest
-from running import BIN, ROOT, call_script, run, write
-from transformer_nb import commands
-from transformer_nb.lessons import grammar
-from transformer_nb.commands import tnb_demo
-from transformer_nb.copy_task import train_copy
+from running import BIN, ROOT, run, write
 from transformer_nb.lessons.grammar import mini_corpus
 
 README = (ROOT/'README.md').read_text(encoding='utf8')
@@ -41,25 +37,6 @@ def test_own_text(tmp_path):
     assert '"bleu"' in done.stdout
     assert (tmp_path/'model_ct2/model.bin').exists()
     assert 'tnb:' not in (tmp_path/'page.html').read_text(encoding='utf8')[:2000]
-
-@pytest.mark.slow
-def test_demo(tmp_path, monkeypatch):
-    "With a third of the copy task's steps, and 50 sentences to translate, not 1,000"
-    small = mini_corpus(0, 2000, 30, 50)
-    monkeypatch.setattr(grammar, 'mini_corpus', lambda: small)
-    def shorter(model, steps): return train_copy(model, 700)
-    monkeypatch.setattr(commands, 'train_copy', shorter)
-    done = call_script(tnb_demo, '--out', tmp_path/'demo', '--max_minutes', 0.05)
-    printed = done.stdout.decode()
-    assert done.returncode == 0, done.stderr.decode()
-    exact = re.search(r'(\d+) of 1000 held-out sequences exact', printed)
-    assert int(exact[1]) > 500
-    assert re.search(r'BLEU [\d.]+ on 50 held-out sentences', printed)
-    figures = {p.name for p in (tmp_path/'demo').rglob('*.svg')}
-    assert figures >= {'loss.svg', 'attention.svg'}
-    translations = (tmp_path/'demo/translations.txt').read_text(encoding='utf8')
-    assert len(translations.splitlines()) == 50
-    assert 'too few to learn from' in printed # in three seconds
 
 def test_model_of_the_book(tmp_path):
     [command] = re.findall(r'`(tnb_translate everyday-[\w-]+)`', README)

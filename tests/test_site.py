@@ -279,31 +279,6 @@ def test_theme_switches_and_code_copies(tab, address):
     background = figure.evaluate('e => getComputedStyle(e).backgroundColor')
     assert background == 'rgba(0, 0, 0, 0)' # drawn for both
 
-# On paper
-
-A4 = dict(width=690, height=1000) # pixels between its margins, as in `docs/pdf.py`
-NOT_PRINTED = '.bar, .bd-links, .skip, .way, footer, .copybtn, .doors, .live, .open-figure'
-CUT = '''[...document.querySelectorAll('article *')]
-    .filter(e => e.checkVisibility() && !e.closest('math, svg'))
-    .filter(e => {
-        const isCut = getComputedStyle(e).overflowX != 'visible'
-        const isWide = e.getBoundingClientRect().right > innerWidth + 1
-        return isWide || isCut && e.scrollWidth > e.clientWidth + 1
-    })
-    .map(e => `${e.tagName}.${e.className} ${e.textContent.slice(0, 60)}`)'''
-
-def test_on_paper_stands_the_text_and_all_of_it(tab, address):
-    tab.goto(f'{address}/05_model.html')
-    tab.set_viewport_size(A4)
-    left_out = tab.locator(NOT_PRINTED)
-    assert left_out.locator('visible=true').count() > 2
-    tab.emulate_media(media='print')
-    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert left_out.locator('visible=true').count() == 0
-    assert tab.locator('article details:not([open])').count() == 0
-    assert tab.locator('article h1').is_visible()
-    assert tab.evaluate(CUT) == []
-
 # Questions and figures
 
 def stored_in(tab): return tab.evaluate('localStorage.length + sessionStorage.length')

@@ -1,5 +1,5 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
-import json, math, os, re, shutil, signal, subprocess, sys, time
+import json, math, os, re, shutil, signal, subprocess, time
 from dataclasses import fields
 from itertools import count, islice
 from multiprocessing import active_children
@@ -296,16 +296,6 @@ def test_the_optimizer_skips_by_itself(is_bad):
     assert steps == {0. if is_bad else 1.}
 
 # Killed, damaged, resumed
-
-@pytest.mark.slow
-def test_kills():
-    "Eight kills at random moments, and not one number differs; a hundred in the weekly job"
-    command = [sys.executable, ROOT/'tools'/'kills.py', '8']
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    expected = (r'8 kills, [1-9]\d* of them while a file was being written, '
-                r'[1-9]\d* trainings completed, 0 numbers differ')
-    assert re.search(expected, done.stdout), done.stdout
 
 @pytest.mark.smoke
 def test_damaged_state_falls_back(tmp_path, capsys):
