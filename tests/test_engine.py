@@ -16,7 +16,8 @@ from transformer_nb.corpora import everyday_sentences
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.formats.page import (
-    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page, round_to_8_bits)
+    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page,
+    round_to_8_bits)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
