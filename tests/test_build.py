@@ -775,7 +775,10 @@ class EncoderLayer"""), *MIXED]
 
 HIDDEN = Kit(masks='hidden', model=MODEL)
 
+SINGLE = [('math.sqrt(d_k)', 'torch.tensor(d_k, dtype=torch.float32).sqrt()')]
+
 RIGHT = {'a closure': (7, CLOSURE, KIT),
+         'a constant in single precision': (1, SINGLE, KIT),
          'a hook before the step': (7, HOOK, KIT),
          'some names of its own': (5, MIXED, HIDDEN),
          'parts with an order of their own': (5, PARTS, KIT),
