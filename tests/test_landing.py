@@ -1,6 +1,6 @@
 """The first page of the site: what stands there before a script or the model has come, and
 what becomes of it then."""
-import base64, gzip, json, re, shutil, threading
+import base64, gzip, re, shutil, threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -256,10 +256,3 @@ def test_it_moves_from_its_first_step_where_things_may_move(watched, first_page)
         at = step_of(page)
         page.evaluate('() => new Promise(done => setTimeout(done, 800))')
         assert step_of(page) == at
-
-def test_pictures_of_a_training_are_whole():
-    lines = (ROOT/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
-    first, *_, last = pictures = list(map(json.loads, lines))
-    assert first['exact'] == 0 and last['exact'] == last['of']
-    for row in pictures:
-        assert all(abs(sum(weights) - 100) <= 7 for weights in row['weights'])
