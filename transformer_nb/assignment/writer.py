@@ -17,7 +17,7 @@ PAD, BOS, EOS = 0, 1, 2
 
 def load_writer(
     path: str | Path,  # of the weights
-) -> nn.Module:        # called with ids (b, t), BOS first, it returns the scores of each next
+) -> nn.Module:        # called with ids (b, t), BOS first, it gives the scores of each next
                        # character (b, t, N_IDS); in evaluation mode, with these weights
     raise NotImplementedError
 
