@@ -64,7 +64,8 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
      'first values of weight'),
     (5, 'memory, memory_mask))', 'memory))', None, 'there is padding'),
     (6, 'betas=(0.9, 0.98)', 'betas=(0.9, 0.999)', None, 'β₂ = 0.98'),
-    (8, "length_penalty(len(ids) - 1", "length_penalty(len(ids)", None, 'beam_search')]
+    (8, "length_penalty(len(ids) - 1", "length_penalty(len(ids)", None, 'beam_search'),
+    (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = ')]
 
 @pytest.mark.parametrize('number, old, new, line, words', TOLD)
 def test_what_when_and_where_are_told(number, old, new, line, words):

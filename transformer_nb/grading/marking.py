@@ -107,6 +107,7 @@ def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->st
     first = next(m for m in marked if m.found)
     d = _plainest(first.found)
     told = [f'{first.check.part.name}: {what(d, first)}{_when(d, marked)}.']
+    if told[0].endswith(f'{what(d, first)}.'): told += _example(d, first)
     place, error = None, d.what == ERROR
     is_made = not d.what.startswith('gradient') and not d.what.endswith('afterward')
     if is_made and d.in_first_call and d.n >= 0 and not error and not first.check.part.once:
@@ -170,13 +171,15 @@ _RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
 def _unlike(x, y)->str: # x came, y is right
     if x is None: return 'does not come'
     if y is None: return 'comes, and is not asked for'
+    x, y = ('an empty list' if z == '0 results' else z for z in (x, y))
     if isinstance(x, str) or isinstance(y, str): return f'is {_shown(x)}, and should be {_shown(y)}'
-    if x.shape != y.shape:
+    is_list = x.dim() == y.dim() == 1 and max(len(x), len(y)) < 16
+    if x.shape != y.shape and not is_list:
         return f'has the shape {tuple(x.shape)}, and should have {tuple(y.shape)}'
     if kind_of(x) != kind_of(y) and (kind_of(x), kind_of(y)) != ('whole numbers', 'numbers'):
         return f'holds {kind_of(x)}, and should hold {kind_of(y)}'
     if x.isnan().any() and not y.isnan().any(): return 'has NaN in it'
-    if y.dim() == 0 or y.numel() < 12: return f'is {_shown(x)}, and should be {_shown(y)}'
+    if is_list or y.numel() < 12: return f'is {_shown(x)}, and should be {_shown(y)}'
     wrong = ~torch.isclose(x.double(), y.double(), 1e-6, 1e-9, equal_nan=True)
     if not wrong.any(): return 'differs'
     at = tuple(wrong.nonzero()[0].tolist())
@@ -199,6 +202,20 @@ def _when(d:Difference, marked:list[Marked])->str:
     found = _of_cases([check])
     is_telling = found.feature or found.failed == found.cases
     return f', {found} of the check "{check.check.title}"' if is_telling else ''
+
+def _example(d:Difference, m:Marked)->list[str]:
+    "Arguments of the plainest case that differs, where no feature tells such cases apart"
+    if d.n < 0 or not d.in_first_call or m.check.part.once: return []
+    drawn, name = m.check.part.drawn(d.n), m.check.part.name
+    args = dict(drawn.new)
+    for method, (first, _) in drawn.calls.items():
+        if (method or name) == d.step: args |= first
+    said = [f'{name} = {_shown(x)}' for name, x in args.items() if _is_short(x)]
+    return [f'For example where {", ".join(said)}.'] if said else []
+
+def _is_short(x)->bool: # masks are left out: a kit has its own
+    if isinstance(x, Tensor): return x.dtype == torch.long and x.numel() < 40
+    return isinstance(x, (int, float, str))
 
 def _of_cases(marked:list[Marked])->When:
     failed, passed = [], []
