@@ -19,6 +19,7 @@ from transformer_nb.embedding import Embedding, RotaryAttention
 from transformer_nb.formats.page import _export_ctranslate2, export_page
 from transformer_nb.speed.fast import accelerate, unaccelerate
 from transformer_nb.lessons.grammar import mini_corpus
+from transformer_nb.hub import open_model
 from transformer_nb.layers import FeedForward
 from transformer_nb.formats.marian import export_marian
 from transformer_nb.model import (
@@ -276,3 +277,7 @@ def test_wrong_guesses_get_a_line():
             with pytest.raises(ValueError, match='17 tokens; max_len is 16'):
                 model(src, tgt)
         model(ids[:, :16], ids[:, :16])
+    for wrong in ('I love you.', ['I love you.'], [5, 6]):
+        with pytest.raises(TypeError, match='not a list of ids'): search(model, wrong)
+    with pytest.raises(InputError, match='no config.json .known are everyday-en-de'):
+        open_model('everyday')

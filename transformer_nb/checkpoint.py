@@ -168,7 +168,8 @@ def _load_part(path:Path,     # a file of a model folder
 # %% ../nbs/11_checkpoint.ipynb #c4b00c31
 def _check_is_model(folder:Path):
     if not (folder/'config.json').is_file():
-        raise InputError(f'{folder} is not a model folder: it has no config.json')
+        known = '' if folder.exists() else f' (known are {" and ".join(SHIPPED)})'
+        raise InputError(f'{folder} is not a model folder: it has no config.json{known}')
 
 def _read_record(path:Path)->dict: # of a model: its `config.json`
     record = parse_json(path.read_text(encoding='utf8'))

@@ -413,6 +413,8 @@ def search(model:Transformer,         # in evaluation mode
           )->list[list[Hypothesis]]:  # of each sentence, in the same order
     "Beam search of any number of sentences, in batches of similar length"
     SearchConfig(beam_size, max_extra=max_extra) # are they in bounds?
+    wrong = next((x for x in sentences if isinstance(x, str | int)), None)
+    if wrong is not None: raise TypeError(f'sentences has {wrong!r}, not a list of ids')
     results = [[]] * len(sentences)
     with autocast_search(model, precision):
         batches = _batches(model, sentences, search_tokens, beam_size, max_extra)

@@ -77,11 +77,10 @@ class PositionalEncoding(nn.Module):
                 positions:Tensor|None=None, # theirs (t,); by default 0, 1, 2, …
                )->Tensor:                   # (b, t, d)
         if self.table is None: return self.dropout(x) # rotary
+        if positions is not None: return self.dropout(x + self.table[positions])
         t, max_len = x.shape[1], len(self.table)
         if t > max_len: raise ValueError(f'{t} tokens; max_len is {max_len} (positions)')
-        if positions is None: encodings = self.table[:t]
-        else: encodings = self.table[positions]
-        return self.dropout(x + encodings)
+        return self.dropout(x + self.table[:t])
 
 # %% ../nbs/04_embedding.ipynb #e04turn2
 def rotate(x:Tensor,                   # queries or keys (..., t, d_k), d_k even
