@@ -21,7 +21,8 @@ MUTANTS = Path(__file__).with_name('mutants.jsonl')
 
 def place_of(file, text, folder):
     "The one file that has it, once"
-    package = (folder/'transformer_nb').rglob('*.py')
+    package = (path for path in (folder/'transformer_nb').rglob('*.py')
+               if 'assignment' not in path.parts) # which has a second copy of much
     paths = [folder/'nbs'/file] if is_chapter(file) else package
     found = [path for path in paths for _ in range(path.read_text('utf8').count(text))]
     return found[0] if len(found) == 1 else None

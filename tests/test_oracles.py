@@ -4,6 +4,7 @@ Outputs and gradients in float64, random shapes and masks, post- and pre-norm, t
 (dropout 0) and evaluation mode. PyTorch's masks are True where attention is *forbidden*;
 ours are True where it is allowed.
 """
+import numpy as np
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
@@ -18,7 +19,7 @@ from transformer_nb.embedding import rotate
 from math import ceil, sqrt
 from functools import partial
 from torch.nn import functional as F
-from transformer_nb.optimizer import adamw, set_lr
+from transformer_nb.optimizer import adamw, linear_lr, set_lr
 from transformer_nb.studies.since_2017 import modernize
 from torch.testing import assert_close
 from transformer_nb.model import attention_weights
@@ -324,6 +325,11 @@ def test_adamw_written_out(decay):
             theta[i] -= lr * moved / ((v[i] / (1 - 0.98**step)).sqrt() + 1e-9)
         optimizer.step()
         for w, expected in zip(model.parameters(), theta): close(w, expected)
+
+def test_the_straight_rate_is_an_interpolation():
+    corners = [0, 40, 200], [0., 3e-3, 0.]
+    for step in range(1, 260):
+        assert linear_lr(step, 3e-3, 40, 200) == pytest.approx(np.interp(step, *corners))
 
 def test_adamw_has_every_weight_once():
     model = definitions('20_since_2017').build_modern({}, 50)
