@@ -290,3 +290,7 @@ def test_draws_have_the_probabilities_of_the_model():
         p = torch.tensor(h.score).exp().item()
         share = counts[tuple(h.ids)] / n
         assert abs(share - p) <= 4 * (p * (1 - p) / n)**0.5 + 1/n
+
+@pytest.mark.parametrize('alpha', [0., 0.6, 2.])
+def test_the_length_penalty_of_wu(alpha):
+    assert [length_penalty(n, alpha) for n in (1, 7, 19)] == [1, 2**alpha, 4**alpha]

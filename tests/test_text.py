@@ -311,3 +311,8 @@ def test_the_library_makes_all_merges_of_the_chapter():
     assert len(merges) > 100
     found = [pair for pair, _ in chapter.learn(counts, len(merges))]
     assert [tuple(pair) for pair in merges] == found
+
+def test_what_looks_the_same_is_the_same():
+    "A ligature is its letters, by Unicode's own table; spaces around a text are none"
+    for x in 'ﬀﬁﬂﬃﬄﬅﬆ': assert normalize(x, 'plain') == unicodedata.normalize('NFKC', x)
+    assert normalize('  a \u00a0 b ', 'plain') == 'a b'

@@ -238,6 +238,9 @@ def test_validation_has_the_precision_of_the_training(tmp_path, monkeypatch):
     exact, rounded = (valid_loss(t.model, t.valid, name) for name in ('fp32', 'bf16'))
     assert t.state.valid_loss == rounded != exact
     assert abs(rounded - exact) < 0.1
+    for mode in (True, False): # which it leaves as it was
+        valid_loss(t.model.train(mode), t.valid)
+        assert t.model.training == mode
 
 def test_16_bits_end_before_the_softmax():
     "Logits come from rounded products; softmax, logarithm and sum are float32's"
