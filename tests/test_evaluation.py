@@ -113,7 +113,7 @@ def test_paired_test():
     assert result['system'] == score(better, REFERENCES)['bleu']
     difference = result['system'] - result['baseline']
     assert abs(result['difference'] - difference) < 0.011 # each of the three is rounded
-    assert result['p'] < 0.01
+    assert 0 < result['p'] < 0.01
     back = paired_test(better, worse, REFERENCES)
     assert back['difference'] == -result['difference'] and back['p'] < 0.01
     assert 'ar:10000' in result['signature'] and json.dumps(result)
