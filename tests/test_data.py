@@ -52,7 +52,9 @@ def test_batches_are_complete_shared_and_within_the_budget(sizes, budget, epoch,
 @given(lengths)
 def test_a_batch_is_its_pairs_and_padding(sizes):
     pairs = [(list(range(4, 4 + s)), list(range(40, 40 + t))) for s, t in sizes]
-    for batch in (make_batch(pairs), TokenBatches(pairs, 10**6).batch(range(len(pairs)))):
+    ids = np.array([i for pair in pairs for side in pair for i in side], dtype=np.int32)
+    arrays = EncodedPairs(ids, np.array(sizes, dtype=np.int32))
+    for batch in (make_batch(pairs), arrays.batch(np.arange(len(pairs)))):
         sides = zip(*(x.tolist() for x in (batch.src, batch.tgt, batch.labels)))
         for (src, tgt), rows in zip(pairs, sides, strict=True):
             for row, ids in zip(rows, (src + [EOS], [BOS] + tgt, tgt + [EOS])):

@@ -304,6 +304,14 @@ def test_missing_files(opus, tmp_path):
         (folder/name).unlink()
         with pytest.raises(InputError, match=f'{name} is missing'): load_marian(folder)
 
+def test_an_index_names_files_beside_it(opus, tmp_path):
+    folder = changed(opus, tmp_path)
+    weights = folder/'model.safetensors'
+    weights.rename(tmp_path/'other.safetensors')
+    index = folder/'model.safetensors.index.json'
+    index.write_text(json.dumps(dict(weight_map=dict(x='../other.safetensors'))))
+    with pytest.raises(InputError, match='not a file beside it'): load_marian(folder)
+
 # Out, and in again
 
 def our_folder(folder, **sizes):
