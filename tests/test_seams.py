@@ -134,6 +134,7 @@ def test_the_front_door(tmp_path, monkeypatch):
 def test_a_number_of_any_length(translator):
     lines = translator.translate_lines(['7' * 5000 + ' dogs sleep.', 'A dog sleeps.'])
     assert lines[1].text == 'Ein Hund schläft.'
+    assert lines[1].notes == [] # no doubt
 
 @pytest.mark.parametrize('change', [
     lambda s: s.replace('d', 'd\u00ad'), lambda s: s.replace('d', '\u200bd'),
