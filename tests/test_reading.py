@@ -149,3 +149,18 @@ def test_ascii_needs_no_long_sets():
 def test_no_letter_is_forgotten():
     letters = [chr(n) for n in range(sys.maxunicode + 1) if category(chr(n))[0] == 'L']
     assert all(map(re.compile(READING['letter']).match, letters))
+
+# Kinds of line that took time by the square of their length
+LONG = ['A. B. C. ', 'a. ', '1. 2. 3. ', 'Dr. Dr. ', 'z. B. ', 'u.s. ', '1. Mai ', ' ', ',',
+        '!', '?!', ' -', ':;', '😀', '🏴\U000e0067\U000e0062', '\ue000', '→', '.', 'a.', 'a* ',
+        '_a_ ', '~~~a', '¡¿', '(', '"', '7', "a'", '<b>', '&amp;', '%s ', '`', '\\n', '… ', '@',
+        'a@a.a.@', '日本。', 'a: ']
+
+@pytest.mark.parametrize('around', ['{}', 'Hello {}a@'])
+def test_a_long_line_is_read(around):
+    bpe = BPETokenizer.train(['a'], 260, 'plain')
+    for kind in LONG:
+        text = normalize(around.format(kind * (20_000 // len(kind))))
+        sentences = split_sentences(text)
+        assert ' '.join(sentences) == text
+        for sentence in read_text(text, bpe): assert len(sentence.read) <= 2*len(text)

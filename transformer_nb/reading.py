@@ -37,7 +37,9 @@ _BEFORE_ORDINAL = '''am der die das den dem des im vom zum zur beim ins ab seit 
     jede[nmrs]? (?:mein|dein|sein|ihr|unser|euer)(?:e[nmrs]?)?'''.split()
 
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
-_AFTER = f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_SYMBOLS}' # ends a sentence
+_FIRST = f'(?<![{_BASE}])(?<![{_BASE}{_GLUE}][{_GLUE}])' # of a run of symbols
+_AFTER = ( # ends a sentence
+    f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_FIRST}{_SYMBOLS}')
 _NEXT = f'(?:- )?{_OPENING}' # a dash, where another speaks
 _LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
 _LAZY = f'(?:(?<=[{_LOW}]{{2}})|(?<=[{_HIGH}]{{4}}))[.!?](?= [{_LOW}])' # no capital
@@ -73,8 +75,7 @@ def _has(name:str, text:str)->bool: return bool(_pattern(name, text).search(text
 _LONGEST = 40 # characters of the longest pattern that ends at a mark, and more
 
 def _goes_on(piece:str, rest:str)->bool: # does the sentence go on after this mark?
-    if not _has('letter', piece): return True # such as the number of an item
-    tail = piece[-_LONGEST:].lower()
+    tail = piece.lower()
     if _has('no_ordinal', tail): return False
     if _has('short', tail) or _has('ordinal', tail): return True
     if _has('short_number', tail) and _has('digit', rest): return True
@@ -84,12 +85,16 @@ def _goes_on(piece:str, rest:str)->bool: # does the sentence go on after this ma
 def split_sentences(text:str     # normalized
                    )->list[str]: # joined by spaces, they are the text
     name = 'break_' if _has('capital', text) else 'break_small'
-    sentences, start = [], 0
+    sentences, start, seen, has_letter = [], 0, 0, False
     for match in _pattern(name, text).finditer(text):
-        piece = text[start:match.end(1)]
-        if _goes_on(piece, text[match.end():]): continue
-        sentences.append(piece)
-        start = match.end()
+        end, after = match.end(1), match.end()
+        has_letter = has_letter or _has('letter', text[seen:end])
+        seen = end
+        near = text[max(start, end - _LONGEST):end]
+        # what has no letter is such as the number of an item
+        if not has_letter or _goes_on(near, text[after:after + _LONGEST]): continue
+        sentences.append(text[start:end])
+        start, seen, has_letter = after, after, False
     return sentences + [text[start:]] if text[start:] else sentences
 
 def split_paragraphs(text:str     # with line breaks of any system
@@ -189,12 +194,14 @@ READING |= dict(
     symbolic=f'^(?:{_SYMBOLS}|{_TAG}|{_GROUP}|[*_~]+'
              '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
-    address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@[^ @]+[.][^ @]+$|^[@#][^ ]+$'
-            f'|^(?:{_PLACEHOLDER})$',
+    address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@(?=[^ @]+$)[^ @]+[.][^ @]+$'
+            f'|^[@#][^ ]+$|^(?:{_PLACEHOLDER})$',
     # each run of letters is tried from its first alone: a word of 30,000 takes no seconds
     link='(?:(?<![a-z])[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']'
          f'|(?<![^ @(])[^ @(]+@[^ @]+[.][A-Za-z]+|{_PLACEHOLDER}',
-    mark=f'[.!?…]{_CLOSING}$', tail=' ?(?:[,;:]| -)+$|(?<=[!?])[!?]+$',
+    mark=f'[.!?…]{_CLOSING}$',
+    # a run of marks is tried from its first alone, as well
+    tail=' (?:[,;:]| -)+$|(?<![,;:])(?<! -)(?:[,;:]| -)+$|(?<=(?<![!?])[!?])[!?]+$',
     number='[0-9]+(?:[.,:][0-9]+)*')
 
 def _is_item(token:str, following:str)->bool: # does it number or mark what follows?
@@ -315,7 +322,8 @@ READING |= dict(
     entity='&([A-Za-z]+|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});',
     foreign=f'(?<=[{_LATIN}0-9"\')])[{"".join(_MARKS)}]',
     # what opens a Spanish sentence, what escapes a quote in a program, space in « these »
-    needless=f'(?<![¡¿])[¡¿]+(?=["\'(]?[{_LATIN}])|\\\\(?=["\'])|(?<=«){_BLANKS}|(?<![ \u00a0\u2009\u202f]){_BLANKS}(?=»)'
+    needless=f'(?<![¡¿])[¡¿]+(?=["\'(]?[{_LATIN}])|\\\\(?=["\'])'
+             f'|(?<=«){_BLANKS}|(?<![ \u00a0\u2009\u202f]){_BLANKS}(?=»)'
              f'|(?<=[{_LOW}])[*:_](?=in(?:nen)?(?![{_LATIN}]))'
              f'|(?<=[{_LOW}])/-?(?=innen(?![{_LATIN}]))',
     escape=f'\\\\[nrt](?![{_LATIN}])', inner=f'(?<=[{_LOW}])I(?=nnen(?![{_LATIN}]))',

@@ -36,20 +36,24 @@ class Reader {
 
   split(text) { // a paragraph -> sentences; joined by spaces, they are the text
     const name = this.has('capital', text) ? 'break_' : 'break_small', sentences = []
-    let start = 0
+    let start = 0, seen = 0, hasLetter = false
     for (const match of text.matchAll(this.patterns[name])) {
       const [found, mark] = match, {index} = match
-      const piece = text.slice(start, index + mark.length), end = index + found.length
-      if (this.goesOn(piece, text.slice(end))) continue
-      sentences.push(piece)
-      start = end
+      const end = index + mark.length, after = index + found.length
+      hasLetter ||= this.has('letter', text.slice(seen, end))
+      seen = end
+      const near = text.slice(Math.max(start, end - this.longest), end)
+      // what has no letter is such as the number of an item
+      if (!hasLetter || this.goesOn(near, text.slice(after, after + this.longest))) continue
+      sentences.push(text.slice(start, end))
+      start = seen = after
+      hasLetter = false
     }
     return [...sentences, text.slice(start)].filter(Boolean)
   }
 
   goesOn(piece, rest) { // does the sentence go on after this mark?
-    if (!this.has('letter', piece)) return true // such as the number of an item
-    const tail = piece.slice(-this.longest).toLowerCase()
+    const tail = piece.toLowerCase()
     if (this.has('no_ordinal', tail)) return false
     if (this.has('short', tail) || this.has('ordinal', tail)) return true
     if (this.has('short_number', tail) && this.has('digit', rest)) return true
