@@ -14,8 +14,7 @@ from pathlib import Path as _Path
 
 __version__ = "1.0.0.dev0"
 
-# On a busy machine, threads that spin while they wait stop each other, and the same translation
-# takes fourteen times as long. This only counts if PyTorch is not yet imported.
+# On a busy machine, threads that spin stop each other. Only before PyTorch is imported.
 if 'OMP_WAIT_POLICY' not in _os.environ: _os.environ.setdefault('GOMP_SPINCOUNT', '3000')
 
 _HOMES = dict(

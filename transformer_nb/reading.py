@@ -38,8 +38,7 @@ _BEFORE_ORDINAL = '''am der die das den dem des im vom zum zur beim ins ab seit 
 
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
 _FIRST = f'(?<![{_BASE}])(?<![{_BASE}{_GLUE}][{_GLUE}])' # of a run of symbols
-_AFTER = ( # ends a sentence
-    f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_FIRST}{_SYMBOLS}')
+_AFTER = f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_FIRST}{_SYMBOLS}' # at an end
 _NEXT = f'(?:- )?{_OPENING}' # a dash, where another speaks
 _LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
 _LAZY = f'(?:(?<=[{_LOW}]{{2}})|(?<=[{_HIGH}]{{4}}))[.!?](?= [{_LOW}])' # no capital
@@ -196,11 +195,10 @@ READING |= dict(
     item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
     address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@(?=[^ @]+$)[^ @]+[.][^ @]+$'
             f'|^[@#][^ ]+$|^(?:{_PLACEHOLDER})$',
-    # each run of letters is tried from its first alone: a word of 30,000 takes no seconds
+    # here and below each run is tried from its first alone: 30,000 letters take no seconds
     link='(?:(?<![a-z])[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']'
          f'|(?<![^ @(])[^ @(]+@[^ @]+[.][A-Za-z]+|{_PLACEHOLDER}',
     mark=f'[.!?…]{_CLOSING}$',
-    # a run of marks is tried from its first alone, as well
     tail=' (?:[,;:]| -)+$|(?<![,;:])(?<! -)(?:[,;:]| -)+$|(?<=(?<![!?])[!?])[!?]+$',
     number='[0-9]+(?:[.,:][0-9]+)*')
 
