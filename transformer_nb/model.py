@@ -115,7 +115,7 @@ _CHOICES = dict(positions=POSITIONS, norm_type=NORM_TYPES, biases=BIASES,
                 activation=(*ACTIVATIONS, 'swiglu'))
 
 def _check_parts(c:'TransformerConfig'):
-    "Those that chapters 04 and 04a offer"
+    "Those that `parts` and chapter 04 offer"
     for name, known in _CHOICES.items():
         if getattr(c, name) not in known: _refuse(c, name, f'one of {known}')
     n = c.n_kv_heads
