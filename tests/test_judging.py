@@ -63,13 +63,12 @@ FAILURES = [dict(skipped=1), dict(valid_loss=5.), dict(valid_loss=nan)]
 
 @pytest.mark.parametrize('failure', FAILURES)
 def test_a_row_with_a_failed_run_diverges(failure):
-    results = made_up(['base', 'A1', 'E', 'D-ls0'])
+    before = made_up(['base', 'A1', 'E', 'D-ls0'])
+    results = [dict(r) for r in before]
     next(r for r in results if r['row'] == 'D-ls0').update(failure)
     found, gone = judge_rows(results)
     assert gone == ['D-ls0'] and found['D-ls0'].verdict() == 'diverges'
-    sound = [r for r in results if r['row'] != 'D-ls0']
-    assert found['A1'] == compare_rows(sound, n_rows=3)['A1'] # it still counts
-    assert found['A1'].high > compare_rows(sound)['A1'].high
+    assert found['A1'] == compare_rows(before)['A1'] # it still counts among the rows
     next(r for r in results if r['row'] == 'base').update(failure)
     with pytest.raises(AssertionError, match='nothing to compare with'): judge_rows(results)
 

@@ -82,11 +82,10 @@ _DIVERGED = Difference(nan, nan, nan) # of a row with a run that broke down
 def compare_rows(results:list[dict],       # with row and seed
                  base:str='base',
                  measure:str='valid_loss', # lower is better
-                 n_rows:int|None=None,     # of the table, if some are not in `results`
                 )->dict[str,Difference]:   # of every row but base
     "Differences to base within each seed, with simultaneous intervals; raises `InputError`"
     rows, differences = _pairs(results, base, measure)
-    confidence = 1 - 0.05/(n_rows or len(rows)) # Bonferroni
+    confidence = 1 - 0.05/len(rows) # Bonferroni
     intervals = [mean_interval(x, confidence) for x in differences.T]
     return {row: Difference(*interval) for row, interval in zip(rows, intervals)}
 
@@ -101,10 +100,8 @@ def judge_rows(results:list[dict], # with row, seed, skipped and valid_loss
     "Differences to base; of a row with a run that diverged, no number"
     gone = sorted({r['row'] for r in results if has_diverged(r)})
     assert 'base' not in gone, 'there is nothing to compare with'
-    sound = [r for r in results if r['row'] not in gone]
-    n_rows = len({r['row'] for r in results}) - 1
-    found = compare_rows(sound, measure=measure, n_rows=n_rows)
-    return found | dict.fromkeys(gone, _DIVERGED), gone
+    runs = [r | {measure: 0.} if r['row'] in gone else r for r in results] # all k rows
+    return compare_rows(runs, measure=measure) | dict.fromkeys(gone, _DIVERGED), gone
 
 # %% ../nbs/14b_judging.ipynb #14bholm1
 def holm(ps:list[float])->list[float]: # in the same order
