@@ -39,7 +39,7 @@ def continues(model, args)->str:
     return 'yes' if words and 2 * known > len(words) else f'no: {text!r}'
 
 READ = '07a_without_a_source', 'To write is to draw'
-TRAINED = '07a_without_a_source', 'Two minutes of training'
+TRAINED = '07a_without_a_source', 'A minute of training'
 def loaded(shown)->Part:
     return Part('load_writer', {'': dict(path=Made(lambda case: WEIGHTS))}, cases=1,
                 once=True, shown=shown)
