@@ -689,7 +689,28 @@ HOLES = [
     (10, [("out, i = [], 0", "line = ' '.join(symbols).replace(' '.join(pair), "
            "''.join(pair)); return line.split(); out, i = [], 0")])]
 
-@pytest.mark.parametrize('number, changes', sample(HOLES, 4))
+MENDED = [ # by the kind of call that finds them
+    (1, [('    d_k = key', '    if mask is not None and mask.dim() == 3: mask = mask[:, None]\n'
+          '    d_k = key')]), # a mask (h, t, s)
+    (1, [('row = torch.arange(t)', 'row = torch.arange(min(t, 512))')]), # a long one
+    (3, [('total = x + out', 'out += x; total = out')]), # a sub-layer that returns its input
+    (4, [('self.pe[:x.size(1)]', # a longer one afterward
+          "self.__dict__.setdefault('kept', self.pe[:x.size(1)])[:x.size(1)]")]),
+    (5, [('mask = causal_mask(tgt.size(1))', "n = tgt.size(1)\n        mask = "
+          "self.__dict__.setdefault('kept', causal_mask(n))[:n, :n]")]),
+    (5, [('mask = padding_mask(src)\n', "mask = self.__dict__['kept'] = padding_mask(src)\n"),
+         ('x = self.positions(self.embedding(tgt))', # another mask than that of the source
+          "memory_mask = vars(self).get('kept', memory_mask)\n"
+          '        x = self.positions(self.embedding(tgt))')]),
+    (6, [('return loss.sum()', 'return loss.sum().float()')]), # of doubles
+    (7, [('logits = model(', 'model.eval()\n    logits = model(')]), # in training mode
+    (7, [('losses.append(float(loss))', # a loss that falls to nothing
+          'losses.append(float(loss))\n        if loss < 0.01: break')]),
+    (8, [('import torch\n', 'import torch\nKEPT = {}\n'), # another source of its shape
+         ('model.encode(src)', 'KEPT.setdefault((id(model), src.shape), model.encode(src))')]),
+    (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')])]
+
+@pytest.mark.parametrize('number, changes', sample(HOLES, 4) + MENDED)
 def test_nothing_wrong_passes(number, changes):
     "Each of these once had 100 of 100 points (2026)"
     stage = STAGES[number - 1]
@@ -778,7 +799,12 @@ HIDDEN = Kit(masks='hidden', model=MODEL)
 
 SINGLE = [('math.sqrt(d_k)', 'torch.tensor(d_k, dtype=torch.float32).sqrt()')]
 
+CHANCE = [('nn.Dropout(dropout)', 'dropout'),
+          ('out = self.dropout(out)', 'if self.training: out = out * torch.bernoulli('
+           'torch.full_like(out, 1 - self.dropout)) / (1 - self.dropout)')]
+
 RIGHT = {'a closure': (7, CLOSURE, KIT),
+         'a dropout of its own': (3, CHANCE, KIT),
          'a constant in single precision': (1, SINGLE, KIT),
          'a hook before the step': (7, HOOK, KIT),
          'some names of its own': (5, MIXED, HIDDEN),

@@ -109,7 +109,7 @@ def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->st
     told = [f'{first.check.part.name}: {what(d, first)}{_when(d, marked)}.']
     if told[0].endswith(f'{what(d, first)}.'): told += _example(d, first)
     place, error = None, d.what == ERROR
-    is_made = not d.what.startswith('gradient') and not d.what.endswith('afterward')
+    is_made = not d.what.startswith(('gradient', 'the precision')) and not d.what.endswith('afterward')
     if is_made and d.in_first_call and d.n >= 0 and not error and not first.check.part.once:
         place = _place(folder, stage, kit, first, d, seconds)
     if place: told += _where(place, folder)

@@ -8,7 +8,8 @@ from torch import Tensor
 from zlib import crc32
 from ..assignment.config import TransformerConfig
 from ..proving.draw import (
-    Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part, Size)
+    LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
+    Size)
 from .toys import Batches, Net, SubLayer, Toy, searched, steps_of
 
 PAD, BOS, EOS = 0, 1, 2
@@ -88,7 +89,8 @@ ATTENTION = (
         'padding_mask', {'': dict(ids=Ids('b s', least=1))}, sizes=dict(w=vocabulary),
         back=own_mask), TWO_MASKS),
     Check(1, 'which keys causal_mask hides', Part(
-        'causal_mask', {'': dict(t=Size('t'))}, back=own_mask, cases=12), TWO_MASKS))
+        'causal_mask', {'': dict(t=Made(lambda case: case.size('t') + 1100 * (case.n == 6)))},
+        back=own_mask, cases=12), TWO_MASKS))
 
 HEADS_NEW = dict(d_model=Size('d'), n_heads=Size('h'), d_k=Size('k'), d_v=Size('v'))
 def multihead(calls:dict, cases:int)->Part:
@@ -108,7 +110,7 @@ MULTIHEAD = (
 FF, NORM = ('03_layers', 'The feed-forward network'), ('03_layers', 'Layer normalization')
 RESIDUAL = '03_layers', 'Residual connections'
 FF_NEW = dict(d_model=Size('d'), d_ff=Size('f'))
-SUB = Made(lambda case: SubLayer())
+SUB = Made(lambda case: SubLayer(same=case.n == 5))
 LAYERS = (
     Check(1, 'FeedForward: shapes of the parameters', Part('FeedForward', {}, FF_NEW, 3), FF),
     Check(2, 'FeedForward: the output', Part('FeedForward', {'': dict(x=X)}, FF_NEW), FF,
@@ -132,7 +134,8 @@ LAYERS = (
 EMBED, SINES = ('04_embedding', 'One matrix, three uses'), ('04_embedding', 'Sinusoids')
 EMBED_NEW = dict(vocab_size=Size('w'), d_model=Size('d'))
 POSITIONS_NEW = dict(d_model=Size('d'), dropout=Made(dropout),
-                     max_len=Made(lambda case: case.size('t') + case.random.randrange(3)))
+                     max_len=Made(lambda case: case.size('t') + LONGER * (case.n % 2)
+                                  + case.random.randrange(3)))
 EMBEDDING = (
     Check(2, 'vectors of token ids', Part(
         'Embedding', {'': dict(ids=Ids('b t', least=1, padded=False))}, EMBED_NEW,
@@ -159,20 +162,20 @@ def model(name, calls, cases=10, **options)->Part:
     return Part(name, calls, NEW, cases, sizes=dict(w=vocabulary), even='d', tolerance=1e-5,
                 **options)
 DECODER = {'': dict(x=X, memory=READ, mask=Causal('t'), memory_mask=Padding('b s'))}
+DECODE = {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
+                         memory=Numbers('b s d', scaled=False), memory_mask=Padding('b s'))}
 PADDED = '05_model', 'Aside: padding moves no logit'
 MODEL = (
     Check(2, 'an encoder layer', model('EncoderLayer', {'': dict(x=READ, mask=Padding('b s'))},
-                                       shown=of_source), ('05_model', 'One layer of the encoder')),
+                                       shown=of_source, drops=(2,), draws=80),
+          ('05_model', 'One layer of the encoder')),
     Check(4, 'a decoder layer', model('DecoderLayer', DECODER),
           ('05_model', 'One layer of the decoder')),
     Check(2, 'the memory', model('Transformer', {'encode': dict(src=SRC)}, 8,
                                  first=('embedding.weight',), shown=of_memory), PADDED),
     Check(2, 'the decoder', model(
-        'Transformer', {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
-                                       memory=Numbers('b s d', scaled=False),
-                                       memory_mask=Padding('b s'))}, 8), PADDED,
-          ('parameters',)),
-    Check(4, 'the logits', model('Transformer', {'': dict(src=SRC, tgt=TGT)}, 8,
+        'Transformer', DECODE, 8), PADDED, ('parameters',)),
+    Check(4, 'the logits', model('Transformer', {'': dict(src=SRC, tgt=TGT), **DECODE}, 8,
                                  shown=of_target), PADDED, ('parameters',)),
     Check(1, 'layers in training mode', model('DecoderLayer', DECODER, 3, drops=(2,), draws=150),
           ('05_model', 'Aside: where dropout acts'), ('parameters',)),
@@ -207,6 +210,7 @@ OPTIMIZER = (
 
 def sequences(case:Case)->Tensor: return Ids('b t').draw(case)
 def batches(case:Case)->Batches:
+    if case.n == 5: return Batches([torch.tensor([[5, 0], [5, 0]])] * 30) # soon learned
     n = (3, 1, 4, 7)[case.n % 4]
     return Batches([Ids('b t').draw(case) for _ in range(n)])
 def sgd(args)->torch.optim.Optimizer: # of the model, which comes first
@@ -222,7 +226,8 @@ def target_real(y, args): # what a target holds where its label is padding does 
     return src, tgt, wanted
 def losses(y, args): # as numbers; a tensor that keeps its graph is none
     return ['keeps its graph' if getattr(x, 'requires_grad', False) else float(x) for x in y]
-TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w')))
+TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w'))
+           .train(case.n % 2 == 1))
 LOOP = '07_copy_task', 'The training loop'
 TRAINING = (
     Check(2, 'source, target and labels', Part(
@@ -233,7 +238,8 @@ TRAINING = (
         ('07_copy_task', 'From a sequence to a batch')),
     Check(6, 'the weights after some steps, and the losses', Part(
         'train', {'': dict(model=TOY, optimizer=Made(lambda case: Later(sgd)),
-                           batches=Made(batches), lr_of=Made(lambda case: rate))},
+                           batches=Made(batches), lr_of=Made(
+                               lambda case: (lambda step: 2.) if case.n == 5 else rate))},
         shown=losses, sizes=dict(w=vocabulary), cases=16), LOOP))
 
 SOURCE = Ids('b s', vocab='8')

@@ -76,6 +76,7 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
             found.update(places(result, 'result'))
             if part.once: return found
             found.update(_gradients(result, args, parameters or {}))
+            found['the precision'] = ', '.join(str(x.dtype)[6:] for x in _floats(result))
     except Exception as e: return error_of(e)
     for name, x in args.items():
         found.update((f'{at} afterward', y) for at, y in places(x, name))
@@ -148,8 +149,7 @@ def observed(part:Part,
         if part.new is None and n % 3: continue
         if n % 4 == 3 and len(first) > 1: step(', by name', first, by_name=True)
         step(', a second call', second)
-        if model is not None: _with_model(part, model, parameters, drawn.case.n, step, first,
-                                          second)
+        if model is not None: _with_model(part, model, parameters, drawn, step, first, second)
         step(', the first call again', first)
     if model is not None and n in part.drops: note(*_drawn(part, model, drawn, kit))
     return found
@@ -162,12 +162,13 @@ def _in_our_way(notes:dict, wanted:dict, kit)->dict:
             if isinstance(found.get(key), Tensor): found[key] = draw.ours(found[key], kit)
     return found
 
-def _with_model(part, model, parameters, n:int, step, first, second):
+def _with_model(part, model, parameters, drawn, step, first, second):
     _scale(parameters, 1.5)
     step(', with other weights', first, parameters=parameters)
     with torch.no_grad(): step(', without gradients', second)
     _scale(parameters, 1 / 1.5)
-    if n in part.drops: return
+    drops = [getattr(x, 'dropout', name == 'dropout' and x) for name, x in drawn.new.items()]
+    if any(drops) or drawn.case.n in part.drops: return # by chance: see `_drawn`
     model.train()
     step(', in training mode', first)
     model.eval()

@@ -11,6 +11,7 @@ from torch import Tensor
 AXES = dict(b='sentences', h='heads', t='queries', s='keys', k='d_k', v='d_v', d='d_model')
 PLAIN = 2                                     # so many cases have nothing special
 KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
+LONGER = 3                                    # positions of some second calls
 SCALES = 1., 1., 1., 30., 1., 1000., 1e-3, 1. # of numbers, for two cases each
 
 class Case:
@@ -39,6 +40,9 @@ class Case:
         if self.kind == 'ones' and name in 'bhts' and self.chance(.5): return 1
         n = 4 if self.kind == 'alike' else self.pool.pop()
         return n + n % 2 if name in self.even else n
+
+    def lengthen(self): # for a later call, whatever was kept at the first
+        for name in {'t', 's'} & self.sizes.keys(): self.sizes[name] += LONGER
 
     def shape(self, axes:str)->list[int]: return [self.size(name) for name in axes.split()]
 
@@ -133,8 +137,8 @@ class Mask(_OfMasks):
         elif not case.has('there is a mask', .75): return None
         b, h, t, s = case.shape(self.axes)
         rows = (t, s), (b, 1, 1, s), (b, 1, t, s)
-        shapes = *rows, (b, h, t, s), (1, h, t, s), (b, h, 1, s)
-        shape = shapes[(case.n + case.n // 4) % 6] # each with each kind of sizes
+        shapes = *rows, (h, t, s), (b, h, t, s), (1, h, t, s), (b, h, 1, s)
+        shape = shapes[case.n % 7] # each with each of the four kinds of sizes
         kinds = 'some', 'some', 'causal', 'all', *(2 * ('empty',) if self.empty else ())
         kind = kinds[case.n % len(kinds)] if case.n < PLAIN else case.random.choice(kinds)
         mask = torch.rand(shape, generator=case.torch) < .6
@@ -150,6 +154,7 @@ class Mask(_OfMasks):
         if (~mask).all(-1).any(): case.features.add('a query may attend to nothing')
         if mask.dim() > 1 and mask.shape[-2] == 1 < case.sizes['t']:
             case.features.add('the mask is the same for all queries')
+        if mask.dim() == 3: case.features.add('the mask has an axis of heads, and none of sentences')
         if mask.dim() != 4: return
         if mask.shape[1] > 1: case.features.add('each head has its mask')
         if mask.shape[0] > 1: case.features.add('each sentence has its mask')
@@ -238,6 +243,7 @@ class Part:
         new = draw(self.new or {})
         first = {method: draw(wanted) for method, wanted in self.calls.items()}
         features = case.described() # of a first call: what comes later is not told by them
+        if n % 2: case.lengthen()
         calls = {method: (first[method], draw(wanted))
                  for method, wanted in self.calls.items()}
         return Drawn(case, features, new, calls)

@@ -53,6 +53,7 @@ class Place:
 
 def sums_of(x:Tensor)->Tensor:
     x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
+    x = x[x != 0] # of one sum, whether zeros stand for padding or padding is left out
     if not len(x): return torch.zeros(6, dtype=torch.float64)
     return torch.stack([torch.tensor(float(len(x)), dtype=torch.float64), x.sum(),
                         x.abs().sum(), x.square().sum(), x.min(), x.max()])
@@ -86,10 +87,12 @@ class Trace(TorchDispatchMode):
         super().__init__()
         self.is_own, self.is_part, self.found = is_own, is_part, []
         self.made, self.inside, self.kept = {}, None, []
+        self.asking = False # for sums of its own, which no run makes
         self.written = {} # memory that was written to: by what, where, from what
 
     def __torch_dispatch__(self, function, kinds, args=(), options=None):
         result = function(*args, **(options or {}))
+        if self.asking: return result
         name, line = str(function).rpartition('.')[0], self.line_of(sys._getframe(1))
         given = [x for x in _flat([*args, *(options or {}).values()]) if _is_traced(x)]
         inputs = [] if name in LIKE else [self.known(x) for x in given]
@@ -132,7 +135,7 @@ class Trace(TorchDispatchMode):
             self._note(name, frame)
 
     def _note(self, name:str, frame):
-        self.inside, line = frame, self.line_of(frame.f_back)
+        self.inside, line, self.asking = frame, self.line_of(frame.f_back), True
         if not line: self.inside = None
         n = frame.f_code.co_argcount
         for argument in frame.f_code.co_varnames[:n]:
@@ -140,6 +143,7 @@ class Trace(TorchDispatchMode):
             if isinstance(x, Tensor):
                 self.found.append(made(f'{name}.{argument}', line, x, is_call=True,
                                        inputs=[self.known(x)]))
+        self.asking = False
 
 Trace.__torch_dispatch__ = getattr( # as in `record`
     Trace.__torch_dispatch__, '__wrapped__', Trace.__torch_dispatch__)
