@@ -84,6 +84,12 @@ def test_no_line_is_told_of_what_is_kept():
     told = ' '.join(graded(STAGES[0], text).remarks)
     assert 'though the first call gives what is right' in told and 'Line' not in told, told
 
+def test_the_tracers_own_sums_are_no_numbers_of_a_line():
+    "`shifted` gives what is right: only the count differs"
+    text = changed('training.py', [('n = (labels != 0)', 'n = (seqs != 0)')])
+    told = ' '.join(graded(STAGES[6], text).remarks)
+    assert 'copy_loss: the result is' in told and 'shifted' not in told, told
+
 def test_every_cure_is_of_a_line_that_is_there():
     assert sum(map(len, CURES.values())) <= 60
     for name, rows in CURES.items():
@@ -707,7 +713,7 @@ MENDED = [ # by the kind of call that finds them
     (7, [('losses.append(float(loss))', # a loss that falls to nothing
           'losses.append(float(loss))\n        if loss < 0.01: break')]),
     (8, [('import torch\n', 'import torch\nKEPT = {}\n'), # another source of its shape
-         ('model.encode(src)', 'KEPT.setdefault((id(model), src.shape), model.encode(src))')]),
+         ('model.encode(src)', 'KEPT.setdefault((model, src.shape), model.encode(src))')]),
     (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')])]
 
 @pytest.mark.parametrize('number, changes', sample(HOLES, 4) + MENDED)
@@ -800,8 +806,8 @@ HIDDEN = Kit(masks='hidden', model=MODEL)
 SINGLE = [('math.sqrt(d_k)', 'torch.tensor(d_k, dtype=torch.float32).sqrt()')]
 
 CHANCE = [('nn.Dropout(dropout)', 'dropout'),
-          ('out = self.dropout(out)', 'if self.training: out = out * torch.bernoulli('
-           'torch.full_like(out, 1 - self.dropout)) / (1 - self.dropout)')]
+          ('out = self.dropout(out)', 'if self.training: out = out * '
+           '(torch.rand_like(out) >= self.dropout) / (1 - self.dropout)')]
 
 RIGHT = {'a closure': (7, CLOSURE, KIT),
          'a dropout of its own': (3, CHANCE, KIT),

@@ -260,7 +260,7 @@ DECODING = (
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),
     Check(3, 'beam search without a length penalty', searches(60, Choice((0.,))),
           ('13_decoding', 'When to stop')),
-    Check(4, 'beam search', searches(120, Choice((.6, 1., 2., .3), 'alpha')),
+    Check(4, 'beam search', searches(200, Choice((.6, 1., 2., .3), 'alpha')),
           ('13_decoding', 'The best sentence is not the likeliest: the length penalty')))
 
 WORDS = ('banana', 'ananas', 'nasss', 'x', 'aaaa', 'abab', 'low', 'lower', 'newest', 'widest')

@@ -54,14 +54,14 @@ class Speaker(Toy): # of tables, without a source
     def forward(self, ids): return self.decode(ids, torch.zeros(1, 1, 8), torch.ones(1, 1, 1, 1))
 
 def searched(case)->Toy:
-    "One for all searches of a case: most end soon, some seldom; some may choose `<pad>`"
-    if hasattr(case, 'model'): return case.model
+    "A model for a search: most end soon, some seldom, and some may choose `<pad>`"
+    if case.n % 24 == 12 and hasattr(case, 'model'): return case.model # for another source
     kind = case.random.choice(['', '', '', 'pad', 'long', 'even'])
     if kind == 'pad': case.features.add('the model may choose <pad>')
     if kind == 'long': case.features.add('the model seldom ends an output')
     end = {'long': -2.5, 'even': 0.}.get(kind, 1.)
     case.model = Toy(case.random.randrange(10**6), end=end, pads=kind == 'pad')
-    case.model.fresh = lambda: case.model # the same one, with another source
+    case.model.fresh = lambda model=case.model: model
     return case.model
 
 class Net(nn.Module):

@@ -154,10 +154,10 @@ class Mask(_OfMasks):
         if (~mask).all(-1).any(): case.features.add('a query may attend to nothing')
         if mask.dim() > 1 and mask.shape[-2] == 1 < case.sizes['t']:
             case.features.add('the mask is the same for all queries')
-        if mask.dim() == 3: case.features.add('the mask has an axis of heads, and none of sentences')
-        if mask.dim() != 4: return
-        if mask.shape[1] > 1: case.features.add('each head has its mask')
-        if mask.shape[0] > 1: case.features.add('each sentence has its mask')
+        if mask.dim() < 3: return
+        if mask.dim() == 3: case.features.add('the mask has three axes')
+        if mask.shape[-3] > 1: case.features.add('each head has its mask')
+        if mask.dim() == 4 and mask.shape[0] > 1: case.features.add('each sentence has its mask')
 
 @dataclass
 class Padding(_OfMasks):
