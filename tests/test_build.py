@@ -696,15 +696,17 @@ HOLES = [
            "''.join(pair)); return line.split(); out, i = [], 0")])]
 
 MENDED = [ # by the kind of call that finds them
-    (1, [('    d_k = key', '    if mask is not None and mask.dim() == 3: mask = mask[:, None]\n'
-          '    d_k = key')]), # a mask (h, t, s)
+    (1, [('    d_k = key', # a mask (h, t, s)
+          '    if mask is not None and mask.dim() == 3: mask = mask[:, None]\n'
+          '    d_k = key')]),
     (1, [('row = torch.arange(t)', 'row = torch.arange(min(t, 512))')]), # a long one
-    (3, [('total = x + out', 'out += x; total = out')]), # a sub-layer that returns its input
+    (3, [('total = x + out', 'out += x; total = out')]), # the sub-layer returns x
     (4, [('self.pe[:x.size(1)]', # a longer one afterward
           "self.__dict__.setdefault('kept', self.pe[:x.size(1)])[:x.size(1)]")]),
     (5, [('mask = causal_mask(tgt.size(1))', "n = tgt.size(1)\n        mask = "
           "self.__dict__.setdefault('kept', causal_mask(n))[:n, :n]")]),
-    (5, [('mask = padding_mask(src)\n', "mask = self.__dict__['kept'] = padding_mask(src)\n"),
+    (5, [('mask = padding_mask(src)\n',
+          "mask = self.__dict__['kept'] = padding_mask(src)\n"),
          ('x = self.positions(self.embedding(tgt))', # another mask than that of the source
           "memory_mask = vars(self).get('kept', memory_mask)\n"
           '        x = self.positions(self.embedding(tgt))')]),
