@@ -35,7 +35,7 @@ def imported_at_once(path):
 
 def test_no_module_needs_a_posix_one():
     found = {name for path in exported_modules(ROOT) for name in imported_at_once(path)}
-    assert 'multiprocessing' in found and not found & POSIX
+    assert 'concurrent.futures' in found and not found & POSIX
 
 # Locks
 
