@@ -511,7 +511,7 @@ def tnb_translate(
     strict:Arg('stop at a byte that is not UTF-8, in place of replacing it', bool)=False,
     search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
     threads:Arg('of the processor, for each process (default: all, or 1)', int)=None,
-    processes:Arg('share the lines: the fastest for many, with a thread each', int)=1,
+    processes:Arg('share the lines, with a thread each: for long files', int)=1,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
     version:Arg('print the version', action='version')=VERSION):
