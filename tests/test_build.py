@@ -132,10 +132,6 @@ def test_results_are_written_as_gradescope_reads_them(right, capsys, tmp_path):
         scores = sum(test['max_score'] for test in results['tests'])
         assert scores == (most if number < 10 else 0) # what is optional is extra
 
-def write_one(folder):
-    folder.mkdir(parents=True)
-    write(folder, attention=source('attention.py'))
-
 def test_no_cell_of_a_table_is_a_formula():
     row = dict(student='=a', total=3, mistakes="=HYPERLINK('x')")
     assert commands._as_csv([row]).splitlines()[1] == "'=a,3,'=HYPERLINK('x')"

@@ -13,7 +13,7 @@ from running import definitions
 from transformer_nb import decoding
 from transformer_nb.support.core import BOS, EOS, InputError
 from transformer_nb.data import pad
-from transformer_nb.decoding import (alignment, beam_search, draw_tokens, greedy,
+from transformer_nb.decoding import (Beams, alignment, beam_search, draw_tokens, greedy,
                                      length_penalty, output_limits,
                                      power_penalty, sample, search, top_tokens)
 from transformer_nb.model import attention_weights
@@ -180,6 +180,12 @@ def test_nan_is_an_error(how, vocab_size, wrong):
     model = random_model(8, vocab_size=vocab_size)
     model.decoder.layers[0].feed_forward.outer.weight[0, 0] = wrong
     with pytest.raises(InputError, match='NaN'): how(model, [[5], [6, 7]])
+
+def test_nan_is_an_error_where_a_hypothesis_ends_by_it():
+    beams = Beams(torch.tensor([3]), torch.ones(4), beam_size=1, n_best=1)
+    beams.extend(*torch.tensor([[[0]], [[EOS]]]), torch.tensor([[torch.nan]]))
+    for _ in range(2): beams.extend(*torch.tensor([[[0]], [[5]]]), torch.zeros(1, 1))
+    with pytest.raises(InputError, match='NaN'): beams.results()
 
 @pytest.mark.parametrize('beam_size', [1, 4, 40])
 @pytest.mark.parametrize('search_tokens', [1, 100, 1000])

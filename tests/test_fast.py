@@ -65,33 +65,44 @@ def test_same_translations(beam_size):
     expected = best_ids(model)
     assert best_ids(accelerate(model)) == expected
 
+def found(model): # by a search: ids and scores
+    texts = [5, 6, 7, 8, 9], [4], [10, 11, 12]
+    hypotheses = sum(search(model, texts, beam_size=3, n_best=2, min_len=3), [])
+    return [(h.ids, round(h.score, 9)) for h in hypotheses]
+
 @pytest.mark.parametrize('options, layers_called', [
     (dict(), 0), (dict(norm='pre'), 0), (dict(biases='all', d_v=3), 0),
     (dict(activation='swiglu', norm_type='rmsnorm'), 0), (dict(positions='learned'), 0),
-    (dict(positions='rotary'), 2), (dict(n_kv_heads=2), 2), (dict(qk_norm=True), 2)],
-    ids=str)
+    (dict(positions='rotary'), 2), (dict(n_kv_heads=2), 2), (dict(qk_norm=True), 2)])
 def test_a_search_without_detours_finds_the_same(options, layers_called):
     model = model_of(**options).double().eval()
-    def found(model):
-        texts = [5, 6, 7, 8, 9], [4], [10, 11, 12]
-        hypotheses = sum(search(model, texts, beam_size=3, n_best=2), [])
-        return [h.ids for h in hypotheses], [h.score for h in hypotheses]
-    ids, scores = found(model)
-    fast, called = accelerate(deepcopy(model)), set()
-    plain = DecoderLayer.forward
-    def noting(layer, *args):
-        called.add(layer)
-        return plain(layer, *args)
-    with mock.patch.object(DecoderLayer, 'forward', noting): ours, by_ours = found(fast)
-    assert ours == ids and len(called) == layers_called
-    assert_close(by_ours, scores, rtol=1e-9, atol=1e-12)
+    expected, how = found(model), dict(autospec=True, side_effect=DecoderLayer.forward)
+    with mock.patch.object(DecoderLayer, 'forward', **how) as called:
+        assert found(accelerate(deepcopy(model))) == expected
+    assert len({call.args[0] for call in called.call_args_list}) == layers_called
 
-def test_a_hook_is_heard_in_a_search():
-    model, heard = accelerate(model_of().eval()), []
-    network = model.decoder.layers[1].feed_forward
-    network.register_forward_hook(lambda *_: heard.append(1))
-    [[best]] = search(model, [[5, 6]])
-    assert len(heard) >= len(best.ids)
+def squared(x): return 2 * x**2
+
+def by_class(part): # as an adapter such as LoRA may do it
+    forward = type(part).forward
+    own = dict(forward=lambda self, x: squared(forward(self, x)))
+    part.__class__ = type('Own', (type(part),), own)
+
+def by_object(part):
+    plain = part.forward
+    part.forward = lambda x: squared(plain(x))
+
+def by_hook(part): part.register_forward_hook(lambda _, args, result: squared(result))
+
+@pytest.mark.parametrize('change', [by_class, by_object, by_hook])
+def test_a_part_of_ones_own_is_used_in_a_search(change):
+    plain = model_of(tie_embeddings=False).double().eval()
+    for place in ('self_attention.query', 'self_attention.output', 'cross_attention.query',
+                  'residuals.0.dropout', 'residuals.1.norm', 'feed_forward.inner'):
+        model = deepcopy(plain)
+        change(model.decoder.layers[1].get_submodule(place))
+        expected = found(model)
+        assert expected != found(plain) and found(accelerate(model)) == expected, place
 
 def test_layers_of_a_subclass_are_left_alone():
     class Special(nn.Linear): pass

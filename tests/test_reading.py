@@ -150,17 +150,11 @@ def test_no_letter_is_forgotten():
     letters = [chr(n) for n in range(sys.maxunicode + 1) if category(chr(n))[0] == 'L']
     assert all(map(re.compile(READING['letter']).match, letters))
 
-# Kinds of line that took time by the square of their length
-LONG = ['A. B. C. ', 'a. ', '1. 2. 3. ', 'Dr. Dr. ', 'z. B. ', 'u.s. ', '1. Mai ', ' ', ',',
-        '!', '?!', ' -', ':;', '😀', '🏴\U000e0067', '\ue000', '→', '.', 'a.', 'a* ', '_a_ ',
-        '~~~a', '¡¿', '(', '"', '7', "a'", '<b>', '&amp;', '%s ', '`', '\\n', '… ', '@',
-        'a@a.a.@', '日本。', 'a: ']
-
-@pytest.mark.parametrize('around', ['{}', 'Hello {}a@'])
-def test_a_long_line_is_read(around):
-    bpe = BPETokenizer.train(['a'], 260, 'plain')
-    for kind in LONG:
-        text = normalize(around.format(kind * (20_000 // len(kind))))
-        sentences = split_sentences(text)
-        assert ' '.join(sentences) == text
-        for sentence in read_text(text, bpe): assert len(sentence.read) <= 2*len(text)
+# Kinds of line that took time by the square of their length; with it, this takes an hour
+@pytest.mark.parametrize('kind', [',', '!', '?!', ' -', '1. 2. 3. ', '😀', '→',
+                                  '🏴\U000e0067', '.'])
+def test_a_long_line_is_read(kind):
+    text = normalize(f'Hello a@{kind * (100_000 // len(kind))}@ b')
+    assert ' '.join(split_sentences(text)) == text
+    [sentence] = read_text(text, BPETokenizer.train(['a'], 260, 'plain'), split=False)
+    assert len(sentence.read) <= 2 * len(text)

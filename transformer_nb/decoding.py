@@ -241,11 +241,9 @@ class BestBeams:
         rivals = torch.cat([self.scores, new_scores], 1)               # (b, n + k)
         scores, which = rivals.topk(self.scores.shape[1])
         rows = torch.arange(len(which), device=which.device)[:, None]
-        ids = torch.cat([self.ids, live.ids], 1)
-        log_probs = torch.cat([self.log_probs, live.log_probs], 1)
         self.scores.copy_(scores)
-        self.ids.copy_(ids[rows, which])
-        self.log_probs.copy_(log_probs[rows, which])
+        for mine, new in (self.ids, live.ids), (self.log_probs, live.log_probs):
+            mine.copy_(torch.cat([mine, new], 1)[rows, which])
 
 
 # %% ../nbs/13_decoding.ipynb #e13beam2
@@ -288,7 +286,8 @@ class Beams:
         return (self.best.scores[:, -1] >= bound) | (self.limits == self.n)
 
     def results(self)->tuple[Tensor,...]: # sentences done, scores, ids, log-probabilities
-        if self.live.scores.isnan().any(): # which stays, once it is there
+        scores = self.live.scores, self.best.scores # NaN stays in one of the two
+        if torch.cat(scores, 1).isnan().any():
             raise InputError('the model predicts NaN: '
                              'its weights are NaN, infinite or far too large')
         parts = self.sentence, self.best.scores, self.best.ids, self.best.log_probs

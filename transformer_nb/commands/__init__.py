@@ -510,7 +510,7 @@ def tnb_translate(
     exact:Arg('read each line as it is typed: capitals, marks, symbols', bool)=False,
     strict:Arg('stop at a byte that is not UTF-8, in place of replacing it', bool)=False,
     search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
-    threads:Arg('of the processor, for each process (default: all, or 1)', int)=None,
+    threads:Arg('of the processor (default: all; 1 for each of --processes)', int)=None,
     processes:Arg('share the lines, with a thread each: for long files', int)=1,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto',
@@ -532,8 +532,8 @@ def tnb_translate(
     translate = partial(translator.translate_lines, find=find, **how)
     with memory_advice('lower --search_tokens or --beam_size'), ExitStack() as stack:
         if processes > 1:
+            other = '--sample' if sample else f'--device {device}'
             if sample or device.type != 'cpu':
-                other = '--sample' if sample else f'--device {device}'
                 raise InputError(f'--processes and {other} cannot be combined')
             begin = partial(_open_translator, threads or 1, folder, options, how)
             translate = stack.enter_context(_shared(processes, begin))
@@ -562,8 +562,8 @@ def _shared(processes:int, begin:Callable)->Iterator[Callable]: # translates a c
             return results
         try: yield translate
         except BrokenProcessPool:
-            message = 'a process was killed; with fewer --processes there is more memory'
-            raise InputError(message) from None
+            raise InputError('a process was killed; with fewer --processes there is '
+                             'more memory') from None
 
 def _translate_lines(translator:Translator,
                      translate:Callable, # a `Line` for each line of a chunk
