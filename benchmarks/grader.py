@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """What the grader says of wrong versions, and of right ones.
 
-    python benchmarks/grader.py --out FILE                 # those of wrong.jsonl
-    python benchmarks/grader.py --out FILE --sealed        # those of sealed.jsonl, which the grader has met
-    python benchmarks/grader.py --out FILE --folder FOLDER # FOLDER/right, FOLDER/wrong/NN
-    python benchmarks/grader.py --count FILE               # counts and exact intervals
+    python benchmarks/grader.py --out FILE                   # of wrong.jsonl
+    python benchmarks/grader.py --out FILE --versions SEALED # such as sealed.jsonl
+    python benchmarks/grader.py --count FILE                 # counts and exact intervals
 
 A version differs from a right submission in one file. It is graded as `tnb_check` grades,
 and a line of FILE says what it got and what was said. Who reads it puts a word into `read`:
@@ -30,33 +29,20 @@ from transformer_nb.grading.stages import STAGES
 RIGHT, MODEL = ROOT/'transformer_nb/assignment/right', str(ROOT/'nbs/models/multi30k-en-de')
 BY_FILE = {stage.file: stage for stage in STAGES}
 
-def stored(): # sample, name, file, folder of the right ones, text
-    for line in (ROOT/'benchmarks/wrong.jsonl').read_text(encoding='utf8').splitlines():
+def versions_of(path): # sample, name, file, text
+    for line in path.read_text(encoding='utf8').splitlines():
         row = json.loads(line)
-        text = (RIGHT/row['file']).read_text(encoding='utf8')
-        for old, new in row['changes']:
+        text = row.get('text') or (RIGHT/row['file']).read_text(encoding='utf8')
+        for old, new in row.get('changes', []):
             assert old in text, row
             text = text.replace(old, new)
-        yield row['by'], row['what'], row['file'], RIGHT, text
+        yield row['by'], row['what'], row['file'], text
 
-def sealed(): # what was written before 8c3d31e; the grader has been mended by it since
-    for row in map(json.loads, (ROOT/'benchmarks/sealed.jsonl').open(encoding='utf8')):
-        yield row['sample'], f"{row['n']}: {row['what']}", row['file'], RIGHT, row['text']
-
-def in_folder(folder): # one version for each file of wrong/NN that differs from right/
-    for path in sorted((folder/'wrong').glob('*/*.py')):
-        text = path.read_text(encoding='utf8')
-        right = folder/'right'/path.name
-        if path.name in BY_FILE and text != right.read_text(encoding='utf8'):
-            yield folder.name, path.parent.name, path.name, folder/'right', text
-
-def graded(file, right, text):
-    described = right/'kit.json'
-    kit = json.loads(described.read_text(encoding='utf8')) if described.exists() else {}
+def graded(file, text):
     with TemporaryDirectory() as place:
-        for path in right.glob('*.py'): shutil.copy(path, place)
+        for path in RIGHT.glob('*.py'): shutil.copy(path, place)
         Path(place, file).write_text(text, encoding='utf8')
-        result = grade(place, BY_FILE[file], Kit(**kit, model=MODEL))
+        result = grade(place, BY_FILE[file], Kit(model=MODEL))
     return dict(points=result.points, most=result.stage.points, said=result.remarks)
 
 def seconds(): # of the processor, of this process and its children
@@ -75,12 +61,12 @@ def key(row): return row['sample'], row['what'], row['file']
 
 def run(versions, out, stage):
     done = set(map(key, read_rows(out)))
-    for sample, what, file, right, text in versions:
+    for sample, what, file, text in versions:
         if stage not in (None, BY_FILE[file].number): continue
         if (sample, what, file) in done: continue
         before = seconds()
         row = dict(commit=commit(), sample=sample, what=what, file=file,
-                   **graded(file, right, text))
+                   **graded(file, text))
         row |= dict(seconds=round(seconds() - before, 2), read='', by='')
         print(f"{row['points']} of {row['most']} {file}: {what}", flush=True)
         with out.open('a', encoding='utf8') as lines:
@@ -107,15 +93,12 @@ def count(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--out', type=Path)
-    parser.add_argument('--folder', type=Path)
-    parser.add_argument('--sealed', action='store_true')
+    parser.add_argument('--versions', type=Path, default=ROOT/'benchmarks/wrong.jsonl')
     parser.add_argument('--stage', type=int)
     parser.add_argument('--count', type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.count: return count(options.count)
-    versions = in_folder(options.folder) if options.folder else stored()
-    if options.sealed: versions = sealed()
-    run(versions, options.out, options.stage)
+    run(versions_of(options.versions), options.out, options.stage)
 
 if __name__ == '__main__': main()
