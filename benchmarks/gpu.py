@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The GPU day: everything in this book that only a GPU can show.
+"""The GPU day: what a GPU has to show again whenever the code has changed.
 
     python benchmarks/gpu.py --out nbs/results/gpu.jsonl [--stages NAME,NAME] [--minutes N]
     python benchmarks/gpu.py --rehearse          # the same on a CPU, with tiny sizes
@@ -17,11 +17,9 @@ from functools import partial
 from statistics import median
 from tempfile import TemporaryDirectory
 import torch
-from torch.amp import GradScaler
 from torch.nn.attention import SDPBackend
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent)) # it need not be installed
 from transformer_nb.checkpoint import load_model, load_record
-from transformer_nb.copy_task import copy_model, draw_sequences, exact_match, train_copy
 from transformer_nb.support.core import (
     InputError, find_in, provenance, set_seed, write_atomically)
 from transformer_nb.corpora import load_corpus
@@ -35,10 +33,9 @@ from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
 from transformer_nb.training import (
-    TrainingConfig, accumulate_gradients, train_step, valid_loss, wrap_model)
+    TrainingConfig, accumulate_gradients, train_step, wrap_model)
 from transformer_nb.translation import (
     RunConfig, Translator, evaluate, preset, train_translator)
-from everyday_models import RECIPE
 from runs import read_results, write_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,9 +47,8 @@ PEAKS = {'H200': 989e12, 'H100': 989e12, 'A100': 312e12, 'L4': 121e12, 'T4': 65e
 
 class Day:
     "What the stages need to know: sizes, and where they compute"
-    def __init__(self, rehearse:bool, folder:Path, result:Path, kept:Path):
+    def __init__(self, rehearse:bool, folder:Path, result:Path):
         self.rehearse, self.folder, self.result = rehearse, folder, result
-        self.kept = kept # for runs that go on another time; `folder` is emptied
         self.device = CPU if rehearse else torch.device('cuda')
         self.precision = 'fp32'
         if not rehearse:
@@ -188,36 +184,6 @@ def recorded(day:Day)->dict:
     return {name: [round(x, 4) for x in found[::20]] for name, found in losses.items()
             } | dict(largest_difference=max(differences))
 
-def copy_task(day:Day)->dict:
-    "Chapter 07's task, with the settings of its command"
-    set_seed(0)
-    model = accelerate(copy_model().to(day.device))
-    started = time.perf_counter()
-    steps = day.pick(2000, 20)
-    train_copy(model, steps)
-    day.wait()
-    spent = time.perf_counter() - started
-    right = exact_match(model, draw_sequences(day.pick(1000, 50), held_out=True))
-    exact = int(right.sum())
-    return dict(exact=exact, of=len(right), steps_per_second=round(steps / spent))
-
-def run_chapter(day:Day, name:str)->dict:
-    "Its cells, those for a GPU among them, in a kernel of their own"
-    sys.path.insert(0, str(ROOT/'tools'))
-    import nbformat
-    from chapters import is_run, run_cells
-    notebook = nbformat.read(ROOT/'nbs'/f'{name}.ipynb', as_version=4)
-    def is_wanted(cell):
-        return is_run(cell) or ('#| cuda' in cell.source and not day.rehearse)
-    cells = run_cells([cell for cell in notebook.cells if is_wanted(cell)])
-    printed = [''.join(output.get('text', '')) for cell in cells if '#| cuda' in cell.source
-               for output in cell.get('outputs', [])]
-    return dict(cells=len(cells), printed=printed)
-
-def smoke_attention(day): return run_chapter(day, '01_attention')
-def smoke_performance(day): # its other cells take long on a CPU
-    return run_chapter(day, '19_performance') if not day.rehearse else {}
-
 def gradients(model:Transformer, batch, precision:str='fp32')->tuple[float,dict]:
     model.zero_grad()
     loss = accumulate_gradients(model, [batch], 0.1, precision=precision).item()
@@ -242,21 +208,6 @@ def equality(day:Day)->dict:
     same = sum(a[0].ids == b[0].ids for a, b in zip(found, found_there))
     return dict(loss_difference=abs(loss - loss_there), gradient_difference=max(relative),
                 same_translations=same, sentences=len(ids))
-
-def sixteen_bits(day:Day)->dict:
-    "Loss and translations in 16 bits beside float32"
-    model, tokenizer = load_model(MODEL, day.device)
-    sources = test_sentences(day.pick(300, 5))
-    ids = tokenizer.encode_batch(sources)
-    batches = [b.to(day.device) for b in random_batches(model.config.vocab_size, 3, 1000)]
-    losses, found = {}, {}
-    for precision in dict.fromkeys(('fp32', day.precision)):
-        losses[precision] = valid_loss(model, batches, precision)
-        found[precision] = search(model, ids, precision=precision)
-    exact, rounded = found['fp32'], found[day.precision]
-    same = sum(a[0].ids == b[0].ids for a, b in zip(exact, rounded))
-    return dict(precision=day.precision, losses=losses, same_translations=same,
-                sentences=len(ids))
 
 def compiled(day:Day)->dict:
     "A step with torch.compile beside one without: seconds, and the loss of both"
@@ -321,22 +272,6 @@ def mfu(config:TransformerConfig, tokens_per_second:float)->dict:
 def base_throughput(day): return throughput(day, 'base')
 def big_throughput(day): return throughput(day, 'big')
 
-def precisions(day:Day)->dict:
-    "The same steps in float32, bf16 and fp16: the loss of each"
-    config = day.config('base')
-    batches = random_batches(config.vocab_size, day.pick(60, 4), day.pick(6000, 300))
-    losses = {}
-    for precision in ('fp32', 'bf16', 'fp16'):
-        set_seed(0)
-        model = Transformer(config).to(day.device)
-        optimizer = adam(model, fused=True)
-        scaler = GradScaler(day.device.type) if precision == 'fp16' else None
-        taken = [train_step(model, optimizer, [batch.to(day.device)], 1e-4, 0.1,
-                            precision=precision, scaler=scaler) for batch in batches]
-        losses[precision] = [round(loss.item(), 4) for loss, _ in taken][::10]
-        losses[f'{precision} skipped'] = sum(not was_taken for _, was_taken in taken)
-    return losses
-
 def decoding(day:Day)->dict:
     "Sentences per second with a beam of four; one sentence; CTranslate2, if it is here"
     texts = test_sentences(day.pick(1000, 8))
@@ -398,24 +333,6 @@ def resumed(day:Day)->dict:
         largest = max(largest, difference.item())
     return dict(largest_difference=largest)
 
-def processes(day:Day)->dict:
-    "Two processes, each with a GPU of its own, beside one with the same batches"
-    if not day.rehearse and torch.cuda.device_count() < 2:
-        return dict(skipped='there is one GPU')
-    options = small_run(day, dropout=0., max_steps=6, valid_every=6, save_every=6)
-    (day.folder/'run.yaml').write_text(options.to_yaml(), encoding='utf8')
-    torchrun = ['torchrun', '--standalone', '--nproc_per_node=2', '--no-python', '--']
-    losses = []
-    for n, start in ((2, torchrun), (1, [])):
-        out = day.folder/f'run{n}'
-        run = [*start, 'tnb_train', '--config', day.folder/'run.yaml', '--out', out,
-               '--grad_accum_steps', str(3 - n)]
-        path = f'{Path(sys.executable).parent}:{os.environ["PATH"]}'
-        subprocess.run(run, check=True, env=os.environ | dict(PATH=path))
-        lines = (out/'metrics.jsonl').read_text(encoding='utf8').splitlines()
-        losses.append(json.loads(lines[-1])['train_loss'])
-    return dict(two=losses[0], one=losses[1])
-
 def captions(day:Day)->dict:
     "The captions model of chapter 15 once more, by its own recipe, beside the shipped one"
     if day.rehearse: corpus = few_pairs(300)
@@ -437,70 +354,24 @@ def captions(day:Day)->dict:
     return found | dict(training_seconds=round(spent), speeds=speeds[1:4],
                         signature=scores['signatures']['bleu'])
 
-SMALL_RECIPE = ('--corpus mini --vocab_size 500 --d_model 32 --d_ff 32 --max_steps 4 '
-                '--n_encoder_layers 1 --n_decoder_layers 1 --valid_every 2 --save_every 2')
-
-TNB_TRAIN = [sys.executable, '-c', # also where no command is installed
-             'from transformer_nb.commands import tnb_train; exit(tnb_train())']
-
-def train_by_command(day:Day, name:str, options:str)->dict:
-    "The run is kept, and another attempt goes on"
-    run = day.kept/name
-    command = [*TNB_TRAIN, '--out', run, '--device', day.device.type, *options.split()]
-    if (run/'checkpoints').exists(): command.append('--resume')
-    started = time.perf_counter()
-    day.note(dict(kept=str(run)))
-    if not (run/'model.safetensors').exists(): subprocess.run(command, check=True)
-    lines = (run/'metrics.jsonl').read_text(encoding='utf8').splitlines()
-    last = json.loads(lines[-1])
-    found = {key: last[key] for key in ('step', 'valid_loss', 'best_loss', 'weights')}
-    return day.note(found | dict(kept=str(run),
-                                 training_seconds=round(time.perf_counter() - started)))
-
-def everyday(day:Day, seed:int)->dict:
-    "One more seed of chapter 15's everyday model"
-    recipe = day.pick(RECIPE, SMALL_RECIPE)
-    return train_by_command(day, f'en-de-{seed}', '--src_lang en --tgt_lang de '
-                            f'--seed {seed} --precision fp32 {recipe}')
-
-def everyday_1(day): return everyday(day, 1)
-def everyday_2(day): return everyday(day, 2)
-
-def french(day:Day)->dict:
-    "The same recipe for another language, from the download to a score"
-    recipe = day.pick(RECIPE.replace('everyday', 'tatoeba'), SMALL_RECIPE)
-    languages = 'en', day.pick('fr', 'de')
-    options = '--src_lang {} --tgt_lang {} --seed 0'.format(*languages)
-    found = train_by_command(day, '-'.join(languages), f'{options} {recipe}')
-    corpus = few_pairs(300) if day.rehearse else load_corpus('tatoeba', *languages)
-    scores = evaluate(Translator(day.kept/'-'.join(languages), day.device), corpus['test'])
-    return found | dict(bleu=round(scores['bleu'], 2), sentences=len(corpus['test']),
-                        signature=scores['signatures']['bleu'])
-
 STAGES = dict(
     ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality, recorded=recorded,
-    decoding=decoding, captions=captions, ladder_big=ladder_big, copy_task=copy_task,
-    resumed=resumed, compiled=compiled, precisions=precisions, sixteen_bits=sixteen_bits,
-    base_throughput=base_throughput, big_throughput=big_throughput,
-    smoke_attention=smoke_attention, processes=processes,
-    smoke_performance=smoke_performance, everyday_1=everyday_1, everyday_2=everyday_2,
-    french=french)
-LIMITS = dict( # minutes; of the others, `--minutes`
-    captions=2.9, everyday_1=6, everyday_2=6, french=6, smoke_performance=8.9)
+    decoding=decoding, captions=captions, ladder_big=ladder_big, resumed=resumed,
+    compiled=compiled, base_throughput=base_throughput, big_throughput=big_throughput)
+LIMITS = dict(captions=2.9) # minutes; of the others, `--minutes`
 
 # The day
 
-def run_stage(name:str, rehearse:bool, result:Path, kept:Path):
+def run_stage(name:str, rehearse:bool, result:Path):
     "In a process of its own: what it found goes into a file"
     with TemporaryDirectory() as folder:
         prepare_gpu()
-        day = Day(rehearse, Path(folder), result, kept)
+        day = Day(rehearse, Path(folder), result)
         day.note(STAGES[name](day))
 
-def attempt_stage(name:str, rehearse:bool, minutes:float, kept:Path)->dict:
+def attempt_stage(name:str, rehearse:bool, minutes:float)->dict:
     "A line for the file, whatever happens"
     this = [sys.executable, __file__, '--child', name] + ['--rehearse'] * rehearse
-    this += ['--keep', kept]
     started = time.perf_counter()
     with TemporaryDirectory() as folder:
         result = Path(folder)/'result.json'
@@ -525,11 +396,11 @@ def end_group(running:subprocess.Popen): # of processes, which it leads
     with suppress(ProcessLookupError): os.killpg(running.pid, signal.SIGKILL)
     running.wait()
 
-def run_day(out:Path, names:list[str], rehearse:bool, minutes:float, kept:Path):
+def run_day(out:Path, names:list[str], rehearse:bool, minutes:float):
     for name in names:
         lines = read_results(out)
         if any(line['row'] == name and 'failed' not in line for line in lines): continue
-        found = attempt_stage(name, rehearse, minutes, kept)
+        found = attempt_stage(name, rehearse, minutes)
         others = [line for line in lines if line['row'] != name]
         write_results(out, [*others, dict(row=name, seed=0) | found])
         shown = found.get('failed') or f"{found['seconds']} s"
@@ -540,12 +411,11 @@ def main():
     add = parser.add_argument
     add('--out', type=Path, help='file of results, such as nbs/results/gpu.jsonl')
     add('--stages', help=f'all by default: {",".join(STAGES)}')
-    add('--keep', type=Path, help='folder for runs that go on later (default: runs)')
     add('--minutes', type=float, default=1.5, help='that a stage may take')
     add('--rehearse', action='store_true', help='on a CPU, with tiny sizes')
     add('--child', choices=STAGES, help='used by this program')
     args = parser.parse_args()
-    if args.child: return run_stage(args.child, args.rehearse, args.out, args.keep)
+    if args.child: return run_stage(args.child, args.rehearse, args.out)
     names = args.stages.split(',') if args.stages else list(STAGES)
     unknown = set(names) - set(STAGES)
     if unknown: raise InputError(f'no such stage: {", ".join(sorted(unknown))}')
@@ -553,10 +423,9 @@ def main():
         raise InputError('there is no GPU that PyTorch can use; try --rehearse')
     if args.rehearse and args.out is None:
         with TemporaryDirectory() as folder:
-            out, kept = Path(folder)/'gpu.jsonl', Path(folder)/'runs'
-            return run_day(out, names, True, args.minutes, kept)
+            return run_day(Path(folder)/'gpu.jsonl', names, True, args.minutes)
     if args.out is None: raise InputError('--out is needed: the file of results')
-    run_day(args.out, names, args.rehearse, args.minutes, args.keep or ROOT/'runs')
+    run_day(args.out, names, args.rehearse, args.minutes)
 
 if __name__ == '__main__':
     try: main()

@@ -9,15 +9,17 @@ that should fail. The text is looked for in the whole package, so that code may 
 one line of a chapter, which may be the test, too. `was` is what became of it when it was
 tried first, or null. The status is 1 if one that was killed survives or is not found.
 """
-import argparse, json, os, signal, sys, tempfile, time
+import argparse, json, os, signal, subprocess, sys, tempfile, time
 from importlib import import_module
 from pathlib import Path
 import pytest, torch
-from frozen import git
 
 for name in ('matplotlib.pyplot', 'safetensors.torch', 'scipy.stats', 'spacy'):
     import_module(name) # once: a process that is forked has them
 MUTANTS = Path(__file__).with_name('mutants.jsonl')
+
+def git(folder, *args): # what it prints
+    return subprocess.check_output(['git', '-C', folder, *args], text=True).strip()
 
 def place_of(file, text, folder):
     "The one file that has it, once"

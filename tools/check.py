@@ -42,7 +42,7 @@ TESTS_OF = {
     'test_decoding': 'nbs/05_* tests/searching.py',
     'test_engine': 'nbs/15b_* transformer_nb/playground/*',
     'test_house': 'tools/* ruff.toml conftest.py nbs/solutions/*',
-    'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py tools/sentences.py',
+    'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py',
     'test_live': 'docs/static/* transformer_nb/playground/*',
     'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
     'test_oracles': 'nbs/0[1-7]_*',
