@@ -9,7 +9,7 @@ the first line, so that line says what the cell holds.
 import ast, json, re
 from book import ROOT, cells_of, chapters, is_import, is_preparation
 
-FOLDED = '### Aside:', '## Relative to the paper' # headings of what is folded
+FOLDED = '### Aside:', '## Relative to ' # headings of what is folded
 COLLAPSED = 'jp-MarkdownHeadingCollapsed'
 SECTION = re.compile(r'^(?=#{1,3} )', re.M)
 FENCED = re.compile(r'^```.*?^```', re.M | re.S)
