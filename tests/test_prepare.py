@@ -295,7 +295,7 @@ def test_what_contradicts_the_folder_is_refused(data, tmp_path):
     for options, words in [
             (['--max_len', 5], ['--max_len is 5', 'sentences of']),
             (['--vocab_size', 300], ['--vocab_size and --data cannot be combined']),
-            (['--min_letters', 0.5], ['--min_letters is 0.5', 'was prepared with 0.0'])]:
+            (['--tgt_lang', 'fr'], ["--tgt_lang is 'fr'", 'was prepared with None'])]:
         refuses(train('--data', data[0], '--out', tmp_path/'m', *options), *words)
         assert not (tmp_path/'m').exists()
 

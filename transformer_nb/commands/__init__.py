@@ -1,6 +1,6 @@
 """The book at the command line: train, translate and evaluate without writing Python."""
 
-import argparse, json, math, os, re, shlex, sys
+import argparse, json, math, os, shlex, sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,35 +37,6 @@ from transformer_nb.translation import PRESETS, Line, RunConfig, Translator
 from transformer_nb.translation import evaluate, evaluate_lines, fine_tuning, load_search
 from transformer_nb.translation import (
     distinct, encode_each, model_languages, plot_attention, preset, train_translator)
-
-@command
-def tnb_copy_task(steps:Arg('training steps', int)=2000,
-                  seed:Arg('seed of all random numbers', int)=0,
-                  out:Arg('folder for loss curve and attention map (SVG)', str, 'DIR')=None,
-                  version:Arg('print the version', action='version')=VERSION):
-    "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
-    check_positive(steps=steps)
-    if out is not None:
-        check_output_folder(out, can_resume=False)
-        check_figures()
-    set_seed(seed)
-    model = accelerate(copy_model().to(default_device()))
-    losses = train_copy(model, steps)
-    right = exact_match(model, draw_sequences(1000, held_out=True))
-    print(f'{right.sum()} of {len(right)} held-out sequences exact')
-    if out: _save_figures(out, loss=lambda: plot_losses(losses),
-                          attention=lambda: plot_copy_attention(model))
-
-def _save_figures(folder:str|Path, **draw:Callable): # functions that draw, by name
-    "All, or none: after a failure, the folder can be named again"
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    paths = {name: Path(folder)/f'{name}.svg' for name in draw}
-    try:
-        for name, function in draw.items(): save_figure(function(), paths[name])
-    except BaseException:
-        for path in paths.values(): path.unlink(missing_ok=True)
-        raise
-    print(*paths.values(), sep='\n')
 
 @dataclass(frozen=True)
 class _Option:
@@ -109,20 +80,36 @@ def _convert(option:_Option, value, where:str): # how a message names the option
     if option.many and isinstance(value, list):
         values = [_convert(replace(option, many=False), x, where) for x in value]
         return values if len(values) > 1 else next(iter(values), None)
-    if option.optional and value in (None, 'none'): return None
+    if option.optional and value in _NOTHING: return None
     try: return _as_kind(value, option.kind)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, LookupError):
         message = f'{where} is {_short(value)}; it must be {option.wanted()}'
         raise InputError(message) from None
 
-def _as_kind(value, kind:type):
-    "Also takes numbers that are text, because YAML 1.1 reads 5e-3 as text"
-    numeric = kind in (int, float)
-    if numeric and type(value) is str: value = kind(value)
-    if kind is float and type(value) is int: value = float(value)
-    if type(value) is not kind: raise TypeError
+_NOTHING = 'none', 'null', '~', ''
+_TRUTH = dict(true=True, false=False)
+
+def _as_kind(value, kind:type): # text, or what `--compile` and `--no-compile` give
+    if kind is bool: return _TRUTH[str(value).lower()]
+    if type(value) is not str: raise TypeError
+    value = kind(value)
     if kind is float and not math.isfinite(value): raise ValueError
     return value
+
+_IN_FILES = '''activation biases d_k d_v n_kv_heads norm norm_eps norm_type positions
+    qk_norm rope_base scale_embeddings tie_embeddings alpha beam_size max_extra penalty
+    data_dir drop_duplicates drop_leaks drop_same held_out max_ratio min_letters normalize
+    tokenizer_pairs valid_tag fixed_shapes log_every patience_on save_every_minutes
+    valid_every_minutes'''.split() # no options of `tnb_train`
+
+def _check_is_option(argv:list[str]):
+    for word in argv:
+        name = word.partition('=')[0].removeprefix('--no-').removeprefix('--')
+        option = _options().get(name.replace('-', '_'))
+        if option is None or not word.startswith('--') or option.name not in _IN_FILES:
+            continue
+        raise InputError(f'--{option.name} is set in a file: --config FILE, with '
+                         f'`{option.section}: {{{option.name}: {option.wanted()}}}`')
 
 def _train_parser()->argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -131,7 +118,8 @@ def _train_parser()->argparse.ArgumentParser:
         'torchrun starts it. Command line overrides file, and file overrides preset. '
         'With --max_minutes alone, the number of steps has no limit. With --init alone, '
         "schedule and settings come from the model's own run: a tenth of its learning "
-        'rate, for a tenth of its steps.',
+        'rate, for a tenth of its steps. A run.yaml of --out shows all fields of a run: '
+        'those that have no option here are set in such a file.',
         argument_default=argparse.SUPPRESS)
     add = parser.add_argument
     add('--out', metavar='DIR', help='model folder to write')
@@ -139,7 +127,8 @@ def _train_parser()->argparse.ArgumentParser:
     add('--init', metavar='MODEL', type=find_model, help='model folder to start from, '
         'instead of random weights: takes its architecture, weights and tokenizer')
     add('--tensorboard', metavar='DIR', help='write the metrics there for TensorBoard')
-    _add_options(parser, _options().values())
+    options = [option for option in _options().values() if option.name not in _IN_FILES]
+    _add_options(parser, options)
     return parser
 
 def _add_options(parser:argparse.ArgumentParser, options:Iterable[_Option]):
@@ -176,35 +165,23 @@ def _format_defaults(defaults:dict)->str: # as ' (default: 6000; base 37000, big
     return f' ({"; ".join(parts)})' if parts else ''
 
 _MAX_RUN_FILE = 1_000_000 # bytes, far more than a run needs
-_NUMBER = re.compile('[-+]?(0|[1-9][0-9_]*)(\\.[0-9]*)?([eE][-+]?[0-9]+)?|[-+]?\\.[0-9]+|'
-                     '[-+]?\\.(nan|inf)', re.I)
 
-class _PlainLoader(yaml.SafeLoader):
-    "YAML without what only misleads: aliases, repeated keys, 010 for 8 and 1:30 for 90"
+class _PlainLoader(yaml.BaseLoader):
+    "YAML whose values are text, without what only misleads: aliases and repeated keys"
     def compose_node(self, parent, index):
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
             raise yaml.MarkedYAMLError(problem='an alias (*)', problem_mark=mark)
-        node = super().compose_node(parent, index)
-        if node.tag == 'tag:yaml.org,2002:bool' and node.value.lower() not in _TRUTH:
-            node.tag = 'tag:yaml.org,2002:str' # Norwegian is no
-        is_number = node.tag in _NUMERIC and isinstance(node, yaml.ScalarNode)
-        if is_number and not _NUMBER.fullmatch(node.value):
-            problem = f'{shorten(node.value, 40)}: a number has decimal digits only'
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-        return node
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node, deep=False):
         seen = set()
         for name in (key for key, _ in node.value):
-            if isinstance(name, yaml.ScalarNode) and name.value in seen:
-                problem = f'{shorten(name.value, 40)!r} is there twice'
+            if name.value in seen:
+                problem = f'{shorten(str(name.value), 40)!r} is there twice'
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=name.start_mark)
             seen.add(str(name.value))
         return super().construct_mapping(node, deep)
-
-_TRUTH = 'true', 'false' # all else is text, as in YAML 1.2
-_NUMERIC = {f'tag:yaml.org,2002:{name}' for name in ('int', 'float')}
 
 def _read_run_file(path:str|Path, options:dict[str,_Option])->dict: # values by option
     "Raises `InputError` that names file, field and value if something is wrong"
@@ -217,7 +194,7 @@ def _read_run_file(path:str|Path, options:dict[str,_Option])->dict: # values by 
         raise InputError(f'{path}:{line}: not YAML: {e.problem}') from None
     except (yaml.YAMLError, ValueError, RecursionError) as e: # bytes, digits, depth
         raise InputError(f'{path}: not YAML: {" ".join(str(e).split())}') from None
-    if content is None: return {}
+    if content in (None, ''): return {}
     if not isinstance(content, dict):
         raise InputError(f'{path}: it is {_short(content)}; it must hold sections')
     given = {}
@@ -243,7 +220,7 @@ def _read_section(where:str, section:str, values, options:dict[str,_Option])->di
         option = options.get(name)
         if option is None or option.section != section:
             raise InputError(f'{where} has no field {name!r} (it is {_short(value)})')
-        if value is not None or option.optional:
+        if value not in _NOTHING or option.optional:
             given[name] = _convert(option, value, f'{where}: {name}')
     return given
 
@@ -271,6 +248,7 @@ _LESS_MEMORY = 'lower --batch_tokens and raise --grad_accum_steps to match'
 def tnb_train(argv:list[str]|None=None): # by default the arguments of this process
     "Train a translation model and write it as a folder"
     argv = sys.argv[1:] if argv is None else argv
+    _check_is_option(argv)
     arguments = read_arguments(_train_parser(), argv)
     out = arguments.pop('out', None)
     if out is None: raise InputError('--out is needed: the model folder to write')
@@ -795,7 +773,7 @@ def tnb_demo(
     check_figures()
     out = Path(out)
     print('1. The copy task: repeat a sequence that was never seen\n', flush=True)
-    tnb_copy_task(out=str(out/'copy_task'))
+    _copy_task(out/'copy_task')
     print('\n2. Translation: German to English, on the built-in corpus\n', flush=True)
     config = preset('tiny').override(
         corpus='mini', vocab_size=1000, batch_tokens=2048,
@@ -807,6 +785,21 @@ def tnb_demo(
     test = load_corpus('mini', 'de', 'en')['test']
     _show_results(Translator(out/'model'), test, history, out)
     _advise(history[-1]['step'], config.training)
+
+def _copy_task(out:Path): # folder for loss curve and attention map
+    "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
+    set_seed()
+    model = accelerate(copy_model().to(default_device()))
+    losses = train_copy(model, 2000)
+    right = exact_match(model, draw_sequences(1000, held_out=True))
+    print(f'{right.sum()} of {len(right)} held-out sequences exact')
+    _save_figures(out, loss=plot_losses(losses), attention=plot_copy_attention(model))
+
+def _save_figures(folder:Path, **figures): # by name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        save_figure(figure, folder/f'{name}.svg')
+        print(folder/f'{name}.svg')
 
 def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:list[dict],
                   out:Path):
@@ -823,8 +816,8 @@ def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:lis
     print(f"\nBLEU {scores['bleu']} on {len(pairs)} held-out sentences ({signature})\n")
     shown = next((s for s in sources if 6 <= len(s.split()) <= 9), sources[0])
     print('Written:')
-    _save_figures(out, loss=lambda: plot_training(history),
-                  attention=lambda: plot_attention(translator, shown))
+    _save_figures(out, loss=plot_training(history),
+                  attention=plot_attention(translator, shown))
     print(out/'translations.txt', out/'model', sep='\n')
 
 def _advise(steps:int, config:TrainingConfig):

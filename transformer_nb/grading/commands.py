@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from ..checkpoint import write_folder
 from ..support.core import (
-    Arg, FieldError, InputError, VERSION, check_new_file, check_positive, command,
-    parse_json, write_atomically)
+    Arg, FieldError, InputError, VERSION, arguments_of, check_new_file, check_positive,
+    command, parse_json, write_atomically)
 from .certificate import certificate
 from .kit import Kit, kit_file, kit_folder, printable
 from .marking import StageResult, grade, gradescope, message, report
@@ -15,13 +15,11 @@ from .table import Stage
 from .teacher import TEACHERS, WEEKS, write_for_teachers
 from .together import together
 
-@command
-def tnb_start(folder:Arg('folder to write', str, 'DIR'),
-              layout:Arg('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
-              masks:Arg('allowed, hidden or additive', str)='allowed',
-              teacher:Arg("what graders need, too", action='store_true')=False,
-              key:Arg("the key for the teacher's files", str)='choose a key of your own',
-              version:Arg('print the version', action='version')=VERSION):
+def start(folder:Arg('folder to write', str, 'DIR'),
+          layout:Arg('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
+          masks:Arg('allowed, hidden or additive', str)='allowed',
+          teacher:Arg("what graders need, too", action='store_true')=False,
+          key:Arg("the key for the teacher's files", str)='choose a key of your own'):
     "Write an empty project: a file per stage, to be filled in from the paper"
     kit, target = Kit(layout, masks), Path(folder)
     if not key.isprintable() or "'" in key or '\\' in key:
@@ -41,30 +39,37 @@ def tnb_start(folder:Arg('folder to write', str, 'DIR'),
     else: print(f'{folder}: begin with README.md; grade with tnb_check {folder}')
 
 @command
-def tnb_check(folder:Arg('of the submission', str, 'DIR'),
-              stage:Arg('grade this stage alone', int)=None,
-              week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,
-              key:Arg('fixes hidden sizes and numbers', str)='',
-              layout:Arg('of the kit; by default what kit.json says', str)=None,
-              masks:Arg('of the kit; by default what kit.json says', str)=None,
-              json:Arg("file to write for Gradescope's autograder", str, 'FILE')=None,
-              seconds:Arg('limit of time for each check', int)=30,
-              model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
-              certificate:Arg('picture to draw for 100 points', str, 'FILE.svg')=None,
-              version:Arg('print the version', action='version')=VERSION):
-    "Grade a submission: what differs, when, and where"
+def tnb_check(argv:list[str]|None=None): # by default the arguments of this process
+    "Begin with `tnb_check start DIR`, grade by `tnb_check DIR` and `tnb_check class DIR`"
+    argv = sys.argv[1:] if argv is None else argv
+    part = _PARTS.get(argv[0]) if argv else None
+    if part: part(**arguments_of(part, argv[1:], f'tnb_check {argv[0]}'))
+    else: check(**arguments_of(check, argv, 'tnb_check'))
+
+def check(folder:Arg('of the submission', str, 'DIR'),
+          stage:Arg('grade this stage alone', int)=None,
+          week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,
+          key:Arg('fixes hidden sizes and numbers', str)='',
+          layout:Arg('of the kit; by default what kit.json says', str)=None,
+          masks:Arg('of the kit; by default what kit.json says', str)=None,
+          json:Arg("file to write for Gradescope's autograder", str, 'FILE')=None,
+          seconds:Arg('limit of time for each check', int)=30,
+          model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
+          certificate:Arg('picture to draw for 100 points', str, 'FILE.svg')=None,
+          version:Arg('print the version', action='version')=VERSION):
+    "Grade a submission: what differs, when, and where (see also tnb_check start, class)"
     check_positive(seconds=seconds)
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     _check_json(json)
     _check_certificate(certificate, is_whole=stage is week is None)
     kit = _kit_of(Path(folder), layout, masks, key, model)
-    stages = _chosen(stage, week)
+    stages = _with_model(_chosen(stage, week), kit)
     if not json: _refuse_another_folder(Path(folder)) # a program needs its report
     torch.set_num_threads(1) # a process that forks has one thread
     results = []
-    for result in _graded(folder, stages, kit, seconds):
-        results.append(result)
-        print(report(result) + '\n')
+    for stage_of in stages:
+        results.append(grade(folder, stage_of, kit, seconds))
+        print(report(results[-1]) + '\n')
         if json: _write_json(json, results, _UNFINISHED)
     whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
     if week is None or 9 in whole:
@@ -72,14 +77,6 @@ def tnb_check(folder:Arg('of the submission', str, 'DIR'),
     print(_total(results))
     if json: _write_json(json, results)
     if stage is week is None: _certify(certificate, Path(folder), results, kit, seconds)
-
-def _graded(folder, stages:list[Stage], kit:Kit, seconds:float)->Iterator[StageResult]:
-    for stage in stages:
-        if stage.number < 9 or stage.optional or kit.model:
-            yield grade(folder, stage, kit, seconds)
-        else: print(f'{_NO_MODEL}\n')
-
-_NO_MODEL = "Stage 9 is not graded: it needs the book's model, --model FOLDER"
 
 def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[str]:
     "What the submission's files do without any of the right ones"
@@ -110,7 +107,7 @@ def _kit_of(folder:Path, layout, masks, key, model)->Kit:
     path, stored = folder/'kit.json', {}
     if path.is_file() and not (layout and masks): stored = _read_json(path)
     if not (isinstance(stored, dict) and {str}.issuperset(map(type, stored.values()))):
-        raise InputError(f'{path} is not the file that tnb_start wrote')
+        raise InputError(f'{path} is not the file that `tnb_check start` wrote')
     layout = layout or stored.get('layout', 'bhtd')
     masks = masks or stored.get('masks', 'allowed')
     return Kit(layout, masks, key, _model_folder(model))
@@ -185,31 +182,29 @@ def points(folder:str|Path, # of a submission
     "Points of one stage, graded in a new process, whatever this one has computed before"
     with tempfile.TemporaryDirectory() as place:
         out = Path(place, 'results.json')
-        asked = dict(kit, folder=str(folder), stage=number, json=str(out))
+        asked = dict(stage=number, json=out) | {k: v for k, v in kit.items() if v}
+        words = [*(f'--{name}={value}' for name, value in asked.items()), str(folder)]
         run = subprocess.run([sys.executable, '-X', 'utf8', '-c', _CHECK], encoding='utf8',
-                             input=json.dumps(asked), capture_output=True)
+                             input=json.dumps(words), capture_output=True)
         if run.returncode: raise InputError(run.stderr.strip())
         results = _read_json(out)
-    if not results['tests']: raise InputError(run.stdout.strip().splitlines()[0])
     print(run.stdout.strip())
     return results['score']
 
 _CHECK = """import json, sys
 from transformer_nb.grading.commands import tnb_check
-tnb_check(**json.load(sys.stdin))""" # the key does not stand in the list of processes
+tnb_check(json.load(sys.stdin))""" # the key does not stand in the list of processes
 
-@command
-def tnb_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
-              out:Arg('table to write, as CSV', str, 'FILE')='class.csv',
-              reports:Arg("folder to write for the students' reports", str, 'DIR')=None,
-              stage:Arg('grade this stage alone', int)=None,
-              week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,
-              key:Arg('fixes hidden sizes and numbers', str)='',
-              layout:Arg('of the kit; by default what each kit.json says', str)=None,
-              masks:Arg('of the kit; by default what each kit.json says', str)=None,
-              seconds:Arg('limit of time for each check', int)=30,
-              model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
-              version:Arg('print the version', action='version')=VERSION):
+def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
+                out:Arg('table to write, as CSV', str, 'FILE')='class.csv',
+                reports:Arg("folder to write for the students' reports", str, 'DIR')=None,
+                stage:Arg('grade this stage alone', int)=None,
+                week:Arg('grade the stages of this week of a course, from 1 to 5', int)=None,
+                key:Arg('fixes hidden sizes and numbers', str)='',
+                layout:Arg('of the kit; by default what each kit.json says', str)=None,
+                masks:Arg('of the kit; by default what each kit.json says', str)=None,
+                seconds:Arg('limit of time for each check', int)=30,
+                model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None):
     "Grade a class into a table, and count what differs"
     check_positive(seconds=seconds)
     stages = _chosen(stage, week)
@@ -240,7 +235,8 @@ def _students(folder:str)->list[Path]: # each student's folder, in the order of 
 def _with_model(stages:list[Stage], kit:Kit)->list[Stage]: # those that can be graded
     found = [stage for stage in stages if stage.number != 9 or kit.model]
     if not found: raise FieldError('model', "is missing: stage 9 needs the book's model")
-    if len(found) < len(stages): print(f'{_NO_MODEL}\n')
+    if len(found) < len(stages):
+        print("Stage 9 is not graded: it needs the book's model, --model FOLDER\n")
     return found
 
 def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
@@ -250,7 +246,7 @@ def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
         if _one_below(student): _refuse_another_folder(student)
         kit = _kit_of(student, layout, masks, asked.key, asked.model)
     except InputError as e: return [], f'not graded: {e}'
-    return list(_graded(student, stages, kit, seconds)), ''
+    return [grade(student, stage, kit, seconds) for stage in stages], ''
 
 def _told_of(result:StageResult, most:int=150)->list[str]:
     seen = [remark.partition(' Read chapter')[0] for remark in result.remarks]
@@ -281,3 +277,5 @@ def _commonest(counts:Counter, n:int, most:int=10)->str: # of n students
     if not counts: return 'Every check is passed by everybody.'
     lines = [f'  {k} of {n}  {name}' for name, k in counts.most_common(most)]
     return '\n'.join(['What fails most often:', *lines])
+
+_PARTS = {'start': start, 'class': grade_class}

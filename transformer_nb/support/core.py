@@ -162,9 +162,10 @@ class _Help(argparse.HelpFormatter):
 
     def _expand_help(self, action): return action.help
 
-def command_parser(func:Callable # of a command
+def command_parser(func:Callable, # of a command
+                   name:str=''    # by default the function's
                   )->argparse.ArgumentParser:
-    name = func.__name__
+    name = name or func.__name__
     parser = argparse.ArgumentParser(name, description=func.__doc__, formatter_class=_Help)
     for parameter in signature(func).parameters.values():
         parameter.annotation.add(parser, parameter.name, parameter.default)
@@ -366,8 +367,9 @@ def _is_script(frame)->bool: # is it the body of a file that is run?
     is_body = frame.f_locals is names and names.get('__name__') == '__main__'
     return is_body and '__file__' in names # a notebook has none
 
-def _arguments(func:Callable)->dict: # of this process, as those of the function
-    found = read_arguments(command_parser(func), sys.argv[1:])
+def arguments_of(func:Callable, argv:list[str], name:str='')->dict: # by name
+    "The words of a command line as the function's arguments"
+    found = read_arguments(command_parser(func, name), argv)
     return {name: found[name] for name in signature(func).parameters if name in found}
 
 def command(func:Callable # of a console script; it may take an `argv`
@@ -381,7 +383,7 @@ def command(func:Callable # of a console script; it may take an `argv`
             try:
                 with _flushed_output():
                     _prepare()
-                    if is_script: kwargs = _arguments(func)
+                    if is_script: kwargs = arguments_of(func, sys.argv[1:])
                     return func(*args, **kwargs)
             except InputError as e: _stop(name, _explain(e, func, args), 2)
             except BrokenPipeError: # nobody reads standard output any more
