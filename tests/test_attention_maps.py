@@ -113,5 +113,3 @@ def test_nothing_is_left_behind(translator, batch):
         with without_heads(model, [('decoder', 0, 0)]): raise ZeroDivisionError
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert torch.equal(model(batch.src, batch.tgt), before)
-
-# Dependencies of the grammar, and which heads follow them

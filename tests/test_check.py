@@ -1,24 +1,10 @@
 "What `make check` runs: enough to see what else is stale, and few enough to wait for."
 import copy
-from functools import cache
 from pathlib import Path
 import nbformat, pytest
 import book, check
 
 ROOT = Path(__file__).parent.parent
-MODULES = [path for path in book.chapters(ROOT) if book.module(path)]
-
-@cache
-def selected(*names, **options):
-    selection = check.select(names, **options)
-    tests = {path.stem for path in selection.tests}
-    return {path.stem for path in selection.dependents}, tests, selection.smoke
-
-@pytest.mark.parametrize('path', MODULES, ids=lambda path: path.stem)
-def test_every_module_has_tests(path):
-    dependents, tests, smoke = selected(f'nbs/{path.name}')
-    if path.stem != '09_grammar': assert tests # whose tests stand in the chapter
-    assert smoke and all(name > path.stem for name in dependents)
 
 @pytest.mark.parametrize('kind, is_exported, what', [
     ('markdown', False, 'prose'), ('code', False, 'code'), ('code', True, 'exports')])
@@ -29,9 +15,6 @@ def test_what_changed_in_a_chapter(kind, is_exported, what):
                  if cell.is_exported == is_exported)
     new['cells'][place]['source'].append('\n1')
     assert check.difference(notebook, new) == what
-
-def test_all_listed_tests_are_there():
-    for name in check.TESTS_OF: assert (ROOT/f'tests/{name}.py').exists(), name
 
 def chapter(folder, stem, *sources):
     cells = [nbformat.v4.new_code_cell(source) for source in sources]

@@ -7,11 +7,9 @@ import pytest, torch
 from safetensors.torch import save
 from torch import nn
 from transformer_nb.checkpoint import (
-    Checkpoints, average, check_output_folder, cpu_state_dict,
-    last_weights,
-    load_model, load_verified, load_weights, mark_begun, random_state, save_model,
-    save_verified, set_random_state, set_training_state, training_lock, training_state,
-    write_folder)
+    Checkpoints, average, check_output_folder, cpu_state_dict, last_weights, load_model,
+    load_verified, load_weights, mark_begun, random_state, save_model, save_verified,
+    set_random_state, set_training_state, training_lock, training_state, write_folder)
 from transformer_nb.support.core import InputError, remove_half_written
 from transformer_nb.data import TokenBatches
 from transformer_nb.speed.fast import accelerate
@@ -61,16 +59,6 @@ def put(path, content='important'):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     return path
-
-def test_resume_deletes_nothing_of_a_stranger(tmp_path):
-    "A home directory, say"
-    files = [put(tmp_path/name) for name in ('notes.txt', '.a.tmp', 'docs/.thesis.tmp')]
-    (tmp_path/'.x.tmp').mkdir()
-    with pytest.raises(InputError, match='no state to resume from'):
-        check_output_folder(tmp_path, resume=True)
-    remove_half_written(tmp_path)
-    assert all(path.read_text() == 'important' for path in files)
-    assert (tmp_path/'.x.tmp').is_dir()
 
 def test_only_own_files_of_dead_processes_are_removed(tmp_path, dead_pid):
     def temporary(name, pid=dead_pid, end='tnb.tmp'):
@@ -127,8 +115,6 @@ def test_the_marker_stays_until_there_is_a_state(tmp_path):
     assert check_output_folder(tmp_path/'m', resume=True)
     assert {path.name for path in (tmp_path/'m').iterdir()} == {'tokenizer.json',
                                                                 'checkpoints'}
-
-# The output folder
 
 def refusal(folder, **options):
     with pytest.raises(InputError) as refused: check_output_folder(folder, **options)
@@ -294,8 +280,6 @@ def test_loaded_weights_must_fit():
 SIZES = dict(d_model=8, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,
              max_len=16)
 
-# Processes
-
 # Forged states, and locks that are none
 
 def a_step():
@@ -341,7 +325,6 @@ def test_a_state_without_random_states():
         set_training_state(model, optimizer, state)
     set_training_state(model, optimizer, state, rank=1) # there was no second process
 
-
 def test_weights_that_are_no_real_numbers():
     model = nn.Linear(2, 2)
     for kind in (torch.int8, torch.complex64):
@@ -356,11 +339,6 @@ def test_a_lock_is_a_plain_file(tmp_path):
     for name in ('pipe', 'link'):
         with pytest.raises(OSError), training_lock(tmp_path/name): pass
     assert not (tmp_path/'elsewhere').exists()
-
-def test_the_last_of_three_are_averaged(tmp_path):
-    files = Checkpoints(tmp_path/'checkpoints', 3)
-    for step in (1, 2, 4): files.save('weights', step, dict(w=torch.tensor([float(step)])))
-    assert last_weights(tmp_path, 2)['w'].item() == 3.
 
 # A model has one truth, its configuration
 

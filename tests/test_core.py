@@ -33,12 +33,6 @@ def test_a_file_is_on_the_disk_before_its_name_and_then_the_folder(tmp_path, ste
         assert steps == [('file', f'.x.{os.getpid()}.tnb.tmp'), ('renamed', 'x'),
                          ('folder', tmp_path.name)]
 
-def test_a_reader_keeps_the_whole_old_file(tmp_path):
-    write_atomically(tmp_path/'x', b'first')
-    with open(tmp_path/'x', 'rb') as file:
-        write_atomically(tmp_path/'x', b'second')
-        assert file.read() == b'first'
-
 def test_a_failed_write_names_the_file_and_leaves_nothing(tmp_path, monkeypatch):
     def full(descriptor): raise OSError(28, 'No space left on device')
     write_atomically(tmp_path/'x', b'first')
@@ -127,10 +121,6 @@ def test_a_result_that_cannot_be_written_is_one_line(unreadable):
     else:
         assert done.returncode == 2
         assert done.stderr == 'prints: file: No space left on device\n'
-
-# Where nobody reads, and where a file may not be written
-
-# Streams in any state
 
 @pytest.mark.parametrize('room, status, way', [(10**6, 0, 'buffer'), (1000, 2, 'print')])
 def test_all_is_written_or_an_error(room, status, way, tmp_path, monkeypatch, capsys):

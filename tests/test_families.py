@@ -152,5 +152,3 @@ def test_gaps():
     assert share(masked == ids) == same(expected, abs=0.004)
     strange = masked[chosen & (masked != MASK) & (masked != ids)]
     assert strange.min() == UNK + 1 and strange.max() == V - 1
-
-# GPT-2 and BERT, as in the chapter

@@ -35,8 +35,6 @@ def pairs(n, longest=30, seed=0):
     def ids(): return rng.integers(4, 50, rng.integers(1, longest)).tolist()
     return [(ids(), ids()) for _ in range(n)]
 
-# Settings
-
 # Shapes
 
 @given(st.lists(st.integers(1, 511), min_size=1), st.integers(30, 3000), st.integers(0, 9))

@@ -88,8 +88,6 @@ def test_a_figure_in_words():
         '2 panels. Panel 1: Words: A & B. Legend: one & all. Horizontal, step: from 0 to 2.'
         ' Vertical, d_k: low; high. Panel 2: Horizontal, key: 0; 1. Beside them: Both.')
 
-# Questions
-
 # What a link to a page shows where somebody sends it, and what programs read
 
 def head(path):

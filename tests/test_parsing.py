@@ -33,8 +33,6 @@ def read(text):
 
 def sentence(tree): return ' '.join(leaves(tree))
 
-# The trees of the grammar
-
 # There and back
 
 labels = st.text('SNPVX-1', min_size=1, max_size=3)
@@ -147,4 +145,3 @@ def test_depths_of_the_sets(bank):
 def test_no_sentence_twice(bank):
     seen = Counter(sentence(tree) for found in bank.values() for tree in found)
     assert set(seen.values()) == {1}
-

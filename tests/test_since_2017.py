@@ -25,8 +25,6 @@ def seeded(): set_seed(0)
 
 def randn64(*size): return torch.randn(*size, dtype=torch.float64)
 
-# The parts
-
 # Muon
 
 @few
@@ -54,10 +52,6 @@ def test_muon_has_every_weight_once():
     set_lr(optimizer, 0.25)
     assert {group['lr'] for group in groups} == {0.25}
 
-# Hugging Face
-
-# What each part changes
-
 # Searching them
 
 @pytest.mark.parametrize('part, n_kv', [('gqa', 2), ('mqa', 1), ('modern-attention', 2)])
@@ -69,8 +63,6 @@ def test_the_cache_stores_shared_heads_once(part, n_kv):
         assert keys.shape == (1, n_kv, 7, 3, 4) and values.shape == (1, n_kv, 7, 3, 3)
     for keys, values in cache.source.values():
         assert keys.shape == (1, n_kv, 3, 4) and values.shape == (1, n_kv, 3, 3)
-
-# The rows and their trainings
 
 # Parts that no row trains
 

@@ -46,8 +46,6 @@ def test_the_answers_are_what_the_code_gives():
     wrong = [q['ask'] for q in ASKED if not computed(q)]
     assert len(ASKED) > 100 and wrong == []
 
-# The file for Moodle
-
 # The routes
 
 def test_moodle_can_import_the_file():

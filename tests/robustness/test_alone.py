@@ -74,5 +74,3 @@ def test_a_copy_runs_alone_and_leaves_torch_as_it_was(archive, python, tmp_path)
     assert not list(python.parents[1].glob('lib/*/site-packages/torch*'))
 
 # What the copies are made of
-
-# One setting for all addresses
