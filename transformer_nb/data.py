@@ -116,7 +116,7 @@ def order_by_length(lengths:np.ndarray,      # tokens of source and target (n, 2
 
 # %% ../nbs/10_data.ipynb #09956f4e
 def _pair_lengths(pairs:Sequence[Ids])->np.ndarray: # tokens of both sides (n, 2)
-    if hasattr(pairs, 'lengths'): return pairs.lengths # pairs on disk, see the aside below
+    if hasattr(pairs, 'lengths'): return pairs.lengths # pairs on disk, see below
     return np.array([(len(s), len(t)) for s, t in pairs])
 
 # %% ../nbs/10_data.ipynb #841cff20
@@ -148,7 +148,7 @@ class TokenBatches:
         return split_by_budget(sizes, self.batch_tokens)
 
     def batch(self, rows:Sequence[int])->Batch:
-        if hasattr(self.pairs, 'batch'): return self.pairs.batch(rows) # the aside, too
+        if hasattr(self.pairs, 'batch'): return self.pairs.batch(rows) # on disk
         return make_batch([self.pairs[i] for i in rows])
 
     def count_targets(self, rows:Sequence[int])->int: # labels, `</s>` included

@@ -298,7 +298,7 @@ def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
     return _load_model(folder, config, ids).to(device), tokenizer
 
 @contextmanager
-def _damage_told(path:Path)->Iterator[None]: # of a stranger's file, which may hold anything
+def _damage_told(path:Path)->Iterator[None]: # of an untrusted file, which may hold anything
     try: yield
     except (LookupError, TypeError, ValueError, AttributeError) as e:
         reason = f'it has no {e}' if isinstance(e, KeyError) else str(e)

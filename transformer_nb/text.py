@@ -389,7 +389,7 @@ def _bpe_from_json(text:str)->tokenizers.Tokenizer:
         if json.loads(built.to_str())['added_tokens'] != content['added_tokens']:
             raise ValueError('its added_tokens are not written as ours')
         return built
-    except Exception as e: # a stranger's file may hold anything
+    except Exception as e: # an untrusted file may hold anything
         reason = str(e) if isinstance(e, ValueError) else repr(e)
         raise ValueError(f'not a tokenizer of pieces: {reason}') from None
 

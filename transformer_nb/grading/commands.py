@@ -98,7 +98,7 @@ def _one_below(folder:Path)->list[Path]: # folders with files of the kit
     files = {stage.file for stage in STAGES}
     return sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
 
-def _read_json(path:Path): # of a stranger; None: it has none
+def _read_json(path:Path): # untrusted; None: it has none
     if path.stat().st_size > 2**24: return None
     try: return parse_json(path.read_text(encoding='utf8'))
     except (ValueError, RecursionError): return None

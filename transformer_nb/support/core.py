@@ -213,7 +213,7 @@ def _shown(parser:argparse.ArgumentParser, name:str)->str: # an argument, for a 
     option = f'--{name}'
     return option if option in parser._option_string_actions else name
 
-def find_in(record, *names:str, kind:type=str): # of JSON that may be a stranger's
+def find_in(record, *names:str, kind:type=str): # of JSON that may be untrusted
     "What stands there in dictionaries within dictionaries; None if it is not of that kind"
     for name in names: record = record.get(name) if isinstance(record, dict) else None
     return record if isinstance(record, kind) else None
