@@ -1,14 +1,12 @@
-"""The Transformer of *Attention Is All You Need* (Vaswani et al., 2017), whole:
-model, masks, schedule, label smoothing, training loop, greedy and beam search. The book is
-this file, explained. It needs torch alone; to translate, also safetensors and tokenizers.
+"""The Transformer of *Attention Is All You Need* (Vaswani et al., 2017), whole.
 
     python transformer.py                                         # learns to copy, a minute
     python transformer.py translate everyday-en-de "I love you."  # with the book's weights
 
-Axes: b batch, h head, t target position, s source position, d feature. Masks are True where
-attention is allowed. Ids: <pad> 0, <s> 1, </s> 2, <unk> 3. Made by `make export` from the
-right stages of Build it yourself (tools/onefile.py); tests/test_one_file.py proves it equal
-to the package."""
+Needs torch; to translate, also safetensors and tokenizers. Axes: b batch, h head, t target,
+s source, d feature, v vocabulary. Masks are True where attention is allowed. Ids: <pad> 0,
+<s> 1, </s> 2, <unk> 3. The book explains this file. `make export` joins it from the right
+stages of Build it yourself, and tests/test_one_file.py proves it equal to the package."""
 import json, math, sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,6 @@ import torch
 from torch import nn
 
 # §3, Table 3: the sizes of a model
-
 @dataclass(frozen=True)
 class TransformerConfig:
     vocab_size: int            # one vocabulary for source and target
@@ -31,27 +28,25 @@ class TransformerConfig:
     max_len: int = 512         # maximum sequence length in tokens
 
 # §3.2.1: attention, and two masks
-
-def scaled_dot_product_attention(query, key, value, mask=None):
+def scaled_dot_product_attention(query, key, value, mask=None): # Eq. (1)
     d_k = key.size(-1)
-    scores = torch.einsum('bhtd,bhsd->bhts', query, key) / math.sqrt(d_k)
+    scores = torch.einsum('bhtd,bhsd->bhts', query, key) / math.sqrt(d_k) # (b, h, t, s)
     if mask is not None:
-        scores = scores.masked_fill(mask == False, float('-inf'))
+        scores = scores.masked_fill(~mask, float('-inf'))
     weights = torch.softmax(scores, dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(mask == False, 0.0)
+        weights = weights.masked_fill(~mask, 0.0)
     return torch.einsum('bhts,bhsd->bhtd', weights, value), weights
 
-def padding_mask(ids):
+def padding_mask(ids): # (b, 1, 1, s)
     not_pad = ids != 0
     return not_pad.unsqueeze(1).unsqueeze(2)
 
-def causal_mask(t):
+def causal_mask(t): # (t, t)
     row = torch.arange(t)
     return row[None, :] <= row[:, None]
 
 # §3.2.2: several heads
-
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads, d_k, d_v):
         super().__init__()
@@ -61,11 +56,11 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(d_model, n_heads * d_v, bias=False)
         self.output = nn.Linear(n_heads * d_v, d_model, bias=False)
 
-    def to_heads(self, x, size):
+    def to_heads(self, x, size): # (b, t, h·size) to (b, h, t, size)
         batch, length, _ = x.shape
         return x.reshape(batch, length, self.n_heads, size).permute(0, 2, 1, 3)
 
-    def forward(self, x, memory=None, mask=None):
+    def forward(self, x, memory=None, mask=None): # queries are made of x
         source = x if memory is None else memory
         q = self.to_heads(self.query(x), self.d_k)
         k = self.to_heads(self.key(source), self.d_k)
@@ -75,45 +70,26 @@ class MultiHeadAttention(nn.Module):
         out = out.permute(0, 2, 1, 3).reshape(batch, length, heads * size)
         return self.output(out)
 
-# §3.3, §3.1, §5.4: what lies between two attentions
-
-class FeedForward(nn.Module):
+# §3.3, §3.1, §5.4: feed-forward; residual, dropout, norm
+class FeedForward(nn.Module): # Eq. (2)
     def __init__(self, d_model, d_ff):
         super().__init__()
         self.inner = nn.Linear(d_model, d_ff)
         self.outer = nn.Linear(d_ff, d_model)
 
     def forward(self, x):
-        hidden = torch.clamp(self.inner(x), min=0)
-        return self.outer(hidden)
-
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.bias = nn.Parameter(torch.zeros(d_model))
-        self.eps = eps
-
-    def forward(self, x):
-        centered = x - x.mean(dim=-1, keepdim=True)
-        variance = (centered ** 2).mean(dim=-1, keepdim=True)
-        normal = centered / torch.sqrt(variance + self.eps)
-        return normal * self.weight + self.bias
+        return self.outer(torch.relu(self.inner(x)))
 
 class ResidualNorm(nn.Module):
     def __init__(self, d_model, dropout):
         super().__init__()
-        self.norm = LayerNorm(d_model)
+        self.norm = nn.LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, sublayer, *args, **kwargs):
-        out = sublayer(x, *args, **kwargs)
-        out = self.dropout(out)
-        total = x + out
-        return self.norm(total)
+        return self.norm(x + self.dropout(sublayer(x, *args, **kwargs)))
 
 # §3.4, §3.5: tokens and positions
-
 class Embedding(nn.Module):
     def __init__(self, vocab_size, d_model):
         super().__init__()
@@ -123,7 +99,7 @@ class Embedding(nn.Module):
     def forward(self, ids):
         return self.weight[ids] * math.sqrt(self.d_model)
 
-    def logits(self, x):
+    def logits(self, x): # the same matrix, (b, t, d) to (b, t, v)
         return x @ self.weight.t()
 
 def positional_encoding(n_positions, d_model):
@@ -141,11 +117,9 @@ class PositionalEncoding(nn.Module):
         self.register_buffer('pe', positional_encoding(max_len, d_model))
 
     def forward(self, x):
-        x = x + self.pe[:x.size(1)]
-        return self.dropout(x)
+        return self.dropout(x + self.pe[:x.size(1)])
 
 # §3.1: the model
-
 class EncoderLayer(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -156,9 +130,8 @@ class EncoderLayer(nn.Module):
             [ResidualNorm(config.d_model, config.dropout) for _ in range(2)])
 
     def forward(self, x, mask):
-        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))
-        x = self.residuals[1](x, self.feed_forward)
-        return x
+        x = self.residuals[0](x, self.self_attention, mask=mask)
+        return self.residuals[1](x, self.feed_forward)
 
 class DecoderLayer(nn.Module):
     def __init__(self, config):
@@ -171,10 +144,9 @@ class DecoderLayer(nn.Module):
             [ResidualNorm(config.d_model, config.dropout) for _ in range(3)])
 
     def forward(self, x, memory, mask, memory_mask):
-        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))
-        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory_mask))
-        x = self.residuals[2](x, self.feed_forward)
-        return x
+        x = self.residuals[0](x, self.self_attention, mask=mask)
+        x = self.residuals[1](x, self.cross_attention, memory, memory_mask)
+        return self.residuals[2](x, self.feed_forward)
 
 class Transformer(nn.Module):
     def __init__(self, config):
@@ -186,14 +158,14 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(
             [DecoderLayer(config) for _ in range(config.n_decoder_layers)])
 
-    def encode(self, src):
+    def encode(self, src): # ids (b, s) to (b, s, d)
         x = self.positions(self.embedding(src))
         mask = padding_mask(src)
         for layer in self.encoder:
             x = layer(x, mask)
         return x
 
-    def decode(self, tgt, memory, memory_mask):
+    def decode(self, tgt, memory, memory_mask): # logits (b, t, v)
         x = self.positions(self.embedding(tgt))
         mask = causal_mask(tgt.size(1))
         for layer in self.decoder:
@@ -205,8 +177,7 @@ class Transformer(nn.Module):
         return self.decode(tgt, memory, padding_mask(src))
 
 # §5.3, §5.4: learning rate, Adam, label smoothing
-
-def paper_lr(step_num, d_model, warmup_steps=4000):
+def paper_lr(step_num, d_model, warmup_steps=4000): # Eq. (3)
     decay = 1 / step_num ** 0.5
     warmup = step_num / warmup_steps ** 1.5
     return min(decay, warmup) / d_model ** 0.5
@@ -225,8 +196,7 @@ def smoothed_loss(logits, labels, label_smoothing=0.1):
     return loss.sum()
 
 # The training loop, on the copy task
-
-def shifted(seqs):
+def shifted(seqs): # source, target and labels of the copy task
     rows = []
     for seq in seqs.tolist():
         real = [i for i in seq if i != 0]
@@ -255,7 +225,6 @@ def train(model, optimizer, batches, lr_of):
     return losses
 
 # §6.1: greedy and beam search
-
 def greedy(model, src, max_steps):
     mask = padding_mask(src)
     memory = model.encode(src)
@@ -264,15 +233,8 @@ def greedy(model, src, max_steps):
         logits = model.decode(tgt, memory, mask)
         new = logits[:, -1, :].argmax(dim=-1)
         tgt = torch.cat([tgt, new[:, None]], dim=1)
-    outputs = []
-    for row in tgt.tolist():
-        output = []
-        for token in row[1:]:
-            if token == 2:
-                break
-            output.append(token)
-        outputs.append(output)
-    return outputs
+    rows = [row[1:] + [2] for row in tgt.tolist()]
+    return [row[:row.index(2)] for row in rows] # up to the first </s>
 
 def length_penalty(n, alpha):
     return (5 + n) ** alpha / (5 + 1) ** alpha
@@ -297,39 +259,34 @@ def beam_search(model, src, beam_size, alpha, max_steps):
                 done.append((total / length_penalty(len(ids) - 1, alpha), ids))
             else:
                 beam.append((total, ids))
-        if not beam:
-            break
+        if not beam: break
     if not done:
         done = [(total / length_penalty(len(ids) - 1, alpha), ids) for total, ids in beam]
     score, ids = max(done)
     return [i for i in ids if i > 2], score
 
 # The book's weights
-
 def load_model(folder):
     from safetensors.torch import load_file
-    with open(Path(folder) / 'config.json', encoding='utf8') as f:
-        fields = json.load(f)['model']
+    fields = json.loads(Path(folder, 'config.json').read_text(encoding='utf8'))['model']
     known = TransformerConfig.__dataclass_fields__
     config = TransformerConfig(**{k: v for k, v in fields.items() if k in known})
     model = Transformer(config)
     weights = {}
-    for name, tensor in load_file(Path(folder) / 'model.safetensors').items():
-        name = name.replace('embeddings.0.', 'embedding.').replace('.layers.', '.')
-        weights[name] = tensor
-    model.load_state_dict(weights, strict=False)
-    model.eval()
-    return model
+    for name, tensor in load_file(Path(folder, 'model.safetensors')).items():
+        ours = name.replace('embeddings.0.', 'embedding.').replace('.layers.', '.')
+        weights[ours] = tensor
+    model.load_state_dict(weights, strict=False) # the table of positions is not stored
+    return model.eval()
 
 def translate(model, tokenizer, text):
-    ids = tokenizer.encode(text) + [2]
+    ids = tokenizer.encode(text).ids + [2]
     with torch.no_grad():
         best, _ = beam_search(model, torch.tensor([ids]), 4, 0.6, len(ids) - 1 + 50)
     return tokenizer.decode(best)
 
 # Run it
-
-def draw(n, held_out): # sequences of 4 to 20 tokens; training never sees the held-out ones
+def draw(n, held_out): # n sequences of 4 to 20 tokens; a tenth of all is held out
     seqs = torch.randint(4, 24, (20 * n, 20))
     seqs[torch.arange(20) >= torch.randint(4, 21, (20 * n, 1))] = 0
     side = (seqs * torch.arange(1, 21)).sum(1) % 10 == 0
@@ -337,30 +294,27 @@ def draw(n, held_out): # sequences of 4 to 20 tokens; training never sees the he
 
 def learn_to_copy(steps=1000, n_test=500):
     torch.manual_seed(0)
-    model = Transformer(TransformerConfig(24, 64, 128, 4, 16, 16, 1, 1, 0., 64))
-    def lr_of(step): return 5e-3 * min(12 * step / steps, 12/11 * (1 - step / (steps + 1)))
+    config = TransformerConfig(24, d_model=64, d_ff=128, n_heads=4, d_k=16, d_v=16,
+                               n_encoder_layers=1, n_decoder_layers=1, dropout=0)
+    model = Transformer(config)
     batches = (draw(32, held_out=False) for _ in range(steps))
+    def lr_of(step): # up, then down to 0: so short a run wants it, where paper_lr goes on
+        return 5e-3 * min(12 * step / steps, 12/11 * (1 - step / (steps + 1)))
     losses = train(model, make_adam(model), batches, lr_of)
     seqs = draw(n_test, held_out=True)
-    with torch.no_grad(): copies = greedy(model.eval(), shifted(seqs)[0], 21)
+    with torch.no_grad(): copies = greedy(model.eval(), shifted(seqs)[0], max_steps=21)
     right = sum(copy == [i for i in seq if i] for copy, seq in zip(copies, seqs.tolist()))
     print(f'loss {losses[0]:.2f} -> {losses[-1]:.4f} nats per token in {steps} steps;',
-          f'{right} of {len(seqs)} sequences that it never saw are copied',
-          'without a mistake')
-
-class Tokens: # what `translate` asks of a tokenizer
-    def __init__(self, path):
-        from tokenizers import Tokenizer
-        self.tokenizer = Tokenizer.from_file(str(path))
-        self.tokenizer.encode_special_tokens = True # a typed </s> is text, not the end
-    def encode(self, text): return self.tokenizer.encode(text).ids
-    def decode(self, ids): return self.tokenizer.decode(ids)
+          f'{right} of {n_test} sequences that it never saw are copied without a mistake')
 
 if __name__ == '__main__':
     if len(sys.argv) == 1: learn_to_copy()
     elif sys.argv[1] == 'translate' and len(sys.argv) == 4:
+        from tokenizers import Tokenizer
         shipped = Path(__file__).parent/'nbs/models'/sys.argv[2]
         folder = shipped if shipped.is_dir() else Path(sys.argv[2])
         if not (folder/'config.json').is_file(): sys.exit(f'{folder} is not a model folder')
-        print(translate(load_model(folder), Tokens(folder/'tokenizer.json'), sys.argv[3]))
+        tokenizer = Tokenizer.from_file(str(folder/'tokenizer.json'))
+        tokenizer.encode_special_tokens = True # a typed </s> is text, not the end
+        print(translate(load_model(folder), tokenizer, sys.argv[3]))
     else: sys.exit(__doc__)

@@ -1,5 +1,5 @@
 "transformer.py is what `make export` joins, and the package's model, loss and search."
-import subprocess, sys
+import re, subprocess, sys
 import onefile, pytest, torch
 from running import ROOT
 from torch.testing import assert_close
@@ -18,7 +18,12 @@ def two(): # the book's weights in both
     with torch.random.fork_rng(): return transformer.load_model(MODEL), load_model(MODEL)[0]
 
 def test_it_is_fresh():
-    assert (ROOT/'transformer.py').read_text('utf8') == onefile.one_file(ROOT)
+    text = (ROOT/'transformer.py').read_text('utf8')
+    assert text == onefile.one_file(ROOT) and text.count('\n') <= 320
+
+def test_nothing_is_shortened_in_vain():
+    right = '\n'.join(p.read_text('utf8') for p in (ROOT/onefile.RIGHT).glob('*.py'))
+    for long, _ in onefile.SHORTER: assert re.search(long, right), long
 
 def test_the_same_logits_and_gradients(two):
     ours, theirs = (model.double() for model in two)
@@ -48,6 +53,8 @@ def test_the_same_search(two):
         src = torch.cat([src, torch.tensor([[2]])], 1)
         ids, score = transformer.beam_search(ours, src, 4, 0.6, length + 5)
         assert ids == best.ids and score == pytest.approx(best.score, abs=1e-9)
+        [[best]] = search(theirs, src[:, :-1].tolist(), beam_size=1, max_extra=5)
+        assert transformer.greedy(ours, src, length + 5) == [best.ids]
 
 def test_it_translates_as_the_package_does():
     text = 'Can I pay by credit card?'

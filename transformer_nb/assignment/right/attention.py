@@ -1,9 +1,9 @@
 import math
 import torch
 
-def scaled_dot_product_attention(query, key, value, mask=None):
+def scaled_dot_product_attention(query, key, value, mask=None): # Eq. (1)
     d_k = key.size(-1)
-    scores = torch.einsum('bhtd,bhsd->bhts', query, key) / math.sqrt(d_k)
+    scores = torch.einsum('bhtd,bhsd->bhts', query, key) / math.sqrt(d_k) # (b, h, t, s)
     if mask is not None:
         scores = scores.masked_fill(mask == False, float('-inf'))
     weights = torch.softmax(scores, dim=-1)
@@ -11,10 +11,10 @@ def scaled_dot_product_attention(query, key, value, mask=None):
         weights = weights.masked_fill(mask == False, 0.0)
     return torch.einsum('bhts,bhsd->bhtd', weights, value), weights
 
-def padding_mask(ids):
+def padding_mask(ids): # (b, 1, 1, s)
     not_pad = ids != 0
     return not_pad.unsqueeze(1).unsqueeze(2)
 
-def causal_mask(t):
+def causal_mask(t): # (t, t)
     row = torch.arange(t)
     return row[None, :] <= row[:, None]

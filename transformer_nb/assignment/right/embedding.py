@@ -11,7 +11,7 @@ class Embedding(nn.Module):
     def forward(self, ids):
         return self.weight[ids] * math.sqrt(self.d_model)
 
-    def logits(self, x):
+    def logits(self, x): # the same matrix, (b, t, d) to (b, t, v)
         return x @ self.weight.t()
 
 def positional_encoding(n_positions, d_model):

@@ -1,7 +1,7 @@
 import torch
 import torch.nn as nn
 
-class FeedForward(nn.Module):
+class FeedForward(nn.Module): # Eq. (2)
     def __init__(self, d_model, d_ff):
         super().__init__()
         self.inner = nn.Linear(d_model, d_ff)

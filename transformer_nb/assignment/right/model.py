@@ -44,14 +44,14 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(
             [DecoderLayer(config) for _ in range(config.n_decoder_layers)])
 
-    def encode(self, src):
+    def encode(self, src): # ids (b, s) to (b, s, d)
         x = self.positions(self.embedding(src))
         mask = padding_mask(src)
         for layer in self.encoder:
             x = layer(x, mask)
         return x
 
-    def decode(self, tgt, memory, memory_mask):
+    def decode(self, tgt, memory, memory_mask): # logits (b, t, v)
         x = self.positions(self.embedding(tgt))
         mask = causal_mask(tgt.size(1))
         for layer in self.decoder:

@@ -10,11 +10,11 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(d_model, n_heads * d_v, bias=False)
         self.output = nn.Linear(n_heads * d_v, d_model, bias=False)
 
-    def to_heads(self, x, size):
+    def to_heads(self, x, size): # (b, t, h·size) to (b, h, t, size)
         batch, length, _ = x.shape
         return x.reshape(batch, length, self.n_heads, size).permute(0, 2, 1, 3)
 
-    def forward(self, x, memory=None, mask=None):
+    def forward(self, x, memory=None, mask=None): # queries are made of x
         source = x if memory is None else memory
         q = self.to_heads(self.query(x), self.d_k)
         k = self.to_heads(self.key(source), self.d_k)

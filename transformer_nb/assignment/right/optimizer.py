@@ -1,6 +1,6 @@
 import torch
 
-def paper_lr(step_num, d_model, warmup_steps=4000):
+def paper_lr(step_num, d_model, warmup_steps=4000): # Eq. (3)
     decay = 1 / step_num ** 0.5
     warmup = step_num / warmup_steps ** 1.5
     return min(decay, warmup) / d_model ** 0.5

@@ -1,7 +1,7 @@
 import torch
 from optimizer import smoothed_loss
 
-def shifted(seqs):
+def shifted(seqs): # source, target and labels of the copy task
     rows = []
     for seq in seqs.tolist():
         real = [i for i in seq if i != 0]

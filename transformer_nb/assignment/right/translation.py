@@ -7,18 +7,16 @@ from decoding import beam_search
 from model import Transformer
 
 def load_model(folder):
-    with open(Path(folder) / 'config.json', encoding='utf8') as f:
-        fields = json.load(f)['model']
+    fields = json.loads(Path(folder, 'config.json').read_text(encoding='utf8'))['model']
     known = TransformerConfig.__dataclass_fields__
     config = TransformerConfig(**{k: v for k, v in fields.items() if k in known})
     model = Transformer(config)
     weights = {}
-    for name, tensor in load_file(Path(folder) / 'model.safetensors').items():
-        name = name.replace('embeddings.0.', 'embedding.').replace('.layers.', '.')
-        weights[name] = tensor
-    model.load_state_dict(weights, strict=False)
-    model.eval()
-    return model
+    for name, tensor in load_file(Path(folder, 'model.safetensors')).items():
+        ours = name.replace('embeddings.0.', 'embedding.').replace('.layers.', '.')
+        weights[ours] = tensor
+    model.load_state_dict(weights, strict=False) # the table of positions is not stored
+    return model.eval()
 
 def translate(model, tokenizer, text):
     ids = tokenizer.encode(text) + [2]
