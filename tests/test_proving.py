@@ -94,7 +94,7 @@ def test_when_is_the_empty_row():
         'a query may attend to nothing', True, True)
 
 def test_when_says_no_more_than_was_counted():
-    assert 'each of 3 cases' in str(when([{'a'}, {'b'}, set()], []))
+    assert 'each of the 3 calls' in str(when([{'a'}, {'b'}, set()], []))
     assert not when([{'a'}], [set(), {'b'}]).feature  # one case is chance
     found = when([{'a', 'x = y'}, {'a', 'x = y'}], [{'c'}, set(), set()])
     assert found.feature == 'a'                       # before what sizes happen to be
@@ -110,7 +110,7 @@ def located(folder, part, texts, step=None, n=0):
         made.append((found[part.name], str(path)))
     runs = [traced(part, call, n, step or part.name, made[1][0],
                    is_own=lambda file, path=path: file == path) for call, path in made]
-    return where(*runs)
+    return where(*(run.made for run in runs))
 
 TEXT = '''
 def attention(query, key, value, mask=None):

@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 from ..support.core import InputError
 from ..proving.compare import ERROR, LINE, NOT_WRITTEN, error_of, observed
-from ..proving.where import Made, Line, traced
+from ..proving.where import Made, Line, Run, traced
 from . import rights
 from .kit import Kit, kit_folder, printable
 from .stages import STAGES, with_kit
@@ -104,7 +104,7 @@ def right_before(check:Check, stage:Stage, code, right):
 
 def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
-    the number of a case and a step in the place of None, to trace it"""
+    in the place of None the number of a case, a method, and whether its second arguments count"""
     stage = with_kit(number, kit, own)
     _end_with_parent()
     _silence()
@@ -141,9 +141,9 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
             if case is None: return {
                 f'{n} · {key}': x for n in range(part.cases)
                 for key, x in observed(part, own, n, truth, kit).items()}
-            n, step = case
+            n, step, second = case
             return traced(part, own, n, step, truth, kit,
-                          lambda file: file.startswith(folder), is_right)
+                          lambda file: file.startswith(folder), is_right, second)
     except _TooSlow: return {f'new · {ERROR}': f'not done after {seconds:g} seconds'}
     except BaseException as e: return {f'new · {what}': x for what, x in error_of(e).items()}
     finally: _set_alarm(0)
@@ -166,8 +166,9 @@ def _make_room_for_torch(folder:str):
 # Notes and traces, as files
 
 def _write(path:Path, found, folder:str):
-    if isinstance(found, list): return path.with_suffix('.run').write_text(
-        json.dumps(_packed(found, folder)), encoding='utf8')
+    if isinstance(found, Run):
+        path.with_suffix('.run').write_text(json.dumps(_packed(found, folder)), encoding='utf8')
+        found = found.notes
     tensors = {}
     for key, x in found.items():
         if isinstance(x, str):
@@ -176,31 +177,34 @@ def _write(path:Path, found, folder:str):
         else: tensors[key] = x.detach().contiguous().clone()
     path.with_suffix('.out').write_bytes(save(tensors))
 
-def _read(path:Path)->dict|list|None: # of what a child wrote; None: nothing, or not usable
+def _read(path:Path)->dict|Run|None: # of what a child wrote; None: nothing, or not usable
     with suppress(Exception): # whatever lies there may be a submission's
         run, notes = path.with_suffix('.run'), path.with_suffix('.out')
-        if _is_small(run): return _unpacked(json.loads(run.read_text(encoding='utf8')))
-        if _is_small(notes): return {
-            key.removeprefix('text '): _text(x) if key.startswith('text ') else x
-            for key, x in load(notes.read_bytes()).items()}
+        if not _is_small(notes): return None
+        found = {key.removeprefix('text '): _text(x) if key.startswith('text ') else x
+                 for key, x in load(notes.read_bytes()).items()}
+        if not _is_small(run): return found
+        return _unpacked(json.loads(run.read_text(encoding='utf8')), found)
 
 def _text(x:Tensor)->str:
     return printable(bytes(x.tolist()).decode(errors='replace'))
 
-def _packed(run:list[Made], folder:str)->list:
-    places = {id(x): i for i, x in enumerate(run)}
-    def line(x): return [os.path.relpath(x.line.file, folder), x.line.number] if x.line else None
-    return [[x.name, line(x), x.sums.tolist(), x.order, x.shape, x.weak, x.is_call,
-             [places.get(id(y), -1) for y in x.inputs]] for x in run]
+def _packed(run:Run, folder:str)->list:
+    places = {id(x): i for i, x in enumerate(run.made)}
+    def line(x): return [os.path.relpath(x.file, folder), x.number] if x else None
+    rows = [[x.name, line(x.line), x.sums.tolist(), x.order, x.shape, x.weak, x.is_call,
+             [places.get(id(y), -1) for y in x.inputs]] for x in run.made]
+    return [rows, {at: line(x) for at, x in run.lines.items()}]
 
-def _unpacked(rows:list)->list[Made]:
-    run = []
+def _unpacked(packed:list, notes:dict)->Run:
+    def at(line): return Line(str(line[0]), int(line[1])) if line else None
+    [rows, lines], found = packed, []
     for name, line, sums, order, shape, weak, is_call, inputs in rows:
         sums = torch.tensor(sums, dtype=torch.float64)
-        run.append(Made(str(name), Line(str(line[0]), int(line[1])) if line else None, sums,
-                        float(order), tuple(shape), bool(weak), is_call=bool(is_call)))
-    for x, (*_, inputs) in zip(run, rows): x.inputs = [run[i] for i in inputs if i >= 0]
-    return run
+        found.append(Made(str(name), at(line), sums, float(order), tuple(shape), bool(weak),
+                          is_call=bool(is_call)))
+    for x, (*_, inputs) in zip(found, rows): x.inputs = [found[i] for i in inputs if i >= 0]
+    return Run(found, notes, {str(name): at(line) for name, line in lines.items()})
 
 def _is_small(path:Path)->bool:
     if path.is_symlink() or not path.is_file(): return False

@@ -21,7 +21,7 @@ CURES = dict(
          'A large negative number cancels where a query may attend to nothing: set its '
          'weights to zero after the softmax.'),
         ('ids != 0', 'ids == 0', 'The mask is inverted: it hides the tokens.'),
-        ('<= row', '< row', 'A position attends to itself, too.'),
+        ('<= row', '< row', 'Let a position attend to itself, too.'),
         ('<= row', '>= row', 'The mask lets a position see what comes after it.')],
     multihead=[
         ('.reshape(batch, length, self.n_heads, size).permute(0, 2, 1, 3)',
@@ -30,7 +30,7 @@ CURES = dict(
         ('permute(0, 2, 1, 3).reshape(batch, l', 'reshape(batch, l', 'Exchange the axes of '
          'heads and tokens before the heads are joined.'),
         ('(q, k, v, mask)', '(q, k, v)', 'The mask is not handed on.'),
-        ('self.value(source)', 'self.value(x)', 'Values are made from the memory.'),
+        ('self.value(source)', 'self.value(x)', 'Make the values from the memory, too.'),
         ('return self.output(out)', 'return out', 'The last projection is missing.')],
     layers=[
         ('torch.clamp(self.inner(x), min=0)', 'self.inner(x)', 'There is no ReLU between '
@@ -40,15 +40,15 @@ CURES = dict(
          'd_model - 1: `var(unbiased=False)`.'),
         ('torch.sqrt(variance + self.eps)', '(torch.sqrt(variance) + self.eps)',
          'Add eps to the variance, under the root.'),
-        ('eps=1e-5', 'eps=1e-6', 'eps is 1e-5.'),
+        ('eps=1e-5', 'eps=1e-6', 'Take 1e-5 for eps.'),
         ('return self.norm(total)', 'return x + self.dropout(sublayer(self.norm(x), *args, '
          '**kwargs))', 'This is pre-norm: here the sum is normalized, after the sub-layer.'),
         ('total = x + out', 'total = out', 'The input is not added.')],
     embedding=[
         ('self.weight[ids] * math.sqrt(self.d_model)', 'self.weight[ids]', 'The vectors are '
          'not multiplied by the square root of d_model.'),
-        ('pe[:, 0::2] = torch.sin', 'pe[:, 0::2] = torch.cos', 'Sines stand at even places.'),
-        ('-math.log(10000.0)', '-math.log(1000.0)', 'The base is 10,000.')],
+        ('pe[:, 0::2] = torch.sin', 'pe[:, 0::2] = torch.cos', 'Put the sines at even places.'),
+        ('-math.log(10000.0)', '-math.log(1000.0)', 'Take 10,000 as the base.')],
     model=[
         ('mask = causal_mask(tgt.size(1))', 'mask = causal_mask(tgt.size(1)) | True', 'The '
          'decoder sees the tokens that it is to predict: its own mask is causal.'),
@@ -65,10 +65,10 @@ CURES = dict(
         ('optimizer.zero_grad()', 'pass', 'The gradients of earlier steps are still there: '
          'call `optimizer.zero_grad()` in each step.'),
         ('model.train()', 'pass', 'The model is not put into training mode.'),
-        ('start=1', 'start=0', 'Steps count from 1.')],
+        ('start=1', 'start=0', 'Count the steps from 1.')],
     decoding=[
-        ('if token == 2:', 'if False:', 'An output ends before its first `</s>`.'),
+        ('if token == 2:', 'if False:', 'End an output before its first `</s>`.'),
         ('length_penalty(len(ids) - 1, alpha), ids))\n            else',
-         'length_penalty(len(ids), alpha), ids))\n            else', '|Y| counts `</s>`, '
+         'length_penalty(len(ids), alpha), ids))\n            else', 'Count `</s>` in |Y|, '
          'and not `<s>`.'),
-        ('** alpha', '* alpha', 'α is an exponent.')])
+        ('** alpha', '* alpha', 'Take α as an exponent.')])

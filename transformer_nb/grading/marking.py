@@ -1,18 +1,21 @@
 """Points for what a submission gave, and what is told of it: what differs, when, where"""
 import torch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, Difference, differences, kind_of, observed, unlike_draws)
+    DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, TEXTS, Difference, differences, kind_of, observed,
+    unlike_draws)
+from ..proving.draw import AXES
 from ..proving.when import When, when
-from ..proving.where import Line, Place, traced, where
+from ..proving.where import Line, Place, Run, traced, where
 from . import rights
 from .child import collect, is_right
 from .cures import CURES
 from .kit import Kit
 from .stages import with_kit
 from .table import Check, Stage
+from .toys import Toy
 
 @dataclass
 class Marked:
@@ -105,19 +108,27 @@ def _remarks(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->l
 def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->str:
     "What differs, when, where, what the book has there, what to read"
     first = next(m for m in marked if m.found)
-    d = _plainest(first.found)
-    told = [f'{first.check.part.name}: {what(d, first)}{_when(d, marked)}.']
-    if told[0].endswith(f'{what(d, first)}.'): told += _example(d, first)
-    place, error = None, d.what == ERROR
-    is_made = not d.what.startswith(('gradient', 'the precision')) and not d.what.endswith('afterward')
-    if is_made and d.in_first_call and d.n >= 0 and not error and not first.check.part.once:
-        place = _place(folder, stage, kit, first, d, seconds)
-    if place: told += _where(place, folder)
+    d, part = _plainest(first.found), first.check.part
+    alone = _alone(folder, stage, kit, first, d, seconds)
+    if alone and alone.found and not d.in_first_call: # as a first call, it differs, too
+        d = replace(alone.found[0], step=alone.method)
+        first.notes[d.n][f'{d.step} · {LINE}'] = alone.mine.notes.get(LINE, '')
+    told = [f'{part.name}: {what(d, first)}.']
+    if alone and alone.is_kept(d): told.append(_KEPT)
+    else:
+        said = _when(d, marked, stage.module)
+        told += said
+        is_told = said and 'none of' in said[0] # by a feature
+        told += _example(d, first, bool(alone and alone.second), not is_told)
+        if alone and d.what != ERROR: told += _where(alone, d, folder)
     told += [cure for cure in [_cure(stage, first)] if cure]
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
     return ' '.join(told)
+
+_KEPT = ('That is so after other calls; the same call alone, in a new process, gives what is '
+         'right. Is something kept from one call to the next, or shared by two objects?')
 
 def _plainest(found:list[Difference])->Difference:
     """Of the first case whose first call fails, or else of the first that fails: its
@@ -129,6 +140,7 @@ def _plainest(found:list[Difference])->Difference:
 
 def what(d:Difference, marked:Marked)->str: # in words of the task
     step, line = _steps(d), marked.notes.get(d.n, {}).get(f'{d.step} · {LINE}', '')
+    if d.what in TEXTS: return str(d.came)
     if d.what == ERROR:
         file, _, number = str(line).rpartition(':')
         place = f' ({file}, line {number})' if file else ''
@@ -139,7 +151,7 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
     if d.what == DRAWS:
         n, which = len(d.right), unlike_draws(d.came, d.right)
         return (f'in training mode, the {which} of {n} calls of the same is not that of the '
-                'book: something is dropped elsewhere, at another rate or scale')
+                'book (is something dropped elsewhere, at another rate or scale?)')
     name = _name(d.what, marked.check.part)
     if d.what.startswith('first values'):
         return (f'{name} are not those asked for: their spread is {float(d.came.std()):.3g}, '
@@ -149,10 +161,15 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
 
 def _steps(d:Difference)->str: # which call it is, if not the first
     if d.in_first_call or d.step == NEW: return ''
-    which = d.step.partition(', ')[2]
-    if which == 'by name': return ' where its arguments are given by the names of the kit'
-    which = which.removeprefix('in ')
-    return f' in {which}, though the first call gives what is right'
+    return _STEPS.get(d.step.partition(', ')[2], '')
+
+_STEPS = {
+    'by name': ' where its arguments are given by the names of the kit',
+    'a second call': ' in a second call',
+    'with other weights': ' with other weights, though it is right with those before',
+    'without gradients': ' in a second call, under `torch.no_grad()`',
+    'in training mode': ' in training mode, though it is right in evaluation mode',
+    'the first call again': ' where the first call comes again, though it was right before'}
 
 def _name(place:str, part)->str:
     if place.startswith('gradient of '): return f'the gradient of `{place[12:]}`'
@@ -173,89 +190,155 @@ def _unlike(x, y)->str: # x came, y is right
     if y is None: return 'comes, and is not asked for'
     x, y = ('an empty list' if z == '0 results' else z for z in (x, y))
     if isinstance(x, str) or isinstance(y, str): return f'is {_shown(x)}, and should be {_shown(y)}'
-    is_list = x.dim() == y.dim() == 1 and max(len(x), len(y)) < 16
+    is_list = x.dim() == y.dim() == 1 and max(len(x), len(y)) < 45
     if x.shape != y.shape and not is_list:
         return f'has the shape {tuple(x.shape)}, and should have {tuple(y.shape)}'
     if kind_of(x) != kind_of(y) and (kind_of(x), kind_of(y)) != ('whole numbers', 'numbers'):
         return f'holds {kind_of(x)}, and should hold {kind_of(y)}'
     if x.isnan().any() and not y.isnan().any(): return 'has NaN in it'
-    if is_list or y.numel() < 12: return f'is {_shown(x)}, and should be {_shown(y)}'
+    if (is_list or y.numel() < 12) and _shown(x) != _shown(y):
+        return f'is {_shown(x)}, and should be {_shown(y)}'
     wrong = ~torch.isclose(x.double(), y.double(), 1e-6, 1e-9, equal_nan=True)
     if not wrong.any(): return 'differs'
     at = tuple(wrong.nonzero()[0].tolist())
     share = 'everywhere' if wrong.all() else f'in {int(wrong.sum())} of {wrong.numel()} places'
-    return f'differs {share}: at {list(at)} it is {_shown(x[at])}, not {_shown(y[at])}'
+    return f'differs {share}: at {list(at)} it is {_shown(x[at], 9)}, not {_shown(y[at], 9)}'
 
-def _shown(x)->str:
-    if isinstance(x, Tensor):
-        x = x.tolist()
-        if isinstance(x, float): x = float(f'{x:.6g}')
-        if isinstance(x, list): x = [float(f'{y:.5g}') if isinstance(y, float) else y for y in x]
+def _shown(x, digits:int=6)->str:
+    def rounded(x):
+        if isinstance(x, list): return [*map(rounded, x)]
+        return float(f'{x:.{digits}g}') if isinstance(x, float) else x
+    if isinstance(x, Tensor): x = rounded(x.tolist())
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
-def _when(d:Difference, marked:list[Marked])->str:
+def _when(d:Difference, marked:list[Marked], module:str)->list[str]:
     "Over all cases of the part, or of the check, as far as first calls tell"
-    if d.n < 0 or not d.in_first_call: return ''
-    found = _of_cases(marked)
-    if found.feature or found.failed == found.cases: return f', {found}'
-    check = next(m for m in marked if d.n in m.notes and d in m.found)
-    found = _of_cases([check])
-    is_telling = found.feature or found.failed == found.cases
-    return f', {found} of the check "{check.check.title}"' if is_telling else ''
+    if d.n < 0 or not d.in_first_call or marked[0].check.part.once: return []
+    found = _of_cases(marked, module)
+    if found.feature or found.failed == found.cases: return [f'It is wrong {found}.']
+    [check] = [m for m in marked if d.n in m.failed][:1] or marked[:1]
+    of_check = _of_cases([check], module)
+    if of_check.feature or of_check.failed == of_check.cases:
+        return [f'In the check "{check.check.title}" it is wrong {of_check}.']
+    return [f'It is wrong {found}.'] if found.failed else []
 
-def _example(d:Difference, m:Marked)->list[str]:
-    "Arguments of the plainest case that differs, where no feature tells such cases apart"
-    if d.n < 0 or not d.in_first_call or m.check.part.once: return []
-    drawn, name = m.check.part.drawn(d.n), m.check.part.name
-    args = dict(drawn.new)
-    for method, (first, _) in drawn.calls.items():
-        if (method or name) == d.step: args |= first
-    said = [f'{name} = {_shown(x)}' for name, x in args.items() if _is_short(x)]
-    return [f'For example where {", ".join(said)}.'] if said else []
-
-def _is_short(x)->bool: # masks are left out: a kit has its own
-    if isinstance(x, Tensor): return x.dtype == torch.long and x.numel() < 40
-    return isinstance(x, (int, float, str))
-
-def _of_cases(marked:list[Marked])->When:
+def _of_cases(marked:list[Marked], module:str)->When:
     failed, passed = [], []
     for m in marked:
         first = {x.n for x in m.found if x.in_first_call}
         for n in m.notes:
-            (failed if n in first else passed).append(m.check.part.case_features(n))
-    return when(failed, passed)
+            (failed if n in first else passed).append(_features(m.check, module, n))
+    is_later = any(n not in first for m in marked for n in m.failed
+                   for first in [{x.n for x in m.found if x.in_first_call}])
+    return replace(when(failed, passed), calls='first calls' if is_later else 'calls')
+
+def _features(check:Check, module:str, n:int)->set[str]:
+    part, key = check.part, (module, check.title, check.part.seed, n)
+    if not part.noticed: return part.case_features(n)
+    def noticed(part, own): return part.noticed(own, part.drawn(n))
+    if key not in _FEATURES:
+        _FEATURES[key] = part.case_features(n) | _ours(noticed, part, module)
+    return _FEATURES[key]
+
+_FEATURES = {} # as `_NOTES`
+
+def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
+    "The call, where it can be written down; else its sizes, where no feature tells more"
+    if d.n < 0 or not d.in_first_call or m.check.part.once: return []
+    drawn, name = m.check.part.drawn(d.n), m.check.part.name
+    args = dict(drawn.new)
+    for method, calls in drawn.calls.items():
+        if (method or name) == d.step: args |= calls[second]
+    said = ', '.join(f'{name} = {_written(x)}' for name, x in args.items() if _is_short(x))
+    if not all(map(_is_short, args.values())):
+        if not always: return []
+        sizes = drawn.case.sizes if second else drawn.sizes
+        rows = [f'{AXES[a]} = {n}' for a, n in sizes.items()
+                if a in AXES and AXES[a] not in args]
+        said = ', '.join([*rows, *(f'{name} = {x}' for name, x in args.items()
+                                   if isinstance(x, (int, float)))])
+    toy = ' (`Toy` is in transformer_nb/grading/toys.py)' if 'Toy(' in said else ''
+    return [f'For example where {said}{toy}.'] if said else []
+
+def _is_short(x)->bool: # masks are left out: a kit has its own
+    if isinstance(x, Tensor): return x.dtype == torch.long and x.numel() < 60
+    is_plain = x is None or isinstance(x, (int, float, str, dict, list, Toy))
+    return is_plain and len(str(x)) < 300
+
+def _written(x)->str: return str(x.tolist()) if isinstance(x, Tensor) else repr(x)
 
 # Where
 
-def _place(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->Place|None:
-    i = next(i for i, check in enumerate(stage.checks) if check is m.check)
-    [mine] = collect(folder, stage, kit, seconds, [(i, (d.n, d.step))])
-    if not isinstance(mine, list): return None
-    file = str(rights.FOLDER/stage.file)
-    ours = _ours(traced, m.check.part, stage.module, d.n, d.step,
-                 is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
-    return where(mine, ours)
+@dataclass
+class _Alone:
+    "The call that differs, as the first of a new process"
+    method: str
+    second: bool               # it has the arguments of the second call
+    found: list                # differences: none, where earlier calls count
+    mine: Run
+    ours: Run
+    def is_kept(self, d)->bool: # by an earlier call
+        return not self.found and (d.what == ERROR or d.what.startswith('result'))
 
-def _where(place:Place, folder:Path)->list[str]:
-    said, line = [], place.line and _line(place.line, folder)
-    last = _line(place.last, folder) if place.last else None
-    upto = ''
-    if last and line and last.name == line.name and last.number < line.number:
-        upto = f'The last number that both share is made on line {last.number}. '
-    at = line and f'Line {line.number} of {line.name}, `{line.text}`,'
-    part, _, argument = place.called.partition('.')
-    if place.kind == 'number': said.append(f'{upto}{at} makes a number that the book\'s '
-                                           'version never makes.')
-    if place.kind == 'order': said.append(f'{upto}{at} has the book\'s numbers in another '
-                                          'order or shape.')
-    if place.kind == 'argument': said.append(f'{upto}{at} gives `{part}` another `{argument}` '
-                                             'than the book\'s version does.')
-    if place.book: said.append('What the book\'s version makes with '
-                               f'`{place.book.text}` never comes in yours.')
+def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
+    method, _, which = d.step.partition(', ')
+    if d.n < 0 or m.check.part.once or which not in ('', 'a second call') or d.step == NEW:
+        return None
+    i, call = stage.checks.index(m.check), (d.n, method, bool(which))
+    [mine] = collect(folder, stage, kit, seconds, [(i, call)])
+    if not isinstance(mine, Run): return None
+    file = str(rights.FOLDER/stage.file)
+    ours = _ours(traced, m.check.part, stage.module, d.n, method, second=bool(which),
+                 is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
+    came, right = ({f'{method} · {k}': x for k, x in run.notes.items()} for run in (mine, ours))
+    found = [x for x in differences(came, right, d.n, m.check.part.tolerance)
+             if x.what not in m.check.ignored]
+    return _Alone(method, bool(which), found, mine, ours)
+
+def _where(alone:_Alone, d:Difference, folder:Path)->list[str]:
+    if single := _single(alone, d): return [
+        f'{_at(single, folder)}, makes numbers of single precision from those of double.']
+    if not d.what.startswith('result'): return []
+    place = where(alone.mine.made, alone.ours.made)
+    said = _of_place(place, folder) if place else []
+    made = alone.mine.lines.get(d.what)
+    last = made or alone.mine.lines.get('')
+    if last and _line(last, folder).text.startswith('with '): last = None # it only ends
+    is_sure = place and (place.kind in ('order', 'argument') or place.line == last)
+    if last and not is_sure:
+        said.insert(0, f'What differs is {"made" if made else "returned"} on '
+                       f'{_at(last, folder, "line")}.')
     return said
 
-def _line(line:Line, folder:Path)->Line: # in the folder that was handed in
-    return Line(str(folder/line.file), line.number)
+def _single(alone:_Alone, d:Difference)->Line|None:
+    "The line that leaves double precision, where no more than that differs"
+    line = alone.mine.lines.get('single')
+    if d.what == 'the precision': return line
+    if not isinstance(d.came, Tensor) or not d.came.is_floating_point(): return None
+    is_near = d.came.shape == d.right.shape and torch.allclose(
+        d.came.double(), d.right.double(), 1e-4, 1e-5 * float(d.right.abs().max()))
+    return line if is_near else None
+
+def _of_place(place:Place, folder:Path)->list[str]:
+    said, line, last = [], place.line, place.last
+    if last and line and last.file == line.file and last.number < line.number:
+        said.append(f'The last tensor that both have is made on line {last.number}.')
+    part, _, argument = place.called.partition('.')
+    if line: said.append(f'{_at(line, folder)}, ' + dict(
+        number='makes a tensor that the book\'s version does not make',
+        order='has the book\'s numbers in another order or shape',
+        argument=f'gives `{part}` another `{argument}` than the book\'s version does',
+        )[place.kind] + (f', of what {_at(place.through, folder, "line")}, makes.'
+                         if place.through else '.'))
+    if place.book and not (line and place.book.text == _line(line, folder).text):
+        said.append(f'Compare `{place.book.text}` in the book\'s version.')
+    return said
+
+def _line(line:Line, folder:Path)->Line: return Line(str(folder/line.file), line.number)
+
+def _at(line:Line, folder:Path, word:str='Line')->str: # in the folder that was handed in
+    line = _line(line, folder)
+    return f'{word} {line.number} of {line.name}, `{line.text}`'
 
 # The sentence of a cure
 
@@ -288,7 +371,7 @@ def report(result:StageResult)->str: # the remarks, then a line for each check
 
 def message(m:Marked)->str:
     text = what(_plainest(m.found), m)
-    return f'{text} (in {len(m.failed)} of {len(m.notes)} cases)' if m.notes else text
+    return f'{text} (in {len(m.failed)} of {len(m.notes)} calls)' if m.notes else text
 
 def gradescope(results:list[StageResult])->dict: # what Gradescope reads from results.json
     "One test for each check; the optional stages are extra points"

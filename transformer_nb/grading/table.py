@@ -10,7 +10,8 @@ from ..assignment.config import TransformerConfig
 from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
-from .toys import Batches, Net, SubLayer, Toy, searched, steps_of
+from .toys import (
+    Batches, Net, SubLayer, Toy, of_beam, of_greedy, searched, steps_of)
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -86,7 +87,7 @@ ATTENTION = (
     Check(1, 'a query that may attend to nothing gets zeros',
           attention(Mask('b h t s', needed=True), 32), EMPTY),
     Check(2, 'which keys padding_mask hides', Part(
-        'padding_mask', {'': dict(ids=Ids('b s', least=1))}, sizes=dict(w=vocabulary),
+        'padding_mask', {'': dict(ids=Ids('b s', least=1, before=True))}, sizes=dict(w=vocabulary),
         back=own_mask), TWO_MASKS),
     Check(1, 'which keys causal_mask hides', Part(
         'causal_mask', {'': dict(t=Made(lambda case: case.size('t') + 1100 * (case.n == 6)))},
@@ -110,13 +111,18 @@ MULTIHEAD = (
 FF, NORM = ('03_layers', 'The feed-forward network'), ('03_layers', 'Layer normalization')
 RESIDUAL = '03_layers', 'Residual connections'
 FF_NEW = dict(d_model=Size('d'), d_ff=Size('f'))
-SUB = Made(lambda case: SubLayer(same=case.n == 5))
+def sub_layer(case:Case)->SubLayer:
+    is_same = case.n % 8 == 5
+    if is_same: case.features.add('the sub-layer gives its input back')
+    return SubLayer(is_same)
+SUB = Made(sub_layer)
+ANY = Numbers('b t d', free=True)
 LAYERS = (
     Check(1, 'FeedForward: shapes of the parameters', Part('FeedForward', {}, FF_NEW, 3), FF),
-    Check(2, 'FeedForward: the output', Part('FeedForward', {'': dict(x=X)}, FF_NEW), FF,
+    Check(2, 'FeedForward: the output', Part('FeedForward', {'': dict(x=ANY)}, FF_NEW), FF,
           ('parameters',)),
     Check(2, 'LayerNorm', Part(
-        'LayerNorm', {'': dict(x=X)}, dict(d_model=Size('d'), eps=Choice((1e-5, 1e-5, .5),
+        'LayerNorm', {'': dict(x=ANY)}, dict(d_model=Size('d'), eps=Choice((1e-5, 1e-5, .5),
         'eps')), first=('weight', 'bias')), NORM),
     Check(1, 'LayerNorm with the usual eps', Part(
         'LayerNorm', {'': dict(x=X)}, dict(d_model=Size('d'))), NORM),
@@ -217,13 +223,6 @@ def sgd(args)->torch.optim.Optimizer: # of the model, which comes first
     groups = [dict(params=[p], lr=.3) for p in args[0].parameters()]
     return torch.optim.SGD(groups, momentum=.5)
 def rate(step:int)->float: return .02 * (step + 3) / step**.5
-def target_real(y, args): # what a target holds where its label is padding does not count
-    if not isinstance(y, (tuple, list)) or len(y) != 3: return y
-    src, tgt, wanted = y
-    n = (args[0] != PAD).sum(1, keepdim=True)
-    if isinstance(tgt, Tensor) and tgt.shape == (len(n), args[0].shape[1] + 1):
-        tgt = tgt.where(torch.arange(tgt.shape[1]) <= n, PAD)
-    return src, tgt, wanted
 def losses(y, args): # as numbers; a tensor that keeps its graph is none
     return ['keeps its graph' if getattr(x, 'requires_grad', False) else float(x) for x in y]
 TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w'))
@@ -231,8 +230,8 @@ TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w'))
 LOOP = '07_copy_task', 'The training loop'
 TRAINING = (
     Check(2, 'source, target and labels', Part(
-        'shifted', {'': dict(seqs=Made(sequences))}, shown=target_real,
-        sizes=dict(w=vocabulary)), ('05_model', 'The shift by one')),
+        'shifted', {'': dict(seqs=Made(sequences))}, sizes=dict(w=vocabulary)),
+        ('05_model', 'The shift by one')),
     Check(2, 'the mean loss of a batch', Part(
         'copy_loss', {'': dict(model=TOY, seqs=Made(sequences))}, sizes=dict(w=vocabulary)),
         ('07_copy_task', 'From a sequence to a batch')),
@@ -249,12 +248,13 @@ def without_pad(y, args): # a beam's output may keep it, or not
     return ([i for i in y[0] if i != PAD], *y[1:])
 def searches(cases:int, alpha)->Part:
     return Part('beam_search', {'': dict(
-        model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8), 'the beam'),
-        alpha=alpha, max_steps=Choice((9, 14, 4, 2, 40), 'max_steps'))}, cases=cases, shown=without_pad)
+        model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8, 12), 'the beam'),
+        alpha=alpha, max_steps=Choice((9, 14, 4, 2, 40), 'max_steps'))}, cases=cases,
+        shown=without_pad, batched=True, noticed=of_beam)
 DECODING = (
     Check(4, 'greedy search', Part(
         'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
-        cases=40), ('13_decoding', 'Many sentences at once')),
+        cases=40, batched=True, noticed=of_greedy), ('13_decoding', 'Many sentences at once')),
     Check(1, 'the length penalty', Part('length_penalty', {'': dict(
         n=Choice((1, 7, 20, 2)), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),

@@ -51,7 +51,7 @@ STAGE = Stage(12, 'writer.py', 'a model that writes', (
     Check(1, 'it writes, by toy models', Part('write', {'': dict(
         model=Made(lambda case: Speaker(case.random.randrange(10**6))),
         ids=Ids('1 t', vocab='8', first=BOS, padded=False),
-        max_steps=Choice((9, 1, 4, 20)))}, cases=20), READ),
+        max_steps=Choice((9, 1, 4, 20)))}, cases=20, batched=True), READ),
     judged(1, 'no score depends on later characters', blind),
     judged(2, f'held-out sentences cost at most {MOST} nats per character', learned),
     judged(1, f'it goes on after "{PROMPT.strip()}"', continues)), optional=True)

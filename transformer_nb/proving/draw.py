@@ -79,8 +79,11 @@ class Numbers(Draw):
     axes: str
     scaled: bool = True        # large and tiny, too
     heads: bool = False        # (b, h, t, d): a kit may exchange axes 1 and 2
+    free: bool = False         # of any axes but the last
     def draw(self, case):
-        x = case.normal(*case.shape(self.axes))
+        is_free = self.free and case.has('there is no axis of sentences', .3)
+        x = case.normal(*case.shape(self.axes)[is_free:])
+        if self.heads and case.n % 5 == 3: x = x.mT.contiguous().mT # as of a transposed one
         if self.scaled:
             x = x * case.scale
             if case.n >= 8 and case.has('all features of a position are alike', .15):
@@ -107,6 +110,7 @@ class Ids(Draw):
     vocab: str = 'w'           # an axis, whose size is that of the vocabulary
     first: int|None = None     # what stands first in each row
     padded: bool = True
+    before: bool = False       # also in front
     least: int = 4             # the smallest id, but for padding
     def draw(self, case):
         b, t = case.shape(self.axes)
@@ -115,6 +119,7 @@ class Ids(Draw):
             lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
             if b > 1: lengths[case.random.randrange(b)] = t
             ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
+        if self.before and case.has('there is padding in front', .3): ids[0, 0] = 0
         if self.first is not None: ids[:, 0] = self.first
         return ids
 
@@ -174,8 +179,9 @@ class Padding(_OfMasks):
 class Causal(_OfMasks):
     axis: str
     def draw(self, case):
-        t = case.size(self.axis)
-        return torch.ones(t, t, dtype=torch.bool).tril()
+        mask = torch.ones([case.size(self.axis)] * 2, dtype=torch.bool)
+        if not case.has('the mask is not causal', .3): return mask.tril()
+        return mask.triu() | mask.tril(-2)
 
 @dataclass
 class Size(Draw):
@@ -223,6 +229,8 @@ class Part:
     sizes: dict = field(default_factory=dict)
     seed: int = 0
     once: bool = False         # one call of a case is enough, and its result
+    batched: bool = False      # its numbers may come in batches, or one by one
+    noticed: Callable|None = None # more features, of a drawn case: what the right version does
 
     def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions
         if kit is None: return list(args.values())
@@ -242,11 +250,11 @@ class Part:
                 name: wanted[name].given(x, kit) for name, x in drawn.items()}
         new = draw(self.new or {})
         first = {method: draw(wanted) for method, wanted in self.calls.items()}
-        features = case.described() # of a first call: what comes later is not told by them
+        features, sizes = case.described(), dict(case.sizes) # of a first call
         if n % 2: case.lengthen()
         calls = {method: (first[method], draw(wanted))
                  for method, wanted in self.calls.items()}
-        return Drawn(case, features, new, calls)
+        return Drawn(case, features, new, calls, sizes)
 
 @dataclass
 class Drawn:
@@ -254,3 +262,4 @@ class Drawn:
     features: set[str]
     new: dict                  # of the constructor, by name
     calls: dict                # method → the arguments of a first and of a second call
+    sizes: dict                # of a first call

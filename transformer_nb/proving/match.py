@@ -198,7 +198,7 @@ def unlike(actual:dict, wanted:dict)->str: # shapes by name
     missing = [name for i, j, _, _ in changes for name in ours[i:j]]
     extra = [name for _, _, i, j in changes for name in own[i:j]]
     if missing: said.append(_listed('missing parameters', missing, wanted))
-    if extra: said.append(_listed('not asked for', extra, actual))
+    if extra: said.append(_listed('parameters not asked for', extra, actual))
     return '; '.join(said)
 
 def _listed(title:str, names:list[str], shapes:dict, most:int=4)->str:

@@ -1,5 +1,6 @@
 """When two parts differ: the one feature of a case that tells failing from passing"""
 from dataclasses import dataclass
+from math import comb
 from .compare import Comparison
 
 @dataclass
@@ -8,29 +9,34 @@ class When:
     there: bool                # do the cases with it fail, or those without it?
     failed: int                # so many cases fail
     cases: int                 # of so many
-    exact: bool                # and none of the others
+    having: int                # so many of them are of the kind of those that fail
+    calls: str = 'calls'
+    @property
+    def exact(self)->bool: return self.failed == self.having
 
     def __str__(self)->str:
-        if self.failed == self.cases: return f'in each of {self.cases} cases'
-        if not self.feature: return f'in {self.failed} of {self.cases} cases'
+        if self.failed == self.cases: return f'in each of the {self.cases} {self.calls} tried'
+        if not self.feature: return f'in {self.failed} of the {self.cases} {self.calls} tried'
         where = 'where' if self.there else 'unless'
-        others = 'and in no other' if self.exact else 'and only there'
-        which = 'in each case' if self.exact else 'in some cases'
-        return f'{which} {where} {self.feature}, {others} ({self.failed} of {self.cases})'
+        which = f'in each of the {self.failed}' if self.failed == self.having else (
+            f'in {self.failed} of the {self.having}')
+        return (f'{which} {self.calls} tried {where} {self.feature}, and in none of the '
+                f'{self.cases - self.having} others')
 
 def when(failed:list[set], # the features of the cases that fail
          passed:list[set], # and of the others
         )->When:
     "Counted over the cases that were tried, and no more is said"
     n = len(failed) + len(passed)
-    if not failed or not passed: return When('', True, len(failed), n, True)
+    if not failed or not passed: return When('', True, len(failed), n, n)
     names = sorted(set().union(*failed, *passed), key=_rank)
     for exact in (True, False):
         for there in (True, False):
             for name in names:
                 if _tells(name, there, exact, failed, passed):
-                    return When(name, there, len(failed), n, exact)
-    return When('', True, len(failed), n, False)
+                    having = sum((name in x) == there for x in [*failed, *passed])
+                    return When(name, there, len(failed), n, having)
+    return When('', True, len(failed), n, n)
 
 def when_of(found:Comparison)->When:
     "Told by first calls: those that fail, and those of the cases that pass"
@@ -43,8 +49,12 @@ def _tells(name, there, exact, failed, passed)->bool:
     if any((name in features) != there for features in failed): return False
     others = sum((name in features) == there for features in passed)
     without = len(passed) - others
+    ways = comb(len(failed) + len(passed), len(failed)) # to choose as many cases
     if len(failed) < 2 or without < 2: return False # by chance, then
+    if _is_of_sizes(name) and (not exact or ways < 500): return False
     return others == 0 if exact else others <= len(failed) and without >= len(failed)
 
 def _rank(name:str)->tuple: # what a task is about comes before sizes
-    return (' = ' in name or 'one of' in name, name)
+    return _is_of_sizes(name), name
+
+def _is_of_sizes(name:str)->bool: return ' = ' in name or 'one of' in name

@@ -7,11 +7,12 @@ compared by sums that no order of axes changes; what a part hands to another is 
 its order, too. Where nothing is shared, no line is told."""
 import linecache, sys, torch
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from .compare import _quiet, built, copied, seeded
+from .compare import built, copied, error_of, positional, quiet, results, seeded
 from .draw import Part
 
 LIKE = ( # of which the shape counts alone
@@ -48,6 +49,15 @@ class Place:
     last: Line|None            # the last line whose number both have
     book: Line|None            # ours, whose number never comes
     called: str = ''           # the part and the argument
+    through: Line|None = None  # of what the number is made, and ours is not
+
+@dataclass
+class Run:
+    "A call in a process of its own"
+    made: list                 # every number, in turn
+    notes: dict                # what it gives, as in `observed`
+    lines: dict                # where a result was made; '': the last line that returned;
+                               # 'single': the first that makes single precision of double
 
 # How a tensor is known again
 
@@ -89,6 +99,7 @@ class Trace(TorchDispatchMode):
         self.is_own, self.is_part, self.found = is_own, is_part, []
         self.made, self.inside, self.kept = {}, None, []
         self.asking = False # for sums of its own, which no run makes
+        self.lines = {}
         self.written = {} # memory that was written to: by what, where, from what
 
     def __torch_dispatch__(self, function, kinds, args=(), options=None):
@@ -97,6 +108,7 @@ class Trace(TorchDispatchMode):
         name, line = str(function).rpartition('.')[0], self.line_of(sys._getframe(1))
         given = [x for x in _flat([*args, *(options or {}).values()]) if _is_traced(x)]
         inputs = [] if name in LIKE else [self.known(x) for x in given]
+        if _is_lowered(result, given): self.lines.setdefault('single', line)
         for x in filter(_is_traced, _flat([result])):
             self.kept.append(x) # so that no other tensor takes its place
             if name.endswith('_'): self.forget(x, name, line, inputs)
@@ -131,6 +143,8 @@ class Trace(TorchDispatchMode):
     def profile(self, frame, event, _):
         "Calls of other parts, from a file that is traced"
         if event == 'return' and frame is self.inside: self.inside = None
+        if event == 'return' and self.is_own(frame.f_code.co_filename):
+            self.lines[''] = Line(frame.f_code.co_filename, frame.f_lineno)
         if event != 'call' or self.inside: return
         if self.is_part(frame.f_code.co_filename) and (name := _part_of(frame)):
             self._note(name, frame)
@@ -146,6 +160,13 @@ class Trace(TorchDispatchMode):
                                        inputs=[self.known(x)]))
         self.asking = False
 
+    def note_lines(self, result):
+        "Where each tensor of a result was made"
+        several = isinstance(result, (list, tuple))
+        for i, x in enumerate(result if several else [result]):
+            line = isinstance(x, Tensor) and self.known(x).line
+            if line: self.lines[f'result[{i}]' if several else 'result'] = line
+
 Trace.__torch_dispatch__ = getattr( # as in `record`
     Trace.__torch_dispatch__, '__wrapped__', Trace.__torch_dispatch__)
 
@@ -153,6 +174,10 @@ def _flat(x)->list: # tensors in lists, as `cat` gets them
     return [z for y in x for z in (_flat(y) if isinstance(y, (list, tuple)) else [y])]
 
 def _is_traced(x)->bool: return isinstance(x, Tensor) and x.numel() <= 2**16
+
+def _is_lowered(result, given:list[Tensor])->bool:
+    is_single = isinstance(result, Tensor) and result.dtype == torch.float32
+    return is_single and any(x.dtype == torch.float64 for x in given)
 
 def _memory(x:Tensor)->int: return x.untyped_storage().data_ptr()
 def _place(x:Tensor)->tuple:
@@ -166,12 +191,13 @@ def _part_of(frame)->str: # what is called; empty: no part
 def traced(part:Part, own, n:int, step:str, right=None, kit=None,
            is_own:Callable=lambda file: False, # the files whose lines are told
            is_part:Callable=lambda file: False, # those of other parts
-          )->list[Made]:
-    "The first call of a method in a case: every number that is made, in turn"
+          second:bool=False,   # the arguments of the second call, though it is the first
+          )->Run:
+    "The first call of a method in a case"
     drawn, model = part.drawn(n, kit), None
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
-    first, _ = drawn.calls[method]
+    first = drawn.calls[method][second]
     call = own if model is None else getattr(model, method or '__call__')
     args = copied(first)
     seeded(n)
@@ -181,12 +207,17 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
         if isinstance(x, Tensor): trace.known(x)
     before = sys.getprofile()
     trace.kept += args.values() # what is given is known by its place
-    with _quiet(), trace:
+    notes = result = None
+    with quiet(), trace if not part.batched else nullcontext():
         sys.setprofile(trace.profile)
-        try: call(*args.values())
-        except Exception: pass # what was made until then is noted
+        try: result = call(*positional(args, n))
+        except Exception as e: notes = error_of(e)
         finally: sys.setprofile(before)
-    return trace.found
+    trace.note_lines(result)
+    if notes is None:
+        try: _, notes = results(part, result, args, kit, method)
+        except Exception as e: notes = error_of(e)
+    return Run(trace.found, notes, trace.lines)
 
 # Two runs
 
@@ -208,7 +239,8 @@ def where(mine:list[Made], ours:list[Made])->Place|None:
     if turned := lost and _turned(alien, lost, book):
         return Place('order', turned.line or alien.line, last, line)
     is_rooted = any(own.is_known(x) for x in _before(alien))
-    return Place('number', alien.line, last, line) if is_rooted else None
+    return Place('number', alien.line, last, line,
+                 through=own.through(alien)) if is_rooted else None
 
 class _Run:
     "What one run made, and what of it the other run has, too"
@@ -236,6 +268,11 @@ class _Run:
             if self.counts(x) and id(x) not in self.shared | self.reaching: return x
 
     def is_known(self, x:Made)->bool: return id(x) in self.shared or x.name == 'given'
+
+    def through(self, x:Made)->Line|None:
+        "The last line before it whose number the other run has not either"
+        for y in [z for z in _before(x) if z.line and self.counts(z) and not self.is_known(z)]:
+            if y.line.number != x.line.number: return y.line
 
     def last_shared(self, x:Made|None)->Line|None:
         end = self.order[id(x)] if x else len(self.order)
