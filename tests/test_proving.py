@@ -127,7 +127,6 @@ def attention(query, key, value, mask=None):
 def test_the_line_is_told(tmp_path, old, new, line):
     place = located(tmp_path, PART, (TEXT.replace(old, new), TEXT))
     assert (place.line.number, place.book.number) == (line, line)
-    assert place.last is None or place.last.number <= line
 
 def test_another_way_before_the_mistake_is_not_told(tmp_path):
     text = TEXT.replace('query @ key', '(query / query.shape[-1]**.5) @ key').replace(

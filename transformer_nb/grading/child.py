@@ -177,14 +177,14 @@ def _write(path:Path, found, folder:str):
         else: tensors[key] = x.detach().contiguous().clone()
     path.with_suffix('.out').write_bytes(save(tensors))
 
-def _read(path:Path)->dict|Run|None: # of what a child wrote; None: nothing, or not usable
+def _read(path:Path, folder:Path)->dict|Run|None: # of what a child wrote; None: nothing, or not usable
     with suppress(Exception): # whatever lies there may be a submission's
         run, notes = path.with_suffix('.run'), path.with_suffix('.out')
         if not _is_small(notes): return None
         found = {key.removeprefix('text '): _text(x) if key.startswith('text ') else x
                  for key, x in load(notes.read_bytes()).items()}
         if not _is_small(run): return found
-        return _unpacked(json.loads(run.read_text(encoding='utf8')), found)
+        return _unpacked(json.loads(run.read_text(encoding='utf8')), found, folder)
 
 def _text(x:Tensor)->str:
     return printable(bytes(x.tolist()).decode(errors='replace'))
@@ -196,8 +196,8 @@ def _packed(run:Run, folder:str)->list:
              [places.get(id(y), -1) for y in x.inputs]] for x in run.made]
     return [rows, {at: line(x) for at, x in run.lines.items()}]
 
-def _unpacked(packed:list, notes:dict)->Run:
-    def at(line): return Line(str(line[0]), int(line[1])) if line else None
+def _unpacked(packed:list, notes:dict, folder:Path)->Run: # of the submission
+    def at(line): return Line(str(folder/line[0]), int(line[1])) if line else None
     [rows, lines], found = packed, []
     for name, line, sums, order, shape, weak, is_call, inputs in rows:
         sums = torch.tensor(sums, dtype=torch.float64)
@@ -229,14 +229,12 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
         with suppress(OSError): os.killpg(pid, signal.SIGKILL)
         if not ended:
             with suppress(ChildProcessError): os.waitpid(pid, 0)
-    if ended: return f'the process ended ({_ending(status)})'
+    if ended: return f'the process ended ({_named_exit(os.waitstatus_to_exitcode(status))})'
     return f'not done after {seconds:g} seconds'
 
 _LOST = 'not reached: earlier checks end the process'
 _BEGUN = 'begun' # a file: the submission is imported from now on
 _leave = os._exit # as it is before a submission can exchange it
-
-def _ending(status:int)->str: return _named_exit(os.waitstatus_to_exitcode(status))
 
 def _named_exit(code:int)->str:
     return signal.Signals(-code).name if code < 0 else f'exit status {code}'
@@ -274,7 +272,7 @@ def collect(folder:Path, # of a submission
             if not Path(place, _BEGUN).exists():
                 raise InputError(f'the grader cannot start a submission here: {how}')
             for i in list(todo):
-                result = _read(Path(place, f'result-{i}'))
+                result = _read(Path(place, f'result-{i}'), folder)
                 if result is None: break
                 found[i] = result
                 del todo[i]

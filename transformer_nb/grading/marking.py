@@ -11,7 +11,6 @@ from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
 from . import rights
 from .child import collect, is_right
-from .cures import CURES
 from .kit import Kit
 from .stages import with_kit
 from .table import Check, Stage
@@ -46,10 +45,8 @@ def right_notes(check:Check, n:int, module:str)->dict:
     if key not in _NOTES: _NOTES[key] = _ours(observed, check.part, module, n)
     return _NOTES[key]
 
-def _ours(function, part, module:str, *args, changed:str='', **options):
-    "What the right version gives, or one whose text is changed"
+def _ours(function, part, module:str, *args, **options): # what the right version gives
     modules = rights.right()
-    if changed: modules = modules | {module: rights.changed(module, changed)}
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -73,7 +70,8 @@ def grade(folder:str|Path, # of a submission
     return StageResult(stage, marked, _remarks(Path(folder), stage, kit, marked, seconds))
 
 def judged(check:Check, by_key:dict, module:str)->Marked:
-    if f'{NEW} · {ERROR}' in by_key: return Marked(check, _stopped(by_key), {}, [])
+    if stopped := by_key.get(f'{NEW} · {ERROR}'):
+        return Marked(check, [Difference(-1, NEW, ERROR, stopped, None)], {}, [])
     notes = {n: {} for n in range(check.part.cases)}
     for key, x in by_key.items():
         n, _, rest = key.partition(' · ')
@@ -86,9 +84,6 @@ def judged(check:Check, by_key:dict, module:str)->Marked:
         if other: failed.append(n)
         found += other
     return Marked(check, found, notes, failed)
-
-def _stopped(by_key:dict)->list[Difference]:
-    return [Difference(-1, NEW, ERROR, by_key[f'{NEW} · {ERROR}'], None)]
 
 # What is told
 
@@ -114,14 +109,11 @@ def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->st
         d = replace(alone.found[0], step=alone.method)
         first.notes[d.n][f'{d.step} · {LINE}'] = alone.mine.notes.get(LINE, '')
     told = [f'{part.name}: {what(d, first)}.']
-    if alone and alone.is_kept(d): told.append(_KEPT)
+    if alone and not alone.found and d.what.startswith((ERROR, 'result')): told.append(_KEPT)
     else:
-        said = _when(d, marked, stage.module)
-        told += said
-        is_told = said and 'none of' in said[0] # by a feature
-        told += _example(d, first, bool(alone and alone.second), not is_told)
-        if alone and d.what != ERROR: told += _where(alone, d, folder)
-    told += [cure for cure in [_cure(stage, first)] if cure]
+        told += (said := _when(d, first, marked))
+        told += _example(d, first, bool(alone and alone.second), 'none of' not in str(said))
+        if alone and d.what != ERROR: told += _where(alone, d)
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
@@ -139,7 +131,8 @@ def _plainest(found:list[Difference])->Difference:
     return min(of_case, key=rank)
 
 def what(d:Difference, marked:Marked)->str: # in words of the task
-    step, line = _steps(d), marked.notes.get(d.n, {}).get(f'{d.step} · {LINE}', '')
+    step = _STEPS.get(d.step.partition(', ')[2], '')
+    line = marked.notes.get(d.n, {}).get(f'{d.step} · {LINE}', '')
     if d.what in TEXTS: return str(d.came)
     if d.what == ERROR:
         file, _, number = str(line).rpartition(':')
@@ -159,11 +152,7 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
     if d.what.endswith('afterward'): return f'it changes `{name}`, which it was given{step}'
     return f'{name} {_unlike(d.came, d.right)}{step}'
 
-def _steps(d:Difference)->str: # which call it is, if not the first
-    if d.in_first_call or d.step == NEW: return ''
-    return _STEPS.get(d.step.partition(', ')[2], '')
-
-_STEPS = {
+_STEPS = { # which call it is, if not the first
     'by name': ' where its arguments are given by the names of the kit',
     'a second call': ' in a second call',
     'with other weights': ' with other weights, though it is right with those before',
@@ -174,11 +163,9 @@ _STEPS = {
 def _name(place:str, part)->str:
     if place.startswith('gradient of '): return f'the gradient of `{place[12:]}`'
     place = place.removesuffix(' afterward')
-    names = _RESULTS.get(part.name, ())
-    if place.startswith('result[') and place[7:-1].isdigit():
-        i = int(place[7:-1])
-        if i < len(names): return names[i]
-        return f'result {i}'
+    i, names = place[7:-1], _RESULTS.get(part.name, ())
+    if place.startswith('result[') and i.isdigit():
+        return names[int(i)] if int(i) < len(names) else f'result {i}'
     return 'the result' if place == 'result' else place
 
 _RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
@@ -211,74 +198,52 @@ def _shown(x, digits:int=6)->str:
     if isinstance(x, Tensor): x = rounded(x.tolist())
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
-def _when(d:Difference, marked:list[Marked], module:str)->list[str]:
+def _when(d:Difference, m:Marked, marked:list[Marked])->list[str]:
     "Over all cases of the part, or of the check, as far as first calls tell"
-    if d.n < 0 or not d.in_first_call or marked[0].check.part.once: return []
-    found = _of_cases(marked, module)
-    if found.feature or found.failed == found.cases: return [f'It is wrong {found}.']
-    [check] = [m for m in marked if d.n in m.failed][:1] or marked[:1]
-    of_check = _of_cases([check], module)
-    if of_check.feature or of_check.failed == of_check.cases:
-        return [f'In the check "{check.check.title}" it is wrong {of_check}.']
-    return [f'It is wrong {found}.'] if found.failed else []
+    if d.n < 0 or not d.in_first_call or m.check.part.once: return []
+    for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
+        found = _of_cases(some)
+        if found.feature or found.failed == found.cases: return [f'{it} is wrong {found}.']
+    return [f'{it} is wrong {found}.'] if found.failed else []
 
-def _of_cases(marked:list[Marked], module:str)->When:
-    failed, passed = [], []
+def _of_cases(marked:list[Marked])->When:
+    failed, passed, calls = [], [], 'calls'
     for m in marked:
         first = {x.n for x in m.found if x.in_first_call}
+        if not first.issuperset(m.failed): calls = 'first calls' # a later one fails
         for n in m.notes:
-            (failed if n in first else passed).append(_features(m.check, module, n))
-    is_later = any(n not in first for m in marked for n in m.failed
-                   for first in [{x.n for x in m.found if x.in_first_call}])
-    return replace(when(failed, passed), calls='first calls' if is_later else 'calls')
-
-def _features(check:Check, module:str, n:int)->set[str]:
-    part, key = check.part, (module, check.title, check.part.seed, n)
-    if not part.noticed: return part.case_features(n)
-    def noticed(part, own): return part.noticed(own, part.drawn(n))
-    if key not in _FEATURES:
-        _FEATURES[key] = part.case_features(n) | _ours(noticed, part, module)
-    return _FEATURES[key]
-
-_FEATURES = {} # as `_NOTES`
+            (failed if n in first else passed).append(m.check.part.case_features(n))
+    return replace(when(failed, passed), calls=calls)
 
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     "The call, where it can be written down; else its sizes, where no feature tells more"
     if d.n < 0 or not d.in_first_call or m.check.part.once: return []
     drawn, name = m.check.part.drawn(d.n), m.check.part.name
-    args = dict(drawn.new)
-    for method, calls in drawn.calls.items():
-        if (method or name) == d.step: args |= calls[second]
-    said = ', '.join(f'{name} = {_written(x)}' for name, x in args.items() if _is_short(x))
+    [args] = [x[second] for method, x in drawn.calls.items() if (method or name) == d.step]
+    args = drawn.new | args
     if not all(map(_is_short, args.values())):
         if not always: return []
         sizes = drawn.case.sizes if second else drawn.sizes
-        rows = [f'{AXES[a]} = {n}' for a, n in sizes.items()
-                if a in AXES and AXES[a] not in args]
-        said = ', '.join([*rows, *(f'{name} = {x}' for name, x in args.items()
-                                   if isinstance(x, (int, float)))])
+        args = {name: x for name, x in args.items() if isinstance(x, (int, float))}
+        args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args
+    said = ', '.join(f'{name} = {x.tolist() if isinstance(x, Tensor) else repr(x)}'
+                     for name, x in args.items())
     toy = ' (`Toy` is in transformer_nb/grading/toys.py)' if 'Toy(' in said else ''
     return [f'For example where {said}{toy}.'] if said else []
 
 def _is_short(x)->bool: # masks are left out: a kit has its own
     if isinstance(x, Tensor): return x.dtype == torch.long and x.numel() < 60
-    is_plain = x is None or isinstance(x, (int, float, str, dict, list, Toy))
-    return is_plain and len(str(x)) < 300
-
-def _written(x)->str: return str(x.tolist()) if isinstance(x, Tensor) else repr(x)
+    return isinstance(x, (int, float, str, dict, list, Toy, type(None))) and len(str(x)) < 300
 
 # Where
 
 @dataclass
-class _Alone:
-    "The call that differs, as the first of a new process"
+class _Alone: # the call that differs, as the first of a new process
     method: str
     second: bool               # it has the arguments of the second call
     found: list                # differences: none, where earlier calls count
     mine: Run
     ours: Run
-    def is_kept(self, d)->bool: # by an earlier call
-        return not self.found and (d.what == ERROR or d.what.startswith('result'))
 
 def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
     method, _, which = d.step.partition(', ')
@@ -295,68 +260,41 @@ def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->
              if x.what not in m.check.ignored]
     return _Alone(method, bool(which), found, mine, ours)
 
-def _where(alone:_Alone, d:Difference, folder:Path)->list[str]:
+def _where(alone:_Alone, d:Difference)->list[str]:
     if single := _single(alone, d): return [
-        f'{_at(single, folder)}, makes numbers of single precision from those of double.']
+        f'L{_at(single)}, makes numbers of single precision from those of double.']
     if not d.what.startswith('result'): return []
     place = where(alone.mine.made, alone.ours.made)
-    said = _of_place(place, folder) if place else []
-    made = alone.mine.lines.get(d.what)
-    last = made or alone.mine.lines.get('')
-    if last and _line(last, folder).text.startswith('with '): last = None # it only ends
+    said = _of_place(place) if place else []
+    lines = alone.mine.lines
+    last = lines.get(d.what) or lines.get('')
+    if last and last.text.startswith('with '): last = None # it only ends
     is_sure = place and (place.kind in ('order', 'argument') or place.line == last)
     if last and not is_sure:
-        said.insert(0, f'What differs is {"made" if made else "returned"} on '
-                       f'{_at(last, folder, "line")}.')
+        said.insert(0, f'What differs comes from l{_at(last)}.')
     return said
 
 def _single(alone:_Alone, d:Difference)->Line|None:
     "The line that leaves double precision, where no more than that differs"
-    line = alone.mine.lines.get('single')
-    if d.what == 'the precision': return line
-    if not isinstance(d.came, Tensor) or not d.came.is_floating_point(): return None
-    is_near = d.came.shape == d.right.shape and torch.allclose(
-        d.came.double(), d.right.double(), 1e-4, 1e-5 * float(d.right.abs().max()))
-    return line if is_near else None
+    x, y, line = d.came, d.right, alone.mine.lines.get('single')
+    if d.what == 'the precision' or not line: return line
+    if not isinstance(x, Tensor) or x.shape != y.shape: return None
+    least = 1e-5 * y.double().abs().max()
+    return line if (x.double() - y.double()).abs().max() <= least else None
 
-def _of_place(place:Place, folder:Path)->list[str]:
-    said, line, last = [], place.line, place.last
-    if last and line and last.file == line.file and last.number < line.number:
-        said.append(f'The last tensor that both have is made on line {last.number}.')
+def _of_place(place:Place)->list[str]:
+    said, line = [], place.line
     part, _, argument = place.called.partition('.')
-    if line: said.append(f'{_at(line, folder)}, ' + dict(
+    if line: said.append(f'L{_at(line)}, ' + dict(
         number='makes a tensor that the book\'s version does not make',
         order='has the book\'s numbers in another order or shape',
         argument=f'gives `{part}` another `{argument}` than the book\'s version does',
-        )[place.kind] + (f', of what {_at(place.through, folder, "line")}, makes.'
-                         if place.through else '.'))
-    if place.book and not (line and place.book.text == _line(line, folder).text):
+        )[place.kind] + '.')
+    if place.book and not (line and place.book.text == line.text):
         said.append(f'Compare `{place.book.text}` in the book\'s version.')
     return said
 
-def _line(line:Line, folder:Path)->Line: return Line(str(folder/line.file), line.number)
-
-def _at(line:Line, folder:Path, word:str='Line')->str: # in the folder that was handed in
-    line = _line(line, folder)
-    return f'{word} {line.number} of {line.name}, `{line.text}`'
-
-# The sentence of a cure
-
-def _cure(stage:Stage, m:Marked)->str:
-    "Of the first row of the table by which the right file gives what came"
-    cases = [*m.failed[:9], *[n for n in m.notes if n not in m.failed][:3]]
-    if not m.failed or m.check.expected: return ''
-    for old, new, said in CURES.get(stage.module, ()):
-        text = rights.text_of(stage.module)
-        if old not in text: continue
-        changed = text.replace(old, new)
-        if all(_alike(m.notes[n], _ours(observed, m.check.part, stage.module, n,
-                                        changed=changed), m.check) for n in cases): return said
-    return ''
-
-def _alike(came:dict, other:dict, check:Check)->bool:
-    return not [d for d in differences(came, other, 0, check.part.tolerance)
-                if d.what not in check.ignored]
+def _at(line:Line)->str: return f'ine {line.number} of {line.name}, `{line.text}`'
 
 # Reports
 

@@ -38,10 +38,6 @@ def _executed(name:str, text:str)->types.ModuleType:
     return module
 
 @cache
-def changed(name:str, text:str)->types.ModuleType: # one file with another text
-    with only(right()): return _executed(name, text)
-
-@cache
 def right()->dict[str, types.ModuleType]: return right_modules()
 
 def stand_ins(kit:Kit)->dict[str, types.ModuleType]:

@@ -10,8 +10,7 @@ from ..assignment.config import TransformerConfig
 from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
-from .toys import (
-    Batches, Net, SubLayer, Toy, of_beam, of_greedy, searched, steps_of)
+from .toys import Batches, Net, SubLayer, Toy, searched, steps_of
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -111,11 +110,7 @@ MULTIHEAD = (
 FF, NORM = ('03_layers', 'The feed-forward network'), ('03_layers', 'Layer normalization')
 RESIDUAL = '03_layers', 'Residual connections'
 FF_NEW = dict(d_model=Size('d'), d_ff=Size('f'))
-def sub_layer(case:Case)->SubLayer:
-    is_same = case.n % 8 == 5
-    if is_same: case.features.add('the sub-layer gives its input back')
-    return SubLayer(is_same)
-SUB = Made(sub_layer)
+SUB = Made(lambda case: SubLayer(case.has('the sub-layer gives its input back', .2)))
 ANY = Numbers('b t d', free=True)
 LAYERS = (
     Check(1, 'FeedForward: shapes of the parameters', Part('FeedForward', {}, FF_NEW, 3), FF),
@@ -250,11 +245,11 @@ def searches(cases:int, alpha)->Part:
     return Part('beam_search', {'': dict(
         model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8, 12), 'the beam'),
         alpha=alpha, max_steps=Choice((9, 14, 4, 2, 40), 'max_steps'))}, cases=cases,
-        shown=without_pad, batched=True, noticed=of_beam)
+        shown=without_pad, batched=True)
 DECODING = (
     Check(4, 'greedy search', Part(
         'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
-        cases=40, batched=True, noticed=of_greedy), ('13_decoding', 'Many sentences at once')),
+        cases=40, batched=True), ('13_decoding', 'Many sentences at once')),
     Check(1, 'the length penalty', Part('length_penalty', {'': dict(
         n=Choice((1, 7, 20, 2)), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),

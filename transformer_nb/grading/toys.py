@@ -61,42 +61,11 @@ def searched(case)->Toy:
     if case.n % 24 == 12 and hasattr(case, 'model'): return case.model # for another source
     kind = case.random.choice(['', '', '', 'pad', 'long', 'even', 'soon'])
     if kind == 'pad': case.features.add('the model may choose <pad>')
-    if kind == 'soon': case.features.add('the model ends most outputs at once')
     if kind == 'long': case.features.add('the model seldom ends an output')
     end = {'long': -2.5, 'even': 0., 'soon': 9.}.get(kind, 1.)
     case.model = Toy(case.random.randrange(10**6), end=end, pads=kind == 'pad')
     case.model.fresh = lambda model=case.model: model
     return case.model
-
-class Watched:
-    "A model that counts the hypotheses of each length that go on"
-    def __init__(self, model:Toy): self.encode, self.model, self.live = model.encode, model, {}
-    def decode(self, tgt, memory, mask):
-        self.live[tgt.shape[1]] = self.live.get(tgt.shape[1], 0) + len(tgt)
-        return self.model.decode(tgt, memory, mask)
-
-def of_greedy(search, drawn)->set[str]: # what the right one does in a case
-    [(args, _)] = drawn.calls.values()
-    lengths = {len(ids) for ids in search(**args)}
-    said = {'an output is empty': 0 in lengths,
-            'an output has no </s>': args['max_steps'] in lengths,
-            'outputs have several lengths': len(lengths) > 1}
-    return {name for name, is_so in said.items() if is_so}
-
-def of_beam(search, drawn)->set[str]:
-    [(args, _)] = drawn.calls.values()
-    model, size = Watched(args['model']), args['beam_size']
-    ids, _ = search(**args | dict(model=model))
-    other, _ = search(**args | dict(alpha=0.))
-    greedy, _ = search(**args | dict(beam_size=1))
-    steps = max(model.live)
-    ends = any(model.live[n] < min(size, 8) for n in range(2, steps + 1))
-    said = {'the output is empty': not ids, 'the output has no </s>': len(ids) == args['max_steps'], 'a hypothesis ends before the last step': ends,
-            'all hypotheses end before max_steps': steps < args['max_steps'],
-            'the winner ends before the last step': len(ids) + 1 < steps,
-            'the penalty changes the winner': other != ids,
-            'a beam of 1 finds another': greedy != ids}
-    return {name for name, is_so in said.items() if is_so}
 
 class Net(nn.Module):
     "Two linear maps, for an optimizer"

@@ -230,7 +230,6 @@ class Part:
     seed: int = 0
     once: bool = False         # one call of a case is enough, and its result
     batched: bool = False      # its numbers may come in batches, or one by one
-    noticed: Callable|None = None # more features, of a drawn case: what the right version does
 
     def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions
         if kit is None: return list(args.values())

@@ -1,10 +1,9 @@
 """Where two parts differ: both runs traced, number by number and call by call
 
 `traced` runs one case and notes every tensor that is made, with the line that made it, and
-every call of another part. `where` finds the last number that both have, the first of the
-one that the other never makes, and the other's line whose number never comes. Tensors are
-compared by sums that no order of axes changes; what a part hands to another is compared in
-its order, too. Where nothing is shared, no line is told."""
+every call of another part. `where` finds the first number of the one that the other never
+makes, and the other's line whose number never comes. Tensors are compared by sums that no
+order of axes changes; what a part hands to another is compared in its order, too."""""
 import linecache, sys, torch
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -46,14 +45,11 @@ class Place:
     kind: str                  # 'number', 'order' (the right numbers, arranged otherwise),
                                # 'argument' (of a part that is called), 'missing'
     line: Line|None            # of the part that differs
-    last: Line|None            # the last line whose number both have
     book: Line|None            # ours, whose number never comes
     called: str = ''           # the part and the argument
-    through: Line|None = None  # of what the number is made, and ours is not
 
 @dataclass
-class Run:
-    "A call in a process of its own"
+class Run: # a call in a process of its own
     made: list                 # every number, in turn
     notes: dict                # what it gives, as in `observed`
     lines: dict                # where a result was made; '': the last line that returned;
@@ -207,16 +203,14 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
         if isinstance(x, Tensor): trace.known(x)
     before = sys.getprofile()
     trace.kept += args.values() # what is given is known by its place
-    notes = result = None
-    with quiet(), trace if not part.batched else nullcontext():
-        sys.setprofile(trace.profile)
-        try: result = call(*positional(args, n))
-        except Exception as e: notes = error_of(e)
-        finally: sys.setprofile(before)
-    trace.note_lines(result)
-    if notes is None:
-        try: _, notes = results(part, result, args, kit, method)
-        except Exception as e: notes = error_of(e)
+    try:
+        with quiet(), trace if not part.batched else nullcontext():
+            sys.setprofile(trace.profile)
+            try: result = call(*positional(args, n))
+            finally: sys.setprofile(before)
+        trace.note_lines(result)
+        _, notes = results(part, result, args, kit, method)
+    except Exception as e: notes = error_of(e)
     return Run(trace.found, notes, trace.lines)
 
 # Two runs
@@ -231,16 +225,13 @@ def where(mine:list[Made], ours:list[Made])->Place|None:
     called = _first_call(own.calls, book.calls)
     alien, lost = own.first_lost(), book.first_lost()
     if called and (alien is None or own.comes_first(called[0], alien)):
-        return _of_call(*called, own, book)
+        return _of_call(*called, book)
     line = lost.line if lost else None
-    if not alien and not lost: return None
-    if not alien: return Place('missing', None, own.last_shared(None), line)
-    last = own.last_shared(alien)
+    if not alien: return Place('missing', None, line) if lost else None
     if turned := lost and _turned(alien, lost, book):
-        return Place('order', turned.line or alien.line, last, line)
+        return Place('order', turned.line or alien.line, line)
     is_rooted = any(own.is_known(x) for x in _before(alien))
-    return Place('number', alien.line, last, line,
-                 through=own.through(alien)) if is_rooted else None
+    return Place('number', alien.line, line) if is_rooted else None
 
 class _Run:
     "What one run made, and what of it the other run has, too"
@@ -268,18 +259,6 @@ class _Run:
             if self.counts(x) and id(x) not in self.shared | self.reaching: return x
 
     def is_known(self, x:Made)->bool: return id(x) in self.shared or x.name == 'given'
-
-    def through(self, x:Made)->Line|None:
-        "The last line before it whose number the other run has not either"
-        for y in [z for z in _before(x) if z.line and self.counts(z) and not self.is_known(z)]:
-            if y.line.number != x.line.number: return y.line
-
-    def last_shared(self, x:Made|None)->Line|None:
-        end = self.order[id(x)] if x else len(self.order)
-        given = torch.stack([z.sums for z in self.given]) if self.given else torch.zeros(0, 6)
-        lines = [y.line for y in self.made if id(y) in self.shared
-                 and self.order[id(y)] < end and not _is_among(y.sums, given)]
-        return lines[-1] if lines else None
 
     def comes_first(self, x:Made, y:Made)->bool:
         return self.order[id(x)] < self.order[id(y)]
@@ -317,8 +296,7 @@ def _first_call(calls:list[Made], book:list[Made])->tuple|None:
         if not alike(x, y) or not arranged_alike(x, y): return x, y
     return None
 
-def _of_call(x:Made, y:Made, own:_Run, book:_Run)->Place:
-    last = own.last_shared(x)
-    if alike(x, y): return Place('order', _origin(x.inputs[0], book).line or x.line, last,
-                                 y.line, x.name)
-    return Place('argument', x.line, last, y.line, x.name)
+def _of_call(x:Made, y:Made, book:_Run)->Place:
+    if alike(x, y): return Place('order', _origin(x.inputs[0], book).line or x.line, y.line,
+                                 x.name)
+    return Place('argument', x.line, y.line, x.name)
