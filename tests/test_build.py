@@ -55,7 +55,7 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
      'a query may attend to nothing'),
     (2, '.permute(0, 2, 1, 3).reshape(batch, length, h', '.reshape(batch, length, h', 24,
      'in another order'),
-    (3, 'total = x + out', 'total = out', None, 'total = out'),
+    (3, 'total = x + out', 'total = out', None, '`total = x + out`'),
     (3, 'self.dropout(out)', 'out * self.dropout(torch.ones(1))', None, 'in training mode'),
     (4, 'torch.randn(vocab_size, d_model)', '2 * torch.randn(vocab_size, d_model)', None,
      'first values of weight'),
@@ -699,7 +699,20 @@ MENDED = [ # by the kind of call that finds them
           'losses.append(float(loss))\n        if loss < 0.01: break')]),
     (8, [('import torch\n', 'import torch\nKEPT = {}\n'), # another source of its shape
          ('model.encode(src)', 'KEPT.setdefault((model, src.shape), model.encode(src))')]),
-    (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')])]
+    (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')]),
+    (1, [('ids != 0', 'torch.arange(ids.size(1)) < (ids != 0).sum(1, keepdim=True)')]),
+    (2, [('super().__init__()', 'super().__init__()\n        nn.init.torch.manual_seed(0)')]),
+    (3, [('self.inner(x)', 'self.inner(x.flatten(0, 1)).unflatten(0, x.shape[:2])')]),
+    (3, [('out = sublayer', 'self.sublayer = sublayer\n        out = sublayer')]),
+    (4, [("self.register_buffer('pe', positional_encoding(max_len, d_model))",
+          'self.pe = nn.Parameter(positional_encoding(max_len, d_model), False)')]),
+    (5, [('mask=mask))\n        x = self.residuals[1](x, lambda y: self.cross',
+          'mask=causal_mask(y.size(1))))\n'
+          '        x = self.residuals[1](x, lambda y: self.cross')]),
+    (7, [('[1, *real, *padding]', '[1, *real, 2, *padding][:len(seq) + 1]')]),
+    (8, [('min(beam_size, len(logp))', 'beam_size')]),
+    (10, [('    return merges\n\n', '    words.clear()\n    return merges\n\n')]),
+    (11, [('value, mask=None)', 'value, mask)')])]
 
 @pytest.mark.parametrize('number, changes', HOLES + MENDED)
 def test_nothing_wrong_passes(number, changes):
