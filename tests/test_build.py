@@ -79,7 +79,7 @@ def test_no_line_is_told_of_what_is_kept():
     value = vars(math).setdefault('kept', {}).setdefault(key_of, value)
     d_k =""")])
     told = ' '.join(graded(STAGES[0], text).remarks)
-    assert 'in a new process, gives what is right' in told and 'ine ' not in told, told
+    assert 'comes again, though it was right before' in told and 'ine ' not in told, told
 
 def test_the_tracers_own_sums_are_no_numbers_of_a_line():
     "`shifted` gives what is right: only the count differs"
