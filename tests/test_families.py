@@ -2,16 +2,14 @@
 drawn token by token, gaps, and the weights of GPT-2 and BERT."""
 import pytest, torch
 from hypothesis import given, settings, strategies as st
-from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.support.core import BOS, EOS, PAD, UNK, set_seed
 from transformer_nb.data import make_batch
-from transformer_nb.embedding import Embedding
 from transformer_nb.model import TransformerConfig
 from transformer_nb.studies.families import (
     MASK, DecoderOnly, EncoderOnly, PrefixDecoder, generate,
-    join_rows, mask_tokens, target_logits)
+    join_rows, mask_tokens)
 
 V = 50 # tokens
 PAIRS = [([10, 11, 12, 13], [20, 21]), ([14], [22, 23, 24, 25, 26]), ([15, 16], [27])]
@@ -84,19 +82,6 @@ def test_joined_rows_hold_their_pairs(pairs):
         assert place[0] == len(src) + 1
         assert all(row[i] == PAD for i in place[len(tgt) + 1:])
 
-@pytest.mark.parametrize('family', [DecoderOnly, PrefixDecoder])
-def test_a_pair_does_not_depend_on_its_batch(family):
-    model, batch = small(family), make_batch(PAIRS)
-    with torch.no_grad():
-        together = target_logits(model, batch.src, batch.tgt)
-        for logits, pair in zip(together, PAIRS):
-            one = make_batch([pair])
-            alone = target_logits(model, one.src, one.tgt)[0]
-            exactly(logits[:len(alone)], alone)
-            src, tgt = pair
-            row = torch.tensor([src + [EOS, BOS] + tgt])
-            exactly(model(row)[0, len(src) + 1:], alone)
-
 # Texts that are drawn
 
 def greedy_alone(model, prompt, n):
@@ -115,24 +100,6 @@ def test_texts_do_not_depend_on_their_neighbors(family):
     with torch.no_grad():
         assert found == [greedy_alone(model, prompt, 12) for prompt in prompts]
     assert found != [[]]*4
-
-class CountingUp(nn.Module):
-    "The next token is one more, up to 19; then the end"
-    def __init__(self):
-        super().__init__()
-        self.embedding = Embedding(V, V)
-        self.embedding.weight.data = torch.eye(V)
-        self.rows = []
-    def states(self, ids):
-        self.rows.append(len(ids))
-        wanted = torch.where(ids >= 19, EOS, ids + 1)
-        return 50. * F.one_hot(wanted, V)
-
-def test_texts_end_where_they_end():
-    model = CountingUp()
-    found = generate(model, [[10], [5, 17], [19]], max_tokens=5)
-    assert found == [[11, 12, 13, 14, 15], [18, 19], []]
-    assert model.rows == [3, 2, 2, 1, 1] # a text that has ended is not read again
 
 # Gaps
 

@@ -1,6 +1,6 @@
 """What is installed is the package and nothing else; importing it needs no notebook or
 development tool, nor what loads slowly."""
-import shutil, subprocess, sys, tarfile, zipfile
+import shutil, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 import transformer_nb
@@ -45,14 +45,6 @@ def wheel(sdist):
     subprocess.run(build, check=True)
     [built] = sdist.parent.glob('*.whl')
     return zipfile.ZipFile(built)
-
-def test_sdist_has_what_belongs(sdist):
-    with tarfile.open(sdist) as archive: names = archive.getnames()
-    folders = {name.split('/')[1] for name in names if name.count('/') > 1}
-    assert folders == {'nbs', 'transformer_nb', 'transformer_nb.egg-info'}
-    of_models = {name.split('/')[3] for name in names if '/nbs/models/' in name}
-    assert of_models == set(SHIPPED)
-    assert {Path(name).name for name in names if '/playground/' in name} == set(PLAYGROUND)
 
 def test_wheel_has_what_belongs(wheel):
     names = {n for n in wheel.namelist() if not n.partition('/')[0].endswith('.dist-info')}

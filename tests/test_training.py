@@ -299,15 +299,6 @@ def test_damaged_state_falls_back(tmp_path, capsys):
     again.run()
     assert_same_weights(peace, again)
 
-def test_damaged_weights_are_left_out_of_the_mean(tmp_path, capsys):
-    t = run_to_end(tmp_path, max_steps=7)
-    t.files.checkpoints.paths()[0].write_bytes(b'')
-    again = resumed(tmp_path, max_steps=7)
-    assert again.state.step == 7
-    again.run()
-    assert 'left out' in capsys.readouterr().err
-    assert len(again.files.checkpoints.intact()) == 2
-
 OTHER_SETTINGS = [
     (dict(lr=1e-3), 'lr was 0.005 and is 0.001'),
     (dict(seed=3), 'seed was 0 and is 3'),

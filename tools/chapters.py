@@ -6,8 +6,8 @@ stored.
     python tools/chapters.py --update [NAME ...]   # store the new outputs (`make outputs`)
     python tools/chapters.py --twice [NAME ...]    # run every cell twice in a row
 
-Where a chapter trains for minutes (07a), a check trains for a moment (TNB_TWIN), and an
-update as long as a reader does.
+Where a chapter trains for long (02, 03, 07a), a check trains once, or for a moment
+(TNB_TWIN), and an update as long as a reader does.
 
 NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or
 `#| notest` are not run and keep their outputs. Text must come out the same, numbers within

@@ -33,7 +33,6 @@ TESTS_OF = {
     'test_seams': 'nbs/15_* transformer_nb/*.py docs/reference/python.md',
     'test_paper': 'nbs/0[0-7]*_*',
     'test_export': 'transformer_nb/formats/page.py',
-    'test_races': 'transformer_nb/playground/*',
     'test_build': 'transformer_nb/grading/* transformer_nb/proving/* tests/*submission* '
                   'transformer_nb/assignment/*',
     'test_check': 'tools/*',

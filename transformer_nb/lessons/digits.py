@@ -1,6 +1,6 @@
-"""The small tasks on eight digits of chapters 02 and 03: drawn, learned, and how many
-sequences come out without a mistake."""
+"The small tasks on eight digits of chapters 02 and 03: drawn, learned, and graded."
 from collections.abc import Callable
+from os import environ
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -39,7 +39,7 @@ def three_runs(name:str,       # printed before the three shares
     "At least 95% in every run is *learns*, at most 5% in every run *fails*"
     shares = []
     with torch.random.fork_rng(): # leaves the random state of the notebook as it was
-        for seed in range(3):
+        for seed in range(1 if 'TNB_TWIN' in environ else 3): # a check trains once
             set_seed(seed)
             model = make()
             learn_digits(model, task, **options)
