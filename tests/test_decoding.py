@@ -1,10 +1,6 @@
-"""Beam search against slow and plain searches.
-
-One keeps a list of hypotheses and runs the whole model for all of them in each step; one
-tries every sentence.
-"""
+"""Beam search against a slow and plain one, which keeps a list of hypotheses and runs the
+whole model for all of them in each step. (Chapter 13 tries every sentence.)"""
 from collections import Counter
-from itertools import product
 from random import Random
 import pytest, torch
 from searching import (all_log_probs, check, check_samples, hypotheses_of, log_probs_of,
@@ -48,33 +44,6 @@ def test_minimum_length_equals_the_plain_search(beam_size, min_len):
             assert min(len(h.ids) for h in hypotheses) >= min_len
             check(hypotheses, plain_beam(model, s, beam_size, **options,
                                          penalty=length_penalty))
-
-def exhaustive(model, sentence, alpha, penalty):
-    v, limit = model.config.vocab_size, model.config.max_len
-    words = token_ids(range(v))
-    every = [list(ids) for n in range(limit) for ids in product(words, repeat=n)]
-    src = torch.tensor([sentence + [EOS]]).expand(len(every), -1)
-    tgt = pad([[BOS] + ids for ids in every])
-    log_p = model(src, tgt).log_softmax(-1)
-    found = []
-    for ids, row in zip(every, log_p.tolist()):
-        p = [row[i][t] for i, t in enumerate(ids + [EOS])]
-        found.append((sum(p) / penalty(len(p), alpha), ids, p))
-    return sorted(found, key=lambda c: -c[0])
-
-@pytest.mark.parametrize('norm', ['post', 'pre'])
-@pytest.mark.parametrize('vocab_size, limit', [(5, 4), (6, 3)])
-def test_as_wide_as_the_space_is_exhaustive(norm, vocab_size, limit):
-    for seed in range(2 if limit == 3 else 1):
-        model = random_model(seed, norm, vocab_size, limit)
-        sentences = random_sentences(seed, 2, vocab_size, limit - 1)
-        wide = vocab_size * (vocab_size - 1)**(limit - 1) # continuations in the last step
-        for alpha, penalty in product((0., 0.6, 2.), (length_penalty, power_penalty)):
-            options = dict(alpha=alpha, penalty=penalty)
-            src = pad([s + [EOS] for s in sentences])
-            found = beam_search(model, src, wide, n_best=4, **options)
-            for s, hypotheses in zip(sentences, found):
-                check(hypotheses, exhaustive(model, s, **options)[:4])
 
 @pytest.mark.parametrize('norm', ['post', 'pre'])
 def test_company_does_not_matter(norm):

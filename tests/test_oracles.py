@@ -15,11 +15,8 @@ from transformer_nb.model import (
     EncoderLayer, Transformer, TransformerConfig, attention_weights)
 from transformer_nb.multihead import MultiHeadAttention, causal_mask
 from transformer_nb.parts import (
-    GroupedQueryAttention, QKNormAttention, RMSNorm, SwiGLU)
+    RMSNorm)
 from transformer_nb.embedding import rotate
-from math import ceil, sqrt
-from functools import partial
-from torch.nn import functional as F
 from transformer_nb.optimizer import adamw, linear_lr, set_lr
 from transformer_nb.studies.since_2017 import modernize
 from torch.testing import assert_close
@@ -205,50 +202,6 @@ def test_scores_depend_on_the_distance(m, n, moved):
     def score(m, n): return at(q, m) @ at(k, n).T
     close(score(m, n), score(m + moved, n + moved))
     close(at(at(q, m), n), at(q, m + n)) # turns add up
-
-@shapes
-@given(d=st.integers(1, 12), d_ff=st.integers(1, 40))
-def test_swiglu(d, d_ff):
-    network, x = SwiGLU(d, d_ff).double(), randn64(3, d)
-    assert network.inner.out_features == 4*ceil(2*d_ff/3/4)
-    gate, inner = x @ network.gate.weight.T, x @ network.inner.weight.T
-    silu = gate / (1 + torch.exp(-gate))
-    close(network(x), (silu * inner) @ network.outer.weight.T)
-
-@shapes
-@given(n_kv=st.integers(1, 3), group=st.integers(1, 3), d_k=st.integers(1, 5),
-       d_v=st.integers(1, 5), masked=st.booleans())
-def test_groups(n_kv, group, d_k, d_v, masked):
-    h, t, s, d = n_kv*group, 4, 6, 8
-    attention = GroupedQueryAttention(d, h, d_k, d_v, n_kv).double()
-    x, memory = randn64(2, t, d), randn64(2, s, d)
-    mask = torch.ones(t, s, dtype=torch.bool).tril() if masked else None
-    heads = []
-    for i in range(h): # head by head, its keys those of head i // group
-        j = i // group
-        q = x @ attention.query.weight[d_k*i:d_k*(i + 1)].T
-        k = memory @ attention.key.weight[d_k*j:d_k*(j + 1)].T
-        v = memory @ attention.value.weight[d_v*j:d_v*(j + 1)].T
-        scores = q @ k.mT / sqrt(d_k)
-        if masked: scores = scores.masked_fill(~mask, -torch.inf)
-        heads.append(scores.softmax(-1) @ v)
-    close(attention(x, memory, mask), attention.output(torch.cat(heads, -1)))
-    _, k, v = attention.project(x, memory) # what a cache holds
-    assert k.shape == (2, n_kv, s, d_k) and v.shape == (2, n_kv, s, d_v)
-
-def test_qk_norm():
-    attention = perturb(QKNormAttention(8, 2, 4, 4))
-    assert attention.query_norm.weight.shape == (4,)
-    x = 100*randn64(2, 5, 8) # next to which eps is nothing
-    q = MultiHeadAttention.queries(attention, x)
-    k, v = MultiHeadAttention.keys_values(attention, x)
-    norm = partial(F.rms_norm, normalized_shape=[4], eps=1e-6)
-    ours = attention.project(x, x)
-    close(ours[0], norm(q, weight=attention.query_norm.weight))
-    close(ours[1], norm(k, weight=attention.key_norm.weight))
-    close(ours[2], v)
-    for weight in (attention.query.weight, attention.key.weight): weight.data *= 1000
-    assert_close(attention.project(x, x)[:2], ours[:2], atol=1e-4, rtol=1e-4)
 
 @pytest.mark.parametrize('decay', [0., 0.1, 3.])
 def test_adamw_written_out(decay):

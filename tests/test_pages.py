@@ -27,14 +27,6 @@ def test_an_aside_ends_before_the_next_heading():
                      '### Aside: two', start, end, '### Aside: three', start]
     assert asides.is_open
 
-def test_a_claim_may_be_answered_by_a_test(tmp_path):
-    test = 'def test_it():\n    #| claim C01 C02\n    assert True\n\ndef test_no(): pass\n'
-    (tmp_path/'test_x.py').write_text(test, encoding='utf8')
-    tested = pages.claims_of_tests(tmp_path)
-    assert tested == {'C01': [('test_x.py', 'test_it')], 'C02': [('test_x.py', 'test_it')]}
-    book = book_of(claims_text='- C01 It is so.', claims={'C01': []}, tested=tested)
-    assert pages.claims(book).endswith('It is so. → `test_it` in `test_x.py`')
-
 # Folds
 
 def notebook_of(*sources):
