@@ -1,5 +1,5 @@
 "Checkpoints and model folders: damaged, foreign, hostile, locked; processes that fail."
-import json, os, signal, subprocess, sys
+import json, os, subprocess, sys
 from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
@@ -21,30 +21,19 @@ from transformer_nb.training import Trainer, TrainingConfig
 
 # Random states
 
-class FakeGPU:
-    "Generators of the devices of one kind, by index; reports which were touched"
-    def __init__(self): self.states, self.touched = {}, []
-    def _index(self, device): return 0 if device is None else torch.device(device).index
-    def get_rng_state(self, device=None):
-        self.touched.append(self._index(device))
-        return self.states[self._index(device)]
-    def set_rng_state(self, state, device=None):
-        self.touched.append(self._index(device))
-        self.states[self._index(device)] = state
-    def is_available(self): return True
-
 def test_the_generator_of_the_models_own_gpu(monkeypatch):
     "Not of the current one, which is 0 however a training was started"
-    gpu = FakeGPU()
-    for name in ('get_rng_state', 'set_rng_state', 'is_available'):
-        monkeypatch.setattr(torch.cuda, name, getattr(gpu, name))
-    gpu.states = {i: torch.tensor([i], dtype=torch.uint8) for i in range(2)}
+    states = {i: torch.tensor([i], dtype=torch.uint8) for i in range(2)}
+    def get(device=0): return states[torch.device(device).index]
+    def put(state, device=0): states[torch.device(device).index] = state
+    for name, fake in dict(is_available=lambda: True, get_rng_state=get,
+                           set_rng_state=put).items():
+        monkeypatch.setattr(torch.cuda, name, fake)
     second = torch.device('cuda', 1)
     state = random_state(second)
-    assert state['cuda'].tolist() == [1] and gpu.touched == [1]
-    gpu.states[1] = torch.tensor([9], dtype=torch.uint8)
+    states[1] = torch.tensor([9], dtype=torch.uint8)
     set_random_state(state, second)
-    assert gpu.states[1].tolist() == [1] and gpu.touched == [1, 1]
+    assert [state['cuda'].item(), *map(int, states.values())] == [1, 0, 1]
 
 # Half-written files
 
@@ -122,32 +111,29 @@ def refusal(folder, **options):
 
 # One training per folder
 
-LOCKING = '''
-import sys, time
-from pathlib import Path
-from fcntl import LOCK_EX, lockf
-file = open(Path(sys.argv[1], '.training.lock'), 'a')
-lockf(file, LOCK_EX)
+LOCK = '''
+import fcntl, sys
+file = open(sys.argv[1] + '/.training.lock', 'a')
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print('locked', flush=True)
-time.sleep(600)
+sys.stdin.read()
 '''
 
-def is_free(folder): # for another process than this one
-    code = ('import fcntl, sys; file = open(sys.argv[1] + "/.training.lock", "a"); '
-            'fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)')
-    done = subprocess.run([sys.executable, '-c', code, folder], capture_output=True)
-    return done.returncode == 0
+def locking(folder):
+    "Another process, which says whether it has the lock"
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, '-c', LOCK, folder], **pipes)
+    return process, process.stdout.readline() == b'locked\n'
 
 def test_one_training_per_folder(tmp_path):
-    other = subprocess.Popen([sys.executable, '-c', LOCKING, tmp_path],
-                             stdout=subprocess.PIPE)
-    other.stdout.readline()
+    other, is_locked = locking(tmp_path)
     with pytest.raises(InputError, match='another run is using'):
         with training_lock(tmp_path): pass
-    other.send_signal(signal.SIGKILL)
+    other.kill()
     other.communicate()
     with training_lock(tmp_path):
-        assert not is_free(tmp_path)
+        _, has_it_too = locking(tmp_path)
+        assert is_locked and not has_it_too
         assert not check_output_folder(tmp_path, resume=False) # the lock does not count
     assert list(tmp_path.iterdir()) == []
 

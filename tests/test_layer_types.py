@@ -11,8 +11,7 @@ from running import definitions
 from transformer_nb.studies.layer_types import PeakMemory
 
 chapter = definitions('17_layer_types')
-Convolution, Recurrent, DeepReader = (
-    chapter.Convolution, chapter.Recurrent, chapter.DeepReader)
+Convolution, Recurrent = chapter.Convolution, chapter.Recurrent
 longest_chain, path_length = chapter.longest_chain, chapter.path_length
 window_attention = chapter.window_attention
 
@@ -110,25 +109,3 @@ def test_peak_memory():
         assert memory.held == 4000       # and keeps alive what it looks at
         del c
     assert memory.held == 0
-
-# The path as a dose: networks, trainings, and the rule that judges them
-
-def depends_on(reader, n):
-    "From how far back a position moves the answer at the last one"
-    ids, x = torch.zeros(1, n, dtype=torch.long), []
-    def keep(module, args, output):
-        x.append(output.detach().requires_grad_())
-        return x[0]
-    with reader.positions.register_forward_hook(keep): logits = reader(ids)
-    [gradient] = torch.autograd.grad(logits.square().sum(), x)
-    [moved] = gradient[0].abs().sum(-1).nonzero(as_tuple=True)
-    return (n - 1 - moved).tolist()
-
-@pytest.mark.parametrize('row, back', [
-    ('whole', 39), ('r = 9', 32), ('r = 3', 8), ('GRU', 39), ('RNN', 39),
-    ('dilated, k = 3', 39)])
-def test_how_far_eight_layers_look_back(row, back):
-    torch.manual_seed(0)
-    reader = DeepReader(row).double()
-    assert len(reader.layers) == len(reader.norms) == 8
-    assert sorted(depends_on(reader, 40)) == list(range(back + 1))

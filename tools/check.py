@@ -35,7 +35,6 @@ TESTS_OF = {
     'test_export': 'transformer_nb/formats/page.py',
     'test_build': 'transformer_nb/grading/* transformer_nb/proving/* tests/*submission* '
                   'transformer_nb/assignment/*',
-    'test_check': 'tools/*',
     'test_checkpoint': 'transformer_nb/support/distributed.py',
     'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* transformer_nb/commands/*',
     'test_decoding': 'nbs/05_* tests/searching.py',
