@@ -1,5 +1,5 @@
-"""Chapter 18 beyond its own proofs: the rule on losses whose effects are known, beside NumPy
-and SciPy."""
+"""Chapter 18 beyond its own proofs: the rule on losses whose effects are known, beside
+NumPy and SciPy."""
 from math import sqrt
 import numpy as np
 from scipy import stats
