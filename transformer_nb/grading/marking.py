@@ -175,7 +175,7 @@ _RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
 def _unlike(x, y)->str: # x came, y is right
     if x is None: return 'does not come'
     if y is None: return 'comes, and is not asked for'
-    x, y = ('an empty list' if z == '0 results' else z for z in (x, y))
+    x, y = ({'0 results': 'an empty list', '': 'an empty text'}.get(z, z) for z in (x, y))
     if isinstance(x, str) or isinstance(y, str): return f'is {_shown(x)}, and should be {_shown(y)}'
     is_list = x.dim() == y.dim() == 1 and max(len(x), len(y)) < 45
     if x.shape != y.shape and not is_list:
@@ -224,7 +224,7 @@ def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     if not all(map(_is_short, args.values())):
         if not always: return []
         sizes = drawn.case.sizes if second else drawn.sizes
-        args = {name: x for name, x in args.items() if isinstance(x, (int, float))}
+        args = {name: x for name, x in args.items() if isinstance(x, (int, float, str))}
         args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args
     said = ', '.join(f'{name} = {x.tolist() if isinstance(x, Tensor) else repr(x)}'
                      for name, x in args.items())

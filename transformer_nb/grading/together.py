@@ -36,14 +36,14 @@ def logits_of(loaded, args):
     return real(loaded.double()(src, tgt), tgt != PAD)
 
 def long_running(case)->Toy: # where the limit of steps counts
-    end = (-30., 0., -1., -1.)[case.n % 4]
+    end = 0. if case.n == 12 else (-30., 0., -1.5, -3.)[case.n % 4] # 12: α decides
     model = sys.modules.get('model') # whose class it has, for who asks
     kind = type('Toy', (Toy, model.Transformer), {}) if model else Toy
-    return kind(case.random.randrange(10**6), max_len=90, end=end)
+    return kind(16 if case.n == 12 else case.random.randrange(10**6), max_len=90, end=end)
 
 def digits(case)->str: # two to a word, so that words are not tokens
     n = 1 if case.n == 4 else 20 if case.n == 8 else 2 + case.random.randrange(6)
-    ids = [str(case.random.randrange(4, 8)) for _ in range(n)]
+    ids = [*'7767'] if case.n == 12 else [str(case.random.randrange(4, 8)) for _ in range(n)]
     return ' '.join(''.join(ids[i:i + 2]) for i in range(0, n, 2))
 
 def translations(folder:str):
