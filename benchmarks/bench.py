@@ -36,7 +36,7 @@ from transformer_nb.data import Batch, TokenBatches, encode_pairs
 from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.support.distributed import (
     broadcast_from_rank0, process_group, rank, world_size)
-from transformer_nb.formats.page import tnb_export
+from transformer_nb.commands import tnb_export
 from transformer_nb.speed.fast import (HAS_ONEDNN, USE_ONEDNN, FastDropout, accelerate,
                                  by_onednn, exchange, keep_freed_memory, unaccelerate)
 from transformer_nb.model import Transformer, TransformerConfig

@@ -301,7 +301,7 @@ def by_ctranslate2(day:Day, translator, texts:list[str])->dict:
     except ImportError: return dict(CTranslate2='is not installed')
     if not day.rehearse and not ctranslate2.get_cuda_device_count():
         return dict(CTranslate2='was built for another CUDA')
-    from transformer_nb.formats.page import tnb_export
+    from transformer_nb.commands import tnb_export
     ct2 = day.folder/'ct2'
     tnb_export(str(MODEL), str(ct2))
     kind = dict(fp32='float32', bf16='bfloat16', fp16='float16')[day.precision]

@@ -17,7 +17,7 @@ from transformer_nb.commands import (
     tnb_score, tnb_train, tnb_translate)
 from transformer_nb.support.core import InputError, command_parser, read_arguments
 from transformer_nb.decoding import Hypothesis
-from transformer_nb.formats.page import tnb_export
+from transformer_nb.commands import tnb_export
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.reading import Sentence

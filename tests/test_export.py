@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from transformer_nb.formats import page as export
 from transformer_nb.checkpoint import save_model
+from transformer_nb.commands import tnb_export
 from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.decoding import SearchConfig, search
 from transformer_nb.formats.page import (
-    _rows_of_8_bits, _stored_check, export_page,
-    round_to_8_bits, tnb_export)
+    _rows_of_8_bits, _stored_check, export_page, round_to_8_bits)
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.formats.marian import export_marian
 from transformer_nb.model import Transformer, TransformerConfig

@@ -10,10 +10,10 @@ from torch.testing import assert_close
 from test_export import EVERYDAY, run_readme
 from transformer_nb import hub
 from transformer_nb.checkpoint import load_model, save_model
-from transformer_nb.commands import score_pairs, tnb_evaluate, tnb_train, tnb_translate
+from transformer_nb.commands import (
+    score_pairs, tnb_evaluate, tnb_export, tnb_prepare, tnb_train, tnb_translate)
 from transformer_nb.support.core import BOS, EOS, PAD, InputError, set_seed
 from transformer_nb.decoding import beam_search
-from transformer_nb.formats.page import tnb_export
 from transformer_nb.formats.marian import export_marian
 from transformer_nb.hub import (
     _load_model, _marian_config, _their_ids, describe_marian, import_marian,
@@ -355,31 +355,25 @@ def greedy_texts(folder, texts):
 
 SOME = ['The dog sleeps in the garden.', "I don't know what you mean.", 'Where is Größe?']
 
-def test_one_folder_three_readers(tmp_path):
+def test_one_folder_two_readers(tmp_path):
     "The shipped model, whose translations begin with a vector that it has learned"
     wanted = greedy_texts(EVERYDAY, SOME)
-    export_marian(EVERYDAY, tmp_path/'hub', for_converter=True)
+    export_marian(EVERYDAY, tmp_path/'hub')
     assert greedy_texts(tmp_path/'hub', SOME) == wanted == hub_greedy(tmp_path/'hub', SOME)
     tokenizer = load_marian(tmp_path/'hub')[1]
     assert tokenizer.to_json() == load_model(EVERYDAY)[1].to_json()
     assert describe_marian(tmp_path/'hub')['tokenizer'] == 'BPETokenizer'
-    assert converted_greedy(tmp_path/'hub', tmp_path/'ct2', SOME) == wanted
 
 def test_tags_go_out_and_come_back(tmp_path):
     model, tokenizer = our_folder(tmp_path/'model', tags=['>>de<<', '>>fr<<'])
-    export_marian(tmp_path/'model', tmp_path/'hub', for_converter=True)
+    export_marian(tmp_path/'model', tmp_path/'hub')
     back, its_own = load_marian(tmp_path/'hub')
     assert its_own.to_json() == tokenizer.to_json()
-    for ours, x in model.state_dict().items():
-        if ours == 'embeddings.0.weight': x[PAD] = 0. # which no one reads
-        assert_close(back.state_dict()[ours], x, atol=1e-6, rtol=0)
+    for ours, x in model.state_dict().items(): assert back.state_dict()[ours].equal(x)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path/'hub')
     for text in ('>>fr<< The dog', 'The dog', '>>de<< Größe'):
         pieces = [tokenizer.tokenizer.id_to_token(i) for i in tokenizer.encode(text)]
         assert theirs.convert_ids_to_tokens(theirs(text).input_ids) == [*pieces, '</s>']
-    converted_greedy(tmp_path/'hub', tmp_path/'ct2', ['>>fr<< The dog'])
-    vocab = json.loads((tmp_path/'ct2/shared_vocabulary.json').read_text())
-    assert vocab == theirs.convert_ids_to_tokens(range(tokenizer.vocab_size - 2))
 
 # A folder of the hub, at every door
 
@@ -465,7 +459,55 @@ def test_fine_tuning_keeps_what_it_loads(two, tmp_path, capsys):
     losses = [json.loads(line) for line in lines if 'valid_loss' in line]
     assert losses[0]['valid_loss'] == pytest.approx(losses[-1]['valid_loss'], abs=1e-4)
     assert losses[-1]['train_loss'] < 10 * losses[-1]['valid_loss']
-    export_marian(tmp_path/'tuned', tmp_path/'hub', for_converter=True)
+    export_marian(tmp_path/'tuned', tmp_path/'hub')
     wanted = greedy_texts(tmp_path/'tuned', SOME)
+    assert hub_greedy(tmp_path/'hub', SOME) == wanted == greedy_texts(tmp_path/'hub', SOME)
+    assert converted_greedy(tmp_path/'hub', tmp_path/'converted', SOME) == wanted
+
+def test_a_guest_goes_out_as_it_came_in(two, tmp_path):
+    "Once with a token more, which CTranslate2's converter refused"
+    folder = shutil.copytree(two[0], tmp_path/'guest')
+    weights = load_file(folder/'model.safetensors')
+    weights['model.shared.weight'][-1] = 0 # as in all of OPUS-MT
+    weights['final_logits_bias'][0, -1] = 0
+    save_file(weights, folder/'model.safetensors', dict(format='pt'))
+    import_marian(folder, tmp_path/'ours')
+    for source, out in ((folder, 'a'), (tmp_path/'ours', 'b')):
+        tnb_export([source], str(tmp_path/out), format='transformers')
+        found = load_file(tmp_path/out/'model.safetensors')
+        assert all(found.pop(name).equal(x) for name, x in weights.items()) and not found
+        for name in ('source.spm', 'target.spm'):
+            assert (tmp_path/out/name).read_bytes() == (folder/name).read_bytes()
+        vocabs = [json.loads((x/'vocab.json').read_text()) for x in (folder, tmp_path/out)]
+        assert vocabs[0] == vocabs[1]
+    wanted = greedy_texts(folder, SOME)
+    assert hub_greedy(tmp_path/'a', SOME) == wanted == greedy_texts(tmp_path/'a', SOME)
+    assert converted_greedy(tmp_path/'a', tmp_path/'converted', SOME) == wanted
+
+@pytest.mark.parametrize('prepared', [True, False])
+def test_a_new_tag_for_a_model_of_others(prepared, two, tmp_path, capsys):
+    "Once refused: its tokenizer was learned in Helsinki"
+    for name, texts in zip(('a.en', 'a.de'), zip(*PAIRS)):
+        (tmp_path/name).write_text('\n'.join(texts * 3) + '\n')
+    files = [f'--src={tmp_path}/a.en', f'{tmp_path}/a.en', '--tag=none', '<bt>',
+             f'--tgt={tmp_path}/a.de', f'{tmp_path}/a.de', f'--valid_src={tmp_path}/a.en',
+             f'--valid_tgt={tmp_path}/a.de']
+    files = [word for x in files for word in x.split('=')]
+    if prepared:
+        tnb_prepare([str(tmp_path/'data'), '--tokenizer', str(two[0]), *files])
+        files = ['--data', str(tmp_path/'data')]
+    how = ['--max_steps=2', '--warmup_steps=1', '--lr=1e-9', '--weights=last']
+    tnb_train([f'--init={two[0]}', f'--out={tmp_path}/m', *files, *how])
+    (before, theirs), (after, ours) = (open_model(x) for x in (two[0], tmp_path/'m'))
+    n = theirs.vocab_size
+    assert ours.vocab_size == n + 1 == after.config.vocab_size and ours.tags == ['<bt>']
+    [bt, *rest] = ours.encode('<bt> The dog')
+    assert bt == n and rest == theirs.encode('The dog') and not ours.needs_tag
+    old, new = (x.state_dict()['embeddings.0.weight'] for x in (before, after))
+    assert_close(new[:n], old, atol=1e-6, rtol=0)
+    assert_close(new[n], old[4:].mean(0), atol=1e-6, rtol=0)
+    tnb_export([tmp_path/'m'], str(tmp_path/'hub'), format='transformers')
+    assert load_marian(tmp_path/'hub')[1].to_json() == ours.to_json()
+    wanted = greedy_texts(tmp_path/'m', SOME)
     assert hub_greedy(tmp_path/'hub', SOME) == wanted == greedy_texts(tmp_path/'hub', SOME)
     assert converted_greedy(tmp_path/'hub', tmp_path/'converted', SOME) == wanted

@@ -16,7 +16,7 @@ from transformer_nb.support.core import BOS, EOS, InputError
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import length_penalty, sample, search
 from transformer_nb.embedding import Embedding, RotaryAttention
-from transformer_nb.formats.page import _export_ctranslate2, export_page
+from transformer_nb.formats.page import export_ctranslate2, export_page
 from transformer_nb.speed.fast import accelerate, unaccelerate
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.hub import open_model
@@ -208,9 +208,9 @@ def test_ctranslate2(name, tmp_path):
     save_model(tmp_path/'m', model, BPE)
     if name in NOT_CTRANSLATE2:
         with pytest.raises(InputError, match=f'^{NOT_CTRANSLATE2[name]} is .*CTranslate2'):
-            _export_ctranslate2(tmp_path/'m', tmp_path/'ct2')
+            export_ctranslate2(tmp_path/'m', tmp_path/'ct2')
         return
-    _export_ctranslate2(tmp_path/'m', tmp_path/'ct2')
+    export_ctranslate2(tmp_path/'m', tmp_path/'ct2')
     theirs = ctranslate2.Translator(str(tmp_path/'ct2'), compute_type='float32')
     src, tgt = map(BPE.encode, TEXTS[:2])
     pieces = [[BPE.tokenizer.id_to_token(i) for i in ids] for ids in (src, tgt)]

@@ -12,7 +12,7 @@ from transformer_nb.checkpoint import load_model
 from transformer_nb.commands import tnb_evaluate, tnb_prepare, tnb_train, tnb_translate
 from transformer_nb.support.core import FieldError, InputError
 from transformer_nb.corpora import JoinedPairs, load_corpus
-from transformer_nb.formats.page import tnb_export
+from transformer_nb.commands import tnb_export
 from transformer_nb.prepare import (
     DataConfig, clean_corpora, clean_splits, letter_share,
     open_prepared, prepare_data)
@@ -358,8 +358,8 @@ def test_duplicates_are_found_in_any_form():
         return len(list(corpus))
     assert kept() == 2 and kept(normalize='none') == 3
 
-def test_a_tag_must_be_a_token_of_the_given_tokenizer(tmp_path):
-    "Else it would be read as several pieces, without a word"
+def test_a_given_tokenizer_gets_new_tags(tmp_path):
+    "Else one would be read as several pieces, without a word; one of others is refused"
     pairs = [('a b', 'c d')] * 9
     config = DataConfig(vocab_size=300, tag='<bt>')
     corpus = dict(train=pairs, valid=pairs[:1])
@@ -367,9 +367,12 @@ def test_a_tag_must_be_a_token_of_the_given_tokenizer(tmp_path):
     assert len(known.encode('<bt>')) == 1
     prepare_data(tmp_path/'two', config, corpus=corpus, tokenizer=known)
     other = replace(config, tag='<web>')
-    with pytest.raises(InputError, match="tag is '<web>', which is no token of this"):
-        prepare_data(tmp_path/'three', other, corpus=corpus, tokenizer=known)
-    assert not (tmp_path/'three').exists()
+    grown = prepare_data(tmp_path/'three', other, corpus=corpus, tokenizer=known).tokenizer
+    assert grown.tags == ['<bt>', '<web>'] and grown.encode('<web>') == [known.vocab_size]
+    strange = ForeignTokenizer.from_json(known.to_json())
+    with pytest.raises(InputError, match="tag is '<web>', which is not a token of this"):
+        prepare_data(tmp_path/'four', other, corpus=corpus, tokenizer=strange)
+    assert not (tmp_path/'four').exists()
 
 def test_a_pair_is_judged_once(monkeypatch):
     "Text is read for the tokenizer, too; judging it again took as long as encoding"

@@ -118,7 +118,7 @@ def test_the_other_length_penalty(tmp_path, capsys):
     with pytest.raises(InputError, match="penalty is 'power', which the page cannot do"):
         export_page([folder], tmp_path/'page.html')
     pytest.importorskip('ctranslate2')
-    export._export_ctranslate2(folder, tmp_path/'ct2')
+    export.export_ctranslate2(folder, tmp_path/'ct2')
     assert 'Both divide a score by |Y|^α' in (tmp_path/'ct2/README.md').read_text()
     edit_search(folder, OWN | dict(penalty='none'))
     with pytest.raises(InputError, match="penalty is 'none'; it must be paper or power"):

@@ -5,7 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 import tokenizers
-from transformer_nb.support.core import SPECIAL_TOKENS, UNK, InputError, parse_json
+from transformer_nb.support.core import (
+    SPECIAL_TOKENS, UNK, FieldError, InputError, parse_json)
 from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer, normalize
 
 _MAX_ID = 10**6 # as in `text`
@@ -50,20 +51,25 @@ def _foreign_from_json(text:str)->tokenizers.Tokenizer:
 class SentencePieceTokenizer(Tokenizer):
     "Marian's: one SentencePiece model cuts the source, another one joins the target"
     def __init__(self, source:bytes, target:bytes, # the models
-                 pieces:list[str]):                # the piece of each id
-        self.models, self.pieces = (source, target), pieces
+                 pieces:list[str],                 # the piece of each id
+                 added:Iterable[str]=()):          # those that are tags of ours
+        self.models, self.pieces, self.added = (source, target), pieces, list(added)
         self.source, self.target = _pieces_of(source), _pieces_of(target)
         self.ids = {piece: i for i, piece in enumerate(pieces)}
-        self.tags = [x for x in pieces if x.startswith('>>') and x.endswith('<<')]
+        self.tags = [x for x in pieces if x.startswith('>>') and x.endswith('<<')
+                     and x not in self.added]
         self.needs_tag = bool(self.tags)
+        self.tags += self.added
 
     @property
     def vocab_size(self)->int: return len(self.pieces)
 
     def _cut(self, text:str)->list[str]: # a source
+        added = next((tag for tag in self.added if text.startswith(tag)), '')
+        if added: text = text.removeprefix(added).lstrip(' ')
         code, text = re.fullmatch('(>>.*?<<)?(.*)', text, re.S).groups('')
         pieces = self.source.encode(text, out_type=str)
-        return [piece for piece in [code, *pieces] if piece]
+        return [piece for piece in [added, code, *pieces] if piece]
 
     def encode(self, text:str)->list[int]: # may begin with a tag, such as `>>fra<<`
         return [self.ids.get(piece, UNK) for piece in self._cut(text)]
@@ -84,6 +90,7 @@ class SentencePieceTokenizer(Tokenizer):
     def to_json(self)->str:
         source, target = (base64.b64encode(model).decode() for model in self.models)
         content = dict(source=source, target=target, pieces=self.pieces)
+        if self.added: content['added'] = self.added
         return json.dumps(content, ensure_ascii=False)
 
     @classmethod
@@ -92,7 +99,7 @@ class SentencePieceTokenizer(Tokenizer):
             content = parse_json(text)
             pieces = [str(piece) for piece in content['pieces']]
             models = [base64.b64decode(content[name]) for name in ('source', 'target')]
-            return cls(*models, pieces)
+            return cls(*models, pieces, map(str, content.get('added', ())))
         except (KeyError, TypeError, RuntimeError) as e: # the last of SentencePiece
             message = f'not a tokenizer of two SentencePiece models: {e!r}'
             raise ValueError(message) from None
@@ -103,6 +110,25 @@ def _pieces_of(model:bytes): # a SentencePiece processor
         message = 'SentencePiece is not installed; run: pip install sentencepiece'
         raise InputError(message) from None
     return SentencePieceProcessor(model_proto=model)
+
+def add_tags(tokenizer:Tokenizer, tags:Iterable[str])->Tokenizer:
+    "With a last token for each tag that it does not have; raises `FieldError` if it can't"
+    new = [tag for tag in tags if not _is_token(tokenizer, tag)]
+    if not new: return tokenizer
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return SentencePieceTokenizer(*tokenizer.models, tokenizer.pieces + new,
+                                      tokenizer.added + new)
+    if not isinstance(tokenizer, BPETokenizer):
+        raise FieldError('tag', f'is {new[0]!r}, which is not a token of this tokenizer')
+    content, n = json.loads(tokenizer.to_json()), tokenizer.vocab_size
+    like = content['added_tokens'][0] | dict(special=False)
+    content['added_tokens'] += [like | dict(id=i, content=tag)
+                                for i, tag in enumerate(new, n)]
+    return BPETokenizer.from_json(json.dumps(content))
+
+def _is_token(tokenizer:Tokenizer, text:str)->bool:
+    ids = tokenizer.encode(text)
+    return len(ids) == 1 and UNK not in ids
 
 _KINDS = BPETokenizer, WordTokenizer, ForeignTokenizer, SentencePieceTokenizer
 

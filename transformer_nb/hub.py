@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformer_nb.checkpoint import (
     check_model_size, check_output_folder, find_model, load_model, load_record, save_model)
 from transformer_nb.decoding import SearchConfig
-from transformer_nb.foreign import SentencePieceTokenizer
+from transformer_nb.foreign import SentencePieceTokenizer, load_any_tokenizer
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.parts import ACTIVATIONS
 from transformer_nb.support.core import (
@@ -290,12 +290,17 @@ def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
     "A translator of the hub; raises `InputError` if it would be another function here"
     folder = Path(folder)
     config = _marian_config(folder, ignore_keys)
+    tokenizer, ids = _marian_tokenizer(folder, config)
+    return _load_model(folder, config, ids).to(device), tokenizer
+
+def _marian_tokenizer(folder:Path, config:dict # of `_marian_config`
+                     )->tuple[Tokenizer,list[int]]: # and Marian's id of each of ours
     path = _vocab_path(folder)
     vocab = _read_vocab(path, config['vocab_size'])
     ids = _their_ids(config, vocab['<unk>'])
-    if path.name == 'tokenizer.json': tokenizer = _bpe_of(path, vocab, ids)
-    else: tokenizer = _sentencepiece_of(folder, vocab, ids)
-    return _load_model(folder, config, ids).to(device), tokenizer
+    if path.name == 'tokenizer.json': return _bpe_of(path, ids), ids
+    added = find_in(config, 'transformer_nb', 'added', kind=list) or []
+    return _sentencepiece_of(folder, vocab, ids, [x for x in added if x in vocab]), ids
 
 @contextmanager
 def _damage_told(path:Path)->Iterator[None]: # of an untrusted file, which may hold anything
@@ -325,27 +330,20 @@ def _in_our_order(vocab:dict[str,int], ids:list[int])->list[str]: # the piece of
     pieces = sorted(vocab, key=vocab.get)
     return SPECIAL_TOKENS + [pieces[i] for i in ids[len(SPECIAL_TOKENS):]]
 
-def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int]
+def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int], added:list[str]
                      )->SentencePieceTokenizer:
     models = []
     for side in ('source', 'target'):
         path = folder/f'{side}.spm'
         if not path.is_file(): raise InputError(f'{path} is missing')
         models.append(path.read_bytes())
-    return SentencePieceTokenizer(*models, _in_our_order(vocab, ids))
+    return SentencePieceTokenizer(*models, _in_our_order(vocab, ids), added)
 
-def _bpe_of(path:Path, vocab:dict[str,int], ids:list[int])->BPETokenizer:
+def _bpe_of(path:Path, ids:list[int])->BPETokenizer:
     "From a `tokenizer.json` of `export_marian`; raises `InputError` for another one"
     content = read_json(path)
     with _damage_told(path):
-        place = {piece: i for i, piece in enumerate(_in_our_order(vocab, ids))}
-        special = [t for t in content['added_tokens'] if t['special']]
-        tags = [t | dict(id=place[t['content']]) for t in content['added_tokens']
-                if not t['special']]
-        content['added_tokens'] = [special[0] | dict(id=i, content=name)
-                                   for i, name in enumerate(SPECIAL_TOKENS)] + tags
-        for tag in tags: del place[tag['content']]
-        content['model']['vocab'] = place
+        if ids != sorted(ids): raise ValueError('its special tokens are not ours')
         content['post_processor'] = None # which appended `</s>`
         return BPETokenizer.from_json(json.dumps(content))
 
@@ -400,3 +398,10 @@ def open_record(folder:str|Path)->dict: # `config.json`, or what it would be for
     folder = find_model(folder)
     read = describe_marian if _is_of_the_hub(folder) else load_record
     return read(folder)
+
+def open_tokenizer(path:str|Path # of a model folder, or a `tokenizer.json`
+                  )->Tokenizer:
+    folder = find_model(path)
+    if not folder.is_dir(): return load_any_tokenizer(folder)
+    if not _is_of_the_hub(folder): return load_any_tokenizer(folder/'tokenizer.json')
+    return _marian_tokenizer(folder, _marian_config(folder))[0]

@@ -10,13 +10,13 @@ from pathlib import Path
 from unicodedata import category
 import numpy as np
 from transformer_nb.support.core import (
-    SPECIAL_TOKENS, UNK, FieldError, InputError, check_positive, check_types, read_json,
+    SPECIAL_TOKENS, FieldError, InputError, check_positive, check_types, read_json,
     remove_half_written, write_atomically)
 from transformer_nb.corpora import load_corpus, stream_lines
 from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
     read_info)
-from transformer_nb.foreign import load_any_tokenizer
+from transformer_nb.foreign import add_tags, load_any_tokenizer
 from transformer_nb.text import BPETokenizer, Tokenizer, normalize
 
 @dataclass(frozen=True)
@@ -233,13 +233,6 @@ def _at_most(corpus:Iterable[tuple[str,str]])->int: # its pairs, dropped ones in
 def _tags(c:DataConfig)->list[str]: # of all corpora
     return sorted({tag for tag in as_list(c.tag) + as_list(c.valid_tag) if tag})
 
-def _check_tags(config:DataConfig, tokenizer:Tokenizer): # which may be older than the tags
-    for tag in _tags(config):
-        ids = tokenizer.encode(tag)
-        if len(ids) == 1 and UNK not in ids: continue
-        raise FieldError('tag', f'is {tag!r}, which is no token of this tokenizer; name '
-                         'all tags when the tokenizer is learned')
-
 _MAX_EPOCH = 2**29 # pairs, whose numbers take 4 GB
 SPLITS = dict(train='train', valid='validate') # what each is for
 
@@ -284,8 +277,9 @@ def prepare_data(folder:str|Path,  # where to write
     if corpus is None: corpus = _read_corpus(config)
     corpora = clean_splits(corpus, config)
     if tokenizer is None: tokenizer = learn_tokenizer(corpora['train'], config)
-    else: config = replace(config, vocab_size=tokenizer.vocab_size)
-    _check_tags(config, tokenizer)
+    else:
+        tokenizer = add_tags(tokenizer, _tags(config))
+        config = replace(config, vocab_size=tokenizer.vocab_size)
     write_atomically(folder/_MARK, b'')
     try:
         splits = {split: _encode_split(folder/split, parts, config, max_len, tokenizer)

@@ -21,7 +21,7 @@ from .checkpoint import (
     check_output_folder, check_same_run, find_model, fingerprint,
     mark_begun, save_model, training_lock)
 from .support.core import (
-    FieldError, InputError, find_device, find_in, set_seed,
+    SPECIAL_TOKENS, FieldError, InputError, find_device, find_in, set_seed,
     check_names, shorten, write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
@@ -33,8 +33,8 @@ from .speed.fast import accelerate
 from transformer_nb.speed.gpu import (
     FixedBatches, accelerate_on_gpu, gpu_step, has_fixed_shapes, prepare_gpu,
     searcher_for, shapes_of)
-from .foreign import load_any_tokenizer
-from .hub import open_model, open_record
+from .foreign import add_tags, load_any_tokenizer
+from .hub import open_model, open_record, open_tokenizer
 from .model import Transformer, TransformerConfig
 from .support.notebook import heatmap
 from .prepare import (
@@ -52,7 +52,7 @@ def train_translator(out:str|Path,         # model folder to write
                      resume:bool=False,    # continue from the last checkpoint in `out`
                      corpus:dict|None=None,# pairs of 'train' and 'valid'; by default read
                      init:str|Path|None=None,      # model folder to start from
-                     tokenizer:str|Path|None=None, # file; by default one is learned
+                     tokenizer:str|Path|None=None, # model or file; by default, learned
                      on_validate:Callable|None=None, # gets each line of `metrics.jsonl`
                     )->list[dict]:         # the lines of `metrics.jsonl`
     "Tokenizer, data, model, training; writes the model folder"
@@ -98,7 +98,7 @@ def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfi
         other = 'init' if init else 'data'
         raise FieldError(other, 'and tokenizer cannot be combined: '
                          'there is a tokenizer in the folder')
-    if not init: return None, load_any_tokenizer(tokenizer) if tokenizer else None
+    if not init: return None, open_tokenizer(tokenizer) if tokenizer else None
     model, its_tokenizer = open_model(find_model(init))
     _check_architecture(asdict(model.config), asdict(config.model), init)
     return model.state_dict(), its_tokenizer
@@ -140,9 +140,10 @@ def _open_shared(config:RunConfig, given:Tokenizer|None)->PreparedData:
     if longest > config.model.max_len:
         raise FieldError('max_len', f'is {config.model.max_len}; {data.folder} has '
                          f'sentences of {longest} tokens')
-    if given and given.to_json() != data.tokenizer.to_json():
+    tags = getattr(data.tokenizer, 'tags', ()) # some may be new
+    if given and add_tags(given, tags).to_json() != data.tokenizer.to_json():
         raise FieldError('data', f'{data.folder} was not prepared with the tokenizer of '
-                         'the model; prepare it with that as `tokenizer`')
+                         'the model; prepare it with the model as `tokenizer`')
     return data
 
 # %% ../nbs/15_translation.ipynb #c23c0f89
@@ -166,10 +167,21 @@ def _is_stored(out:Path, config:RunConfig, corpus:dict|None)->bool: # the data o
 def _build_model(config:RunConfig, vocab_size:int, weights:dict|None)->Transformer:
     set_seed(config.training.seed)
     model = Transformer(replace(config.model, vocab_size=vocab_size))
-    if weights: model.load_state_dict(weights)
+    if weights: model.load_state_dict(_with_rows(weights, vocab_size))
     device = find_device(config.training.device)
     if device.type == 'cuda': return accelerate_on_gpu(accelerate(model)).to(device)
     return accelerate(model).to(device)
+
+def _with_rows(weights:dict[str,Tensor], n:int)->dict[str,Tensor]: # n: tokens
+    "New tags get the mean of all words, which is never the likeliest of them"
+    more = n - len(weights['embeddings.0.weight'])
+    if not more: return weights
+    grown = dict(weights)
+    for name in grown:
+        if not name.startswith('embeddings.'): continue
+        mean = grown[name][len(SPECIAL_TOKENS):].mean(0, keepdim=True)
+        grown[name] = torch.cat([grown[name], *[mean] * more])
+    return grown
 
 # %% ../nbs/15_translation.ipynb #dbd34818
 def _make_trainer(out:Path, config:RunConfig, data:PreparedData, model:Transformer,

@@ -31,7 +31,7 @@ from transformer_nb.support.notebook import check_figures, save_figure
 from transformer_nb.prepare import (
     DataConfig, PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
     format_vocabulary, prepare_data)
-from transformer_nb.foreign import load_any_tokenizer
+from transformer_nb.hub import open_tokenizer
 from transformer_nb.training import TrainingConfig, plot_training
 from transformer_nb.translation import PRESETS, Line, RunConfig, Translator
 from transformer_nb.translation import evaluate, evaluate_lines, fine_tuning, load_search
@@ -136,8 +136,8 @@ def _add_options(parser:argparse.ArgumentParser, options:Iterable[_Option]):
     add = parser.add_argument
     add('--preset', metavar='NAME', help=f'{", ".join(PRESETS)}; tiny by default')
     add('--config', metavar='FILE', help="a run as YAML, such as a model's run.yaml")
-    add('--tokenizer', metavar='FILE', help='a tokenizer.json to use, instead of learning '
-        'one')
+    add('--tokenizer', metavar='MODEL', help='whose tokenizer to use, instead of learning '
+        'one: a model folder, or a tokenizer.json')
     add('--version', action='version', version=VERSION, help='print the version')
     presets = {name: make().to_dict() for name, make in PRESETS.items()}
     groups = {}
@@ -377,7 +377,7 @@ def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this pr
     folder = Path(arguments.pop('folder'))
     _check_tokenizer_options(arguments)
     path = arguments.pop('tokenizer', None)
-    tokenizer = load_any_tokenizer(path) if path else None
+    tokenizer = open_tokenizer(path) if path else None
     config = _build_run(arguments).override(data=None)
     with training_lock(folder):
         if not check_unprepared(folder): check_output_folder(folder, can_resume=False)
@@ -761,6 +761,33 @@ def _format_score(translator:Translator, log_probs:list[float]|None, # None: not
         shown = [[piece, round(x, 4)] for piece, x in zip(pieces, log_probs, strict=True)]
         columns.append(json.dumps(shown, ensure_ascii=False))
     return '\t'.join(columns)
+
+@command
+def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
+                       'a page holds several', find_model, 'MODEL', nargs='+'),
+               out:Arg('page.html, or a folder; must be new', str, 'OUT'),
+               format:Arg('page, ctranslate2, or transformers (default: page for a name in '
+                          '.html, else ctranslate2)', str, 'NAME')=None,
+               version:Arg('print the version', action='version')=VERSION):
+    "Write a page that translates in a browser, or a folder for another engine"
+    from transformer_nb.formats.marian import export_marian # here, because it is slow
+    from transformer_nb.formats.page import export_ctranslate2, export_page
+    if isinstance(folders, (str, Path)): folders = [folders]
+    out = Path(out)
+    is_html = out.name.lower().endswith(('.html', '.htm'))
+    format = format or ('page' if is_html else 'ctranslate2')
+    writers = dict(ctranslate2=export_ctranslate2, transformers=export_marian)
+    if format == 'page' and is_html: return export_page(folders, out)
+    if format == 'page': raise InputError(f'{out} does not end in .html')
+    if format not in writers:
+        raise FieldError('format', f'is {format!r}; it must be page, '
+                         + ' or '.join(writers))
+    if out.suffix[1:].isalpha() and not out.exists():
+        raise InputError(f'{out}: a page ends in .html, and a folder in no {out.suffix}')
+    if len(folders) > 1:
+        raise InputError(f'{out} does not end in .html, and a folder holds one model; '
+                         f'{len(folders)} were given')
+    writers[format](folders[0], out)
 
 @command
 def tnb_demo(

@@ -7,11 +7,10 @@ from safetensors.torch import save_file
 from tokenizers import processors
 from torch import Tensor
 from transformer_nb.checkpoint import check_output_folder, write_folder
-from transformer_nb.decoding import SearchConfig
 from transformer_nb.foreign import SentencePieceTokenizer
 from transformer_nb.formats.page import check_fields
 from transformer_nb.hub import (
-    NEVER, POSITIONS, alternate, marian_names, open_model, reorder_features)
+    POSITIONS, alternate, marian_names, open_model, reorder_features)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.parts import ACTIVATIONS
 from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
@@ -34,45 +33,47 @@ def _check_is_marian(c:TransformerConfig, tokenizer:Tokenizer):
 
 def _marian_weights(model:Transformer,
                     rows:list[int] # our id of each of theirs
-                   )->dict[str,Tensor]: # by Marian's names
+                   )->tuple[dict[str,Tensor],bool]: # by Marian's names; see `_join_start`
     state, order = model.state_dict(), alternate(model.config.d_model).argsort()
     for name, x in state.items(): state[name] = reorder_features(name, x, order)
     embedding = state['embeddings.0.weight']
     token_bias = state.get('embeddings.0.bias', embedding.new_zeros(len(embedding)))
     weights = {'model.shared.weight': embedding[rows],
                'final_logits_bias': token_bias[None, rows]}
-    if BOS not in rows: _start_at_zero(weights, embedding[BOS], model, order)
+    in_positions = BOS not in rows and _join_start(weights, embedding, model, order)
     for ours, theirs in marian_names(model.config):
         if ours not in state: # the bias of a projection
             projection = state[ours.removesuffix('bias') + 'weight']
             state[ours] = projection.new_zeros(len(projection))
         weights[theirs] = state[ours]
-    return weights
+    return weights, in_positions
 
-def _start_at_zero(weights:dict[str,Tensor], start:Tensor, # (d,)
-                   model:Transformer, order:Tensor):
-    "The vector of `<s>` moves to the decoder's first position; `<pad>` is last, and zero"
+def _join_start(weights:dict[str,Tensor], embedding:Tensor, # (v, d)
+                model:Transformer, order:Tensor
+               )->bool: # did the vector of `<s>` move to the decoder's first position?
+    """Marian has one token, `<pad>`, for `<pad>` and `<s>`. Where training has parted them,
+    it is zero, as other engines take it to be"""
+    weights['final_logits_bias'][0, -1] = 0 # `bad_words_ids` keeps it out of translations
+    if embedding[BOS].equal(embedding[PAD]): return False
     table = model.tgt_positions.table[:, order].clone()
-    table[0] += start * math.sqrt(model.config.d_model)
+    table[0] += embedding[BOS] * math.sqrt(model.config.d_model)
     weights[POSITIONS] = table
     weights['model.shared.weight'][-1] = 0
-    weights['final_logits_bias'][0, -1] = NEVER
+    return True
 
 def _marian_settings(c:TransformerConfig, special:dict, # ids
-                     search:SearchConfig,
-                     at_zero:bool # does every translation begin with zeros, without `<s>`?
-                    )->dict:      # `config.json`
+                     ours:dict # what only this package reads
+                    )->dict:   # `config.json`
     sides = {}
     for side, depth in dict(encoder=c.n_encoder_layers, decoder=c.n_decoder_layers).items():
         sides |= {f'{side}_layers': depth, f'{side}_attention_heads': c.n_heads,
                   f'{side}_ffn_dim': c.d_ff}
     return sides | special | dict(
         architectures=['MarianMTModel'], model_type='marian', is_encoder_decoder=True,
-        vocab_size=c.vocab_size - at_zero, d_model=c.d_model, dropout=c.dropout,
-        max_position_embeddings=c.max_len, activation_function=c.activation,
-        scale_embedding=True, tie_word_embeddings=True,
-        share_encoder_decoder_embeddings=True,
-        transformer_nb=dict(search=asdict(search), start_in_positions=at_zero))
+        vocab_size=c.vocab_size - (special['bos_token_id'] is None), d_model=c.d_model,
+        dropout=c.dropout, max_position_embeddings=c.max_len,
+        activation_function=c.activation, scale_embedding=True, tie_word_embeddings=True,
+        share_encoder_decoder_embeddings=True, transformer_nb=ours)
 
 def _special_ids(rows:list[int])->dict:
     bos = rows.index(BOS) if BOS in rows else None
@@ -81,17 +82,9 @@ def _special_ids(rows:list[int])->dict:
                 decoder_start_token_id=pad if bos is None else bos,
                 forced_eos_token_id=None)
 
-def _hub_tokenizer(tokenizer:BPETokenizer, rows:list[int])->str: # `tokenizer.json`
-    content = json.loads(tokenizer.to_json())
-    place = {ours: theirs for theirs, ours in enumerate(rows)}
-    vocab = tokenizer.tokenizer.get_vocab() # tags included
-    added = [token | dict(id=place[token['id']]) for token in content['added_tokens']
-             if token['id'] in place]
-    content['added_tokens'] = sorted(added, key=lambda token: token['id'])
-    content['model']['vocab'] = {piece: place[i] for piece, i in vocab.items()
-                                 if i in place}
-    copy = tokenizers.Tokenizer.from_str(json.dumps(content))
-    end = [('</s>', place[EOS])]
+def _hub_tokenizer(tokenizer:BPETokenizer)->str: # `tokenizer.json`
+    copy = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    end = [('</s>', EOS)]
     copy.post_processor = processors.TemplateProcessing('$A </s>', special_tokens=end)
     return copy.to_str(pretty=True)
 
@@ -99,11 +92,10 @@ def _write_tokenizer(folder:Path, tokenizer:Tokenizer, rows:list[int], limit:int
     names = {f'{name}_token': f'<{name}>' for name in ('pad', 'unk')}
     names |= dict(eos_token='</s>', model_max_length=limit)
     if isinstance(tokenizer, BPETokenizer):
-        text = _hub_tokenizer(tokenizer, rows)
+        text = _hub_tokenizer(tokenizer)
         (folder/'tokenizer.json').write_text(text, encoding='utf8')
-        if BOS in rows: names |= dict(bos_token='<s>')
-        names |= dict(tokenizer_class='PreTrainedTokenizerFast', split_special_tokens=True,
-                      clean_up_tokenization_spaces=False)
+        names |= dict(bos_token='<s>', tokenizer_class='PreTrainedTokenizerFast',
+                      split_special_tokens=True, clean_up_tokenization_spaces=False)
     else:
         for side, model in zip(('source', 'target'), tokenizer.models):
             (folder/f'{side}.spm').write_bytes(model)
@@ -142,44 +134,46 @@ choose different translations.""",
     power="""Both divide the score of
 a translation by |Y|^alpha, and stop a beam by rules of their own.""")
 _CONVERTER = {
-    False: """CTranslate2's own converter cannot read this folder: it begins every
+    'ours': """CTranslate2's own converter cannot read this folder: it begins every
 translation with a vector of zeros, and this model with one that it has learned.
-`tnb_export` writes a folder for CTranslate2, and `export_marian(..., for_converter=True)`
-one for its converter.""",
-    True: """CTranslate2's own converter, `ct2-transformers-converter`, reads this folder,
-too. Copy the folder only as it is. Where *transformers* saves the model again
+`tnb_export` writes a folder for CTranslate2.""",
+    'theirs': """CTranslate2's own converter, `ct2-transformers-converter`, reads this
+folder, too.""",
+    'moved': """CTranslate2's own converter, `ct2-transformers-converter`, reads this
+folder, too. Copy the folder only as it is. Where *transformers* saves the model again
 (`save_pretrained`, `push_to_hub`), it leaves out the table of positions, and here the first
-row of that table is how every translation begins. Without `for_converter`,
-`export_marian` writes a folder that may be saved again."""}
+row of that table is how every translation begins."""}
 
 def _write_json(path:Path, content:dict):
     path.write_text(json.dumps(content, indent=1) + '\n', encoding='utf8')
 
 def export_marian(folder:str|Path, # model folder
-                  out:str|Path,    # folder to write; must be new, or empty
-                  for_converter:bool=False # of CTranslate2? Then never save it again
-                 ):
-    "Write what `MarianMTModel` and `AutoTokenizer` of *transformers* read, and a README"
+                  out:str|Path):   # folder to write; must be new, or empty
+    """Write what `MarianMTModel` and `AutoTokenizer` of *transformers* read, and a README. A
+    translator that came from there gets its own order of tokens back"""
     model, tokenizer = open_model(folder)
     _check_is_marian(model.config, tokenizer)
     out = Path(out)
     check_output_folder(out, can_resume=False)
     n, limit, search = model.config.vocab_size, model.config.max_len, load_search(folder)
-    rows = [EOS, UNK, *range(len(SPECIAL_TOKENS), n), PAD] if for_converter else [*range(n)]
+    is_ours = isinstance(tokenizer, BPETokenizer)
+    rows = [*range(n)] if is_ours else [EOS, UNK, *range(len(SPECIAL_TOKENS), n), PAD]
     special = _special_ids(rows)
-    never = dict(bad_words_ids=[[special['pad_token_id']]]) if for_converter else {}
+    never = {} if is_ours else dict(bad_words_ids=[[special['pad_token_id']]])
     def write(folder:Path):
-        weights = {name: x.contiguous() for name, x in _marian_weights(model, rows).items()}
+        weights, moved = _marian_weights(model, rows)
+        weights = {name: x.contiguous() for name, x in weights.items()}
         save_file(weights, folder/'model.safetensors', dict(format='pt'))
         _write_tokenizer(folder, tokenizer, rows, limit)
-        settings = _marian_settings(model.config, special, search, for_converter)
+        of_ours = dict(search=asdict(search), start_in_positions=moved)
+        if not is_ours: of_ours |= dict(added=tokenizer.added)
+        settings = _marian_settings(model.config, special, of_ours)
         _write_json(folder/'config.json', settings)
         _write_json(folder/'generation_config.json', special | never | dict(
             num_beams=search.beam_size, length_penalty=search.alpha,
             early_stopping='never', max_length=limit))
-        note = _NOTE.format(limit=limit, max_extra=search.max_extra,
-                            text=_TEXT[isinstance(tokenizer, BPETokenizer)],
-                            scores=_SCORES[search.penalty],
-                            converter=_CONVERTER[for_converter])
+        layout = 'ours' if is_ours else 'moved' if moved else 'theirs'
+        note = _NOTE.format(limit=limit, max_extra=search.max_extra, text=_TEXT[is_ours],
+                            scores=_SCORES[search.penalty], converter=_CONVERTER[layout])
         (folder/'README.md').write_text(note, encoding='utf8')
     write_folder(out, write)

@@ -10,12 +10,10 @@ import torch
 import transformer_nb
 from tokenizers import Regex, normalizers
 from torch import Tensor, nn
-from transformer_nb.checkpoint import (
-    SHIPPED, check_output_folder, find_model, write_folder)
+from transformer_nb.checkpoint import check_output_folder, find_model, write_folder
 from transformer_nb.hub import open_model
 from transformer_nb.support.core import (
-    VERSION, BOS, EOS, UNK, Arg, InputError, check_new_file, command, find_in,
-    write_atomically)
+    BOS, EOS, UNK, InputError, check_new_file, find_in, write_atomically)
 from transformer_nb.corpora import short_code
 from transformer_nb.decoding import SEARCH_BOUNDS, SearchConfig, search
 from transformer_nb.embedding import Embedding
@@ -147,7 +145,7 @@ def _new_spec(c:TransformerConfig): # CTranslate2's description of a model, stil
         for layer in decoder.layer: del layer.attention.q_norm, layer.attention.k_norm
     return transformer_spec.TransformerSpec(encoder, decoder)
 
-def _export_ctranslate2(model_folder:str|Path,
+def export_ctranslate2(model_folder:str|Path,
                         out:Path): # folder to write; must be new, or empty
     model, tokenizer = open_model(model_folder)
     c = model.config
@@ -527,22 +525,6 @@ def export_page(folders:Iterable[str|Path], # model folders
         raise InputError(f'{out} would have {size / 1e6:,.0f} MB; Chrome reads '
                          f'at most {_MAX_PAGE / 1e6:,.0f}')
     write_atomically(out, _assemble(models, book, beside).encode())
-
-@command
-def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
-                       'a page holds several', find_model, 'MODEL', nargs='+'),
-               out:Arg('page.html, or a folder for CTranslate2; must be new', str, 'OUT'),
-               version:Arg('print the version', action='version')=VERSION):
-    "Write a page that translates in a browser, or a folder for CTranslate2"
-    if isinstance(folders, (str, Path)): folders = [folders]
-    out = Path(out)
-    if out.name.lower().endswith(('.html', '.htm')): export_page(folders, out)
-    elif out.suffix[1:].isalpha() and not out.exists():
-        raise InputError(f'{out}: a page ends in .html, and a folder for CTranslate2 '
-                         f'in no {out.suffix}')
-    elif len(folders) == 1: _export_ctranslate2(folders[0], out)
-    else: raise InputError(f'{out} does not end in .html, and a folder for CTranslate2 '
-                           f'holds one model; {len(folders)} were given')
 
 def playground(*folders:str|Path, # model folders
                height:int=900,    # of the page in the notebook, in pixels

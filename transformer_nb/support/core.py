@@ -3,7 +3,7 @@
 import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
 import subprocess, sys, warnings
 from collections.abc import Callable, Collection, Iterable
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import wraps
 from glob import escape
@@ -195,12 +195,9 @@ def _not_known(names:list[str], arguments:list[str])->str: # of those a parser h
 
 def _refuse(message:str): raise InputError(message)
 
-def _print(text:str, file=None): # argparse's own ignores a full disk
-    (file or sys.stdout).write(text)
-
 def read_arguments(parser:argparse.ArgumentParser, argv:list[str])->dict: # by name
     "Raises `InputError` where argparse would print its usage and exit"
-    parser.error, parser._print_message = _refuse, _print
+    parser.error = _refuse
     names = [name for name in parser._option_string_actions if name.startswith('--')]
     found, unknown = parser.parse_known_intermixed_args(_spell(names, argv))
     if unknown: raise InputError(_not_known(names, unknown))
@@ -292,38 +289,6 @@ def _discard(stream):
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
 
-class _Messages:
-    "Standard error; where its reader is gone or its disk full, the work goes on without it"
-    def __init__(self, stream): self.stream = stream
-    def __getattr__(self, name): return getattr(self.stream, name)
-    def flush(self): self._try(self.stream.flush)
-
-    def write(self, text:str)->int:
-        self._try(self.stream.write, text)
-        return len(text)
-
-    def _try(self, work:Callable, *args):
-        try: work(*args)
-        except OSError: _discard(self.stream)
-
-@contextmanager
-def _standard_error(): # for as long as a command runs
-    if sys.stderr is None: # closed by the caller
-        with open(os.devnull, 'w', encoding='utf8') as nowhere, redirect_stderr(nowhere):
-            yield
-    elif isinstance(sys.stderr, _Messages): yield # of the command that called this one
-    else:
-        with redirect_stderr(_Messages(sys.stderr)): yield
-
-@contextmanager
-def _flushed_output():
-    "Write what is left at the end, also after the help, while an error is still one line"
-    try: yield
-    except SystemExit:
-        sys.stdout.flush()
-        raise
-    sys.stdout.flush()
-
 def _prepare():
     "Restore Ctrl-C, speak UTF-8, and check what the caller may have closed or misspelled"
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL: # see `transformer_nb/__init__.py`
@@ -379,12 +344,12 @@ def command(func:Callable # of a console script; it may take an `argv`
     @wraps(func)
     def run(*args, **kwargs):
         is_script = not (args or kwargs or reads_own) and _is_script(sys._getframe(1))
-        with _complete_streams(), _standard_error():
+        with _complete_streams():
             try:
-                with _flushed_output():
-                    _prepare()
-                    if is_script: kwargs = arguments_of(func, sys.argv[1:])
-                    return func(*args, **kwargs)
+                _prepare()
+                if is_script: kwargs = arguments_of(func, sys.argv[1:])
+                func(*args, **kwargs)
+                sys.stdout.flush() # while an error is still one line
             except InputError as e: _stop(name, _explain(e, func, args), 2)
             except BrokenPipeError: # nobody reads standard output any more
                 _discard(sys.stdout)
