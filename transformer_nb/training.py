@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import get_type_hints
 import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
@@ -567,36 +566,10 @@ def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
     return info
 
 # %% ../nbs/12_training.ipynb #38ed1e93
-def _is_number(x)->bool: return type(x) in (int, float) and 0 <= x < math.inf
-
-def _fits(x, kind)->bool: # is it what a field of `TrainingState` may hold?
-    if kind is dict: return isinstance(x, dict)
-    if kind is int: return type(x) is int and x >= 0
-    if kind == list[int]: return isinstance(x, list) and all(_fits(i, int) for i in x)
-    return _is_number(x) or (x is None and kind == float|None)
-
 def _read_progress(info:dict, folder:Path)->TrainingState:
-    try: s = TrainingState(**info['progress'])
+    try: return TrainingState(**info['progress'])
     except (KeyError, TypeError):
         raise InputError(f'{folder}: the state was not written by this program') from None
-    for name, kind in get_type_hints(TrainingState).items():
-        if not _fits(getattr(s, name), kind):
-            raise InputError(f'{folder}: the state is damaged: {name}')
-    return s
-
-def _read_history(info:dict, first:list[dict], # lines that a new run begins with
-                  folder:Path)->list[dict]:
-    lines = info.get('history')
-    if isinstance(lines, list) and all(isinstance(line, dict) for line in lines):
-        begins = lines[:len(first)]
-        is_alike = list(map(_kinds, first)) == [
-            {name: kind for name, kind in _kinds(line).items() if name in new}
-            for line, new in zip(begins, first)]
-        is_whole = all(_is_number(line.get('valid_loss')) for line in lines[len(first):])
-        if is_alike and is_whole: return lines
-    raise InputError(f'{folder}: the state is damaged: history')
-
-def _kinds(line:dict)->dict[str,type]: return {name: type(x) for name, x in line.items()}
 
 # %% ../nbs/12_training.ipynb #29dcc5f1
 def _remove_later(checkpoints:Checkpoints, s:TrainingState, c:TrainingConfig):
@@ -681,8 +654,7 @@ class RunFiles:
         s = _read_progress(info, self.checkpoints.folder)
         if s.step > s.skipped and not optimizer.state:
             raise InputError(f'{self.checkpoints.folder}: the state is damaged: optimizer')
-        history = _read_history(info, list(self.history), self.checkpoints.folder)
-        self.history.restore(history)
+        self.history.restore(info['history'])
         _remove_later(self.checkpoints, s, self.config)
         return s
 
