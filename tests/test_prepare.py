@@ -245,7 +245,9 @@ def test_three_seeds_from_one_folder(data, tmp_path, monkeypatch):
 
 def test_a_folder_gives_the_model_that_text_gives(data, texts, tmp_path):
     "And a run interrupted, whose text is gone, the model of one that was not"
-    own = [*sources(texts), '--tag', 'none', '<web>', '--mix', 2, 0.5, '--drop_duplicates']
+    (tmp_path/'run.yaml').write_text('data: {drop_duplicates: true}')
+    own = [*sources(texts), '--tag', 'none', '<web>', '--mix', 2, 0.5]
+    own += ['--config', tmp_path/'run.yaml']
     copy = tmp_path/'texts'
     copy.mkdir()
     for path in texts.iterdir(): (copy/path.name).write_bytes(path.read_bytes())
@@ -290,7 +292,7 @@ def test_fine_tuning_from_a_folder(data, texts, tmp_path):
     options = ['--init', model, '--max_steps', 2]
     def tune(folder, out):
         return call(tnb_train, [str(x) for x in [*options, '--data', folder, '--out', out]])
-    refuses(tune(data[0], tmp_path/'x'), 'tokenizer of the model', 'prepare it with that')
+    refuses(tune(data[0], tmp_path/'x'), 'tokenizer of the model', 'prepare it with the model')
     given = ['--tokenizer', model/'tokenizer.json', *languages, 'fr']
     assert prepared(fitting, *sources(texts)[:-2], *given).returncode == 0
     done = tune(fitting, tmp_path/'y')
