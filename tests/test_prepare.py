@@ -292,7 +292,8 @@ def test_fine_tuning_from_a_folder(data, texts, tmp_path):
     options = ['--init', model, '--max_steps', 2]
     def tune(folder, out):
         return call(tnb_train, [str(x) for x in [*options, '--data', folder, '--out', out]])
-    refuses(tune(data[0], tmp_path/'x'), 'tokenizer of the model', 'prepare it with the model')
+    words = 'tokenizer of the model', 'prepare it with the model'
+    refuses(tune(data[0], tmp_path/'x'), *words)
     given = ['--tokenizer', model/'tokenizer.json', *languages, 'fr']
     assert prepared(fitting, *sources(texts)[:-2], *given).returncode == 0
     done = tune(fitting, tmp_path/'y')
