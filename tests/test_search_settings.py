@@ -94,8 +94,6 @@ def test_the_bounds_are_the_same_everywhere(settings, own, tmp_path):
         options = dict(src=own/'config.json', ref=own/'config.json')
         if command is tnb_translate: options = {}
         refuses(call(command, own, stdin=b'Hund\n', **options, **settings), f'--{message}')
-    given = [f'--{name}', str(settings[name])]
-    refuses(call(tnb_train, ['--out', str(tmp_path/'m'), *given]), f'--{message}')
 
 def test_a_value_from_a_file_is_not_called_an_option(tmp_path):
     "`--label_smoothing is 2`, it said, where no such option was typed"
