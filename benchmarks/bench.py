@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Speed and memory, measured on this machine: one JSON object per line, read by chapter 19.
 
-    python benchmarks/bench.py --out FILE [--parts PART,PART] [--models FOLDER,FOLDER] ...
+    python benchmarks/bench.py --out FILE [--parts PART,PART]
+    python benchmarks/bench.py --out /tmp/FILE --quick     # does everything work?
 
 Lines that FILE has of other machines, or of other parts, stay. The allocator and the
 threads belong to a whole process, so every measurement runs in a process of its own. In a
@@ -487,53 +488,39 @@ ARRANGEMENTS = ( # of a training; the last one at the first size alone
     dict(memory_kept=False),
     dict(memory_kept=True),
     dict(memory_kept=True, processes=2))
-
-def check_known(names, known):
-    for name in names:
-        if name in known: continue
-        raise InputError(f'{name!r} is not known; there are {", ".join(known)}')
-
-def parse_sizes(text): # 'tiny:8,d512:4'
-    sizes = {}
-    for item in text.split(','):
-        name, _, n = item.partition(':')
-        check_known([name], SIZES)
-        if not n.isdecimal() or int(n) < 2:
-            raise InputError(f'--sizes: {n!r} must be a number of steps, at least 2')
-        sizes[name] = int(n)
-    return sizes
+MODEL = 'nbs/models/multi30k-en-de' # which is also measured four times as wide
+FULL = dict(steps=30, calls=5, rounds=5, sentences=1000, translations=50_000)
+QUICK = dict(steps=2, calls=1, rounds=2, sentences=64, translations=640)
 
 def corpus_here():
     file = 'train.en.gz'
     found = corpus_folder('multi30k', file, None)/file
     return 'multi30k' if found.exists() else 'mini'
 
-def decoding_options(o, folders, corpus):
+def decoding_options(much, first):
     "The wide model, which is slow, gets a quarter of the sentences"
-    models = [(folder, False, o.sentences, DECODERS) for folder in folders]
-    models.append((folders[0], True, o.sentences // 4, WIDE_DECODERS))
-    return [dict(round=i, system=system, folder=folder, wide=wide, sentences=n)
-            | dict(corpus=corpus) for folder, wide, n, systems in models
-            for i in range(o.rounds) for system in (systems[::-1] if i % 2 else systems)]
+    n = much['sentences']
+    return [dict(round=i, system=system, wide=wide, sentences=n // 4 if wide else n) | first
+            for wide, systems in ((False, DECODERS), (True, WIDE_DECODERS))
+            for i in range(much['rounds'])
+            for system in (systems[::-1] if i % 2 else systems)]
 
-def jobs(o):
+def jobs(wanted, much):
     "Every measurement asked for: its part, its options, and the settings of its process"
-    wanted, sizes = o.parts.split(','), parse_sizes(o.sizes)
-    check_known(wanted, PARTS)
-    corpus, folders = o.corpus or corpus_here(), o.models.split(',')
-    sized = [dict(n=n, size=size, corpus=corpus,
-                  batch_tokens=o.batch_tokens or BATCH_TOKENS[size])
-             for size, n in sizes.items()]
-    first = dict(folder=folders[0], corpus=corpus)
+    corpus, rounds = corpus_here(), [dict(round=i) for i in range(much['rounds'])]
+    sized = [dict(n=much['steps'], size=size, corpus=corpus, batch_tokens=BATCH_TOKENS[size])
+             for size in SIZES]
+    first = dict(folder=MODEL, corpus=corpus)
+    many = dict(translations=much['translations'], sentences=much['sentences'])
     options = dict(
-        training=[x | dict(round=i) for x in sized for i in range(o.rounds)],
-        variants=[sized[0] | dict(round=i) for i in range(o.rounds)],
+        training=[x | i for x in sized for i in rounds],
+        variants=[sized[0] | i for i in rounds],
         limit=sized,
         parts=sized,
-        growth=[dict(n=o.n, axis=axis) for axis in GROWTH],
+        growth=[dict(n=much['calls'], axis=axis) for axis in GROWTH],
         beams=[dict(n=2) | first],
-        decoding=decoding_options(o, folders, corpus),
-        memory=[dict(translations=o.translations, sentences=o.sentences) | first])
+        decoding=decoding_options(much, first),
+        memory=[many | first])
     return [(part, x, settings) for part in wanted for x in options[part]
             for settings in settings_of(part, x)]
 
@@ -541,12 +528,6 @@ def settings_of(part, options): # of the processes that measure it
     if part == 'training': return ARRANGEMENTS[:2 if options['size'] == 'd512' else 3]
     as_it_is = 'memory as it is' in options.get('system', '')
     return [dict(memory_kept=False)] if as_it_is else [{}]
-
-def check_least(o):
-    for name, least in dict(n=1, batch_tokens=1, sentences=16, rounds=2).items():
-        value = getattr(o, name)
-        if value is None or value >= least: continue
-        raise InputError(f'--{name} is {value}; it must be at least {least}')
 
 def count_same_output(row, ours):
     "Replace a row's token ids by the number of sentences that ours translates alike"
@@ -569,48 +550,34 @@ def check_package(): # what is measured must be the code of this commit
     raise InputError(f'{package.parent} would be measured, which is not beside {here}')
 
 @command
-def bench(o):
+def bench(out, parts, much):
     check_package()
-    check_least(o)
-    todo = jobs(o)
-    kept = lines_to_keep(o.out, o.parts.split(','))
-    unfinished = o.out.with_name(o.out.name + '.unfinished')
+    todo, kept = jobs(parts, much), lines_to_keep(out, parts)
+    unfinished = out.with_name(out.name + '.unfinished')
     rows, first_ids = [], {} # token ids that a model found first, which is by our search
     for i, (part, options, settings) in enumerate(todo, 1):
         shown = [f'{name} {value}' for name, value in (options | settings).items()]
         print(f'{i} of {len(todo)}:', part, *shown, flush=True)
         rows += in_own_process(part, options, **settings)
         if part == 'decoding':
-            model = options['folder'], options['wide']
-            ours = first_ids.setdefault(model, rows[-1]['ids'])
+            ours = first_ids.setdefault(options['wide'], rows[-1]['ids'])
             count_same_output(rows[-1], ours)
         lines = [json.dumps(row) + '\n' for row in rows]
         write_atomically(unfinished, ''.join(lines).encode())
-    write_atomically(o.out, ''.join(kept + lines).encode())
+    write_atomically(out, ''.join(kept + lines).encode())
     unfinished.unlink()
-
-OPTIONS = dict(
-    parts=(','.join(PARTS), 'what is measured (%(default)s)'),
-    sizes=('tiny:30,d512:30',
-           'models to train, each with the number of steps timed per round (%(default)s)'),
-    models=('nbs/models/multi30k-en-de',
-            'folders of models that translate English to German (%(default)s); '
-            'the first is also measured four times as wide'),
-    corpus=(None, 'multi30k or mini (multi30k where TRANSFORMER_NB_DATA has it)'),
-    n=(5, 'number of timed calls where cost grows (%(default)s)'),
-    batch_tokens=(None, 'maximum tokens per batch on either side (4,096 at tiny, '
-                        '1,024 at d512)'),
-    sentences=(1000, 'number of sentences to translate (%(default)s)'),
-    rounds=(5, 'number of rounds of training and of decoding (%(default)s)'),
-    translations=(50_000, 'sentences to translate in the part memory (%(default)s)'))
 
 def main():
     if sys.argv[1:2] == ['measure']: return measure(*json.loads(sys.argv[2]))
     parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--out', required=True, type=Path, help='file to write')
-    for name, (default, text) in OPTIONS.items():
-        kind = int if isinstance(default, int) or name == 'batch_tokens' else str
-        parser.add_argument(f'--{name}', type=kind, default=default, help=text)
-    bench(parser.parse_args())
+    parser.add_argument('--parts', type=lambda text: text.split(','), default=list(PARTS),
+                        help=f'what is measured ({",".join(PARTS)})')
+    parser.add_argument('--quick', action='store_const', const=QUICK, default=FULL,
+                        help='a few steps and sentences')
+    given = parser.parse_args()
+    unknown = {*given.parts} - {*PARTS}
+    if unknown: parser.error(f'no such part: {", ".join(sorted(unknown))}')
+    bench(given.out, given.parts, given.quick)
 
 if __name__ == '__main__': main()

@@ -32,8 +32,7 @@ from transformer_nb.speed.gpu import (
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
-from transformer_nb.training import (
-    TrainingConfig, accumulate_gradients, train_step, wrap_model)
+from transformer_nb.training import accumulate_gradients, train_step
 from transformer_nb.translation import (
     RunConfig, Translator, evaluate, preset, train_translator)
 from runs import read_results, write_results
@@ -209,35 +208,6 @@ def equality(day:Day)->dict:
     return dict(loss_difference=abs(loss - loss_there), gradient_difference=max(relative),
                 same_translations=same, sentences=len(ids))
 
-def compiled(day:Day)->dict:
-    "A step with torch.compile beside one without: seconds, and the loss of both"
-    config = day.config('base')
-    batches = random_batches(config.vocab_size, day.pick(30, 3), day.pick(6000, 300))
-    batches = [batch.to(day.device) for batch in batches]
-    results = {}
-    for name, is_compiled in dict(plain=False, compiled=not day.rehearse).items():
-        set_seed(0)
-        model = Transformer(config).to(day.device)
-        network = wrap_model(model, TrainingConfig(compile=is_compiled))
-        optimizer = adam(model, fused=True)
-        started = time.perf_counter()
-        losses, seconds = timed_steps(day, network, optimizer, batches)
-        results[name] = dict(first_loss=losses[0], seconds_per_step=median(seconds),
-                             total_seconds=round(time.perf_counter() - started, 1))
-    return results
-
-def timed_steps(day:Day, network, optimizer, batches)->tuple[list,list]:
-    losses, seconds = [], []
-    for batch in batches:
-        day.wait()
-        started = time.perf_counter()
-        loss, _ = train_step(network, optimizer, [batch], 1e-5, 0.1,
-                             precision=day.precision)
-        day.wait()
-        seconds.append(time.perf_counter() - started)
-        losses.append(loss.item())
-    return losses, seconds[len(seconds) // 3:] # without the warm-up
-
 def throughput(day:Day, size:str)->dict:
     "Tokens per second of a plain step, beside nn.Transformer and Marian's layers; MFU"
     from transformer_nb.studies.performance import Marian, TorchTransformer, interleave
@@ -357,7 +327,7 @@ def captions(day:Day)->dict:
 STAGES = dict(
     ladder_base=ladder_base, ladder_tiny=ladder_tiny, equality=equality, recorded=recorded,
     decoding=decoding, captions=captions, ladder_big=ladder_big, resumed=resumed,
-    compiled=compiled, base_throughput=base_throughput, big_throughput=big_throughput)
+    base_throughput=base_throughput, big_throughput=big_throughput)
 LIMITS = dict(captions=2.9) # minutes; of the others, `--minutes`
 
 # The day

@@ -15,7 +15,7 @@ from torch import nn
 from transformer_nb.attention import (
     OneHead, SentenceModel, count_pairs, held_out_loss, ladder_text, learn_sentences,
     write_sentences)
-from transformer_nb.support.core import provenance, set_seed, write_atomically
+from transformer_nb.support.core import provenance, set_seed
 from transformer_nb.embedding import PositionalEncoding
 from transformer_nb.layers import Block, PlainBlock, ResidualBlock
 from transformer_nb.multihead import CausalAttention
@@ -38,12 +38,6 @@ def measured(model, held_out, **more):
     wrote = write_sentences(model, 3)
     return dict(more, nats=held_out_loss(model, held_out), wrote=wrote, **provenance())
 
-def missing(stored, seeds):
-    "Name of a rung and seed of each run that is not stored; counting needs no seed"
-    wanted = [('pairs counted', None), *product(RUNGS, seeds)]
-    done = {(run['rung'], run.get('seed')) for run in stored}
-    return [run for run in wanted if run not in done]
-
 def train(rung, seed):
     text, held_out = ladder_text()
     if rung == 'pairs counted':
@@ -57,19 +51,15 @@ def train(rung, seed):
     about = dict(rung=rung, chapter=chapter, seed=seed, parameters=size)
     return measured(model.eval(), held_out, **about)
 
-def place(run): # in the file: rung by rung, seed by seed
-    rungs = ['pairs counted', *RUNGS]
-    return rungs.index(run['rung']), run.get('seed', 0)
-
 def main(first=0, end=10, out=FILE):
     torch.set_num_threads(1)
-    out = Path(out)
-    text = out.read_text(encoding='utf8') if out.exists() else ''
-    stored = [json.loads(line) for line in text.splitlines()]
-    for rung, seed in missing(stored, range(int(first), int(end))):
-        stored.append(train(rung, seed))
-        lines = [json.dumps(run) + '\n' for run in sorted(stored, key=place)]
-        write_atomically(out, ''.join(lines).encode())
-        print(f'{rung:20} seed {seed}: {stored[-1]["nats"]:.3f}', flush=True)
+    text = Path(out).read_text(encoding='utf8') if Path(out).exists() else ''
+    done = {(run['rung'], run.get('seed')) for run in map(json.loads, text.splitlines())}
+    seeds = range(int(first), int(end))
+    for rung, seed in [('pairs counted', None), *product(RUNGS, seeds)]: # no seed to count
+        if (rung, seed) in done: continue
+        run = train(rung, seed)
+        with open(out, 'a', encoding='utf8') as file: print(json.dumps(run), file=file)
+        print(f'{rung:20} seed {seed}: {run["nats"]:.3f}', flush=True)
 
 if __name__ == '__main__': main(*sys.argv[1:])

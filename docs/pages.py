@@ -73,7 +73,6 @@ class Book:
         self.quotes = defaultdict(list)  # section: chapters that quote it
         self.claims = defaultdict(list)  # claim: (run by hand?, chapter, anchor)
         self.tested = claims_of_tests(root/'tests')
-        self.figures = {n for p in figures.numbered(root) for n in figures.stored(p)}
         for chapter, rows in self.cells.items():
             for cell in rows: self.collect(chapter, cell)
 
@@ -124,10 +123,6 @@ class Book:
         if not homes or homes[0][0] == chapter: return f'§{name}'
         return f'[§{name}](#{homes[0][1]})'
 
-    def figure(self, m):
-        "A reference to a figure, linked to its caption"
-        return f'[{m[0]}](#{figure_id(m[1])})' if m[1] in self.figures else m[0]
-
     def linked(self, text, chapter):
         "Markdown with its names and sections as links, and links to files bent to the site"
         text = VIEW.sub(view_link, text.replace('](index.ipynb', '](overview.ipynb'))
@@ -137,7 +132,7 @@ class Book:
             if i % 2 == 0:
                 link = lambda m: self.section(m[1], chapter)
                 part = re.sub(r'§(\d[\d.]*\d|\d)', link, part)
-                parts[i] = figures.REFERENCE.sub(self.figure, part)
+                parts[i] = figures.REFERENCE.sub(figure_link, part)
             elif re.match(r'`\([^`]{,30}\)`$', part): # a shape stays in one piece
                 parts[i] = part.replace(' ', '\N{NO-BREAK SPACE}')
             elif part[0] == '`' and not parts[i-1].endswith('['):
@@ -232,6 +227,8 @@ OVERVIEW = 'Setup, commands, results, and notation'
 BROWSER = re.compile(r'^## In your browser\n.*?(?=^## |\Z)', re.M | re.S)
 
 def figure_id(number): return f'figure-{number.replace(".", "-")}'
+
+def figure_link(m): return f'[{m[0]}](#{figure_id(m[1])})' # Sphinx says if it is not there
 
 def captioned(m):
     "A caption, and the anchor to which references lead"

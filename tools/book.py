@@ -92,11 +92,6 @@ def exported(path)->list[Cell]: return [c for c in cells(path, 'code') if c.is_e
 
 def number(stem:str)->str: return stem.partition('_')[0] # of a chapter: 07, 15a
 
-def is_workshop(stem:str)->bool:
-    "Plumbing: what is lettered, but for two chapters of the line, and two without a letter"
-    is_lettered = number(stem)[2:] != ''
-    return is_lettered != (number(stem) in ('07a', '09', '11', '16a'))
-
 def module(path)->str|None:
     "What `#| default_exp` names"
     for cell in cells(path, 'code'):
@@ -127,15 +122,3 @@ LONG = ('00_', '01', '02', '03', '05', '06', '07', '10_', '12', '13', '15_', '15
         '15e', '16', '17', '18', '19', '21', '22')
 
 def is_quick(path)->bool: return not path.name.startswith(LONG)
-
-def depending(changed:list[Path], root)->list[Path]:
-    "Chapters that import modules of these, directly or through others"
-    paths = [path for path in chapters(root) if path not in changed]
-    touched = {module(path) for path in changed}
-    found = []
-    for path in sorted(paths, key=lambda path: module(path) is None): # imports point back
-        sources = [cell.source for cell in cells(path, 'code')]
-        if touched & {name for source in sources for name in imported_modules(source)}:
-            touched.add(module(path))
-            found.append(path)
-    return found

@@ -1,63 +1,55 @@
 #!/usr/bin/env python3
-"""What a change touches and what depends on it, checked in under two minutes.
+"""What a change touches, checked in about a minute.
 
     python tools/check.py            # against the last commit
     python tools/check.py COMMIT     # against an earlier one
 
 1. The house rules, ruff among them.
-2. The chapters whose code changed; and where an exported cell did, of the chapters that
-   import them, directly or through others, those that are quick and those that print what
-   a command can do.
-3. The cells of these chapters again, each twice in a row, where the chapter is quick.
-4. The tests of what was changed, their files named after it or listed in TESTS_OF, those of
+2. The chapters whose code changed; their cells again, each twice in a row, where the
+   chapter is quick.
+3. The tests of what was changed, their files named after it or listed in TESTS_OF, those of
    a chapter where it exports something else; and where the package changed the tests marked
-   `smoke`, a few of each room. Slow tests and everything else are for `make test`.
+   `smoke`, a few of each room.
 
-Where a chapter's prose changed and nothing else, its code does not run again.
+What depends on the change, slow tests and everything else are for `make test`. Where a
+chapter's prose changed and nothing else, its code does not run again.
 """
 import json, subprocess, sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from book import (
-    ROOT, cells_of, chapters, depending, is_quick, module, read_notebook)
+from book import ROOT, cells_of, chapters, is_quick, module, read_notebook
 from house import read, violations
 
-# Test files, and what they test beside the chapter, program or script of their name
-TESTS_OF = {
-    'test_page_in_node': 'transformer_nb/playground/* tests/js/*',
-    'test_one_file': 'tools/onefile.py transformer_nb/assignment/right/*',
-    'test_proving': 'transformer_nb/proving/*',
-    'test_prove': 'transformer_nb/proving/* benchmarks/adapters/*',
-    'test_seams': 'nbs/15_* transformer_nb/*.py docs/reference/python.md',
-    'test_paper': 'nbs/0[0-7]*_*',
-    'test_export': 'transformer_nb/formats/page.py',
-    'test_build': 'transformer_nb/grading/* transformer_nb/proving/* tests/*submission* '
-                  'transformer_nb/assignment/*',
-    'test_checkpoint': 'transformer_nb/support/distributed.py',
-    'test_commands': 'nbs/10a_* nbs/11_* nbs/15_* transformer_nb/commands/*',
-    'test_decoding': 'nbs/05_* tests/searching.py',
-    'test_engine': 'nbs/15b_* transformer_nb/playground/*',
-    'test_house': 'tools/* ruff.toml conftest.py nbs/solutions/*',
-    'test_ladder': 'nbs/0[1-7]*_* benchmarks/ladder.py',
-    'test_live': 'docs/static/* transformer_nb/playground/*',
-    'test_notes': 'nbs/16_* transformer_nb/playground/notes.json',
-    'test_oracles': 'nbs/0[1-7]_*',
-    'test_package': 'setup.py settings.ini MANIFEST.in',
-    'test_parsing': 'nbs/22_*',
-    'test_pasted': 'transformer_nb/reading.py nbs/models/*',
-    'test_page': 'transformer_nb/playground/*',
-    'test_performance': 'benchmarks/bench.py',
-    'test_playground': 'transformer_nb/playground/*',
-    'test_readme': 'nbs/index.ipynb README.md',
-    'test_results': 'nbs/0[0-7]*_* nbs/results/* nbs/models/* benchmarks/*',
-    'test_search_settings': 'nbs/13_* nbs/15_*',
-    'test_since_2017': 'nbs/0[4-6]_* nbs/20_*',
-    'test_site': 'docs/*',
-    'test_systems': 'transformer_nb/support/core.py nbs/11_* tests/elsewhere.py',
-    'test_teaching': 'docs/teaching.md docs/questions.yaml',
-    'test_variations': 'benchmarks/train_variations.py'}
+TESTS_OF = { # beside those that have the name of a chapter's module, a file or a script
+    'nbs/0[0-7]*': 'ladder oracles paper results',
+    'nbs/0[4-6]_*': 'decoding since_2017',
+    'nbs/1[0135]*': 'commands search_settings seams systems',
+    'nbs/16_*': 'notes',
+    'nbs/index.ipynb': 'readme',
+    'nbs/models/*': 'pasted results',
+    'nbs/results/*': 'results',
+    'transformer_nb/reading.py': 'pasted',
+    'transformer_nb/assignment/*': 'build one_file',
+    'transformer_nb/commands/*': 'commands',
+    'transformer_nb/formats/page.py': 'export',
+    'transformer_nb/grading/*': 'build',
+    'transformer_nb/playground/*': 'engine live notes page page_in_node playground',
+    'transformer_nb/proving/*': 'build prove proving',
+    'transformer_nb/support/*': 'checkpoint systems',
+    'tests/js/*': 'page_in_node',
+    'tests/*submission*': 'build',
+    'tests/searching.py': 'decoding',
+    'benchmarks/adapters/*': 'prove',
+    'benchmarks/bench.py': 'performance',
+    'benchmarks/train_variations.py': 'variations',
+    'docs/*': 'site',
+    'docs/static/*': 'live',
+    'docs/questions.yaml': 'teaching',
+    'tools/*': 'house',
+    'README.md': 'readme',
+    'set*': 'package'} # setup.py, settings.ini
 
 def git(*args):
     command = ['git', *args]
@@ -88,34 +80,26 @@ def what_changed(path, commit): # in a chapter since then
 @dataclass
 class Selection:
     "What a change makes necessary"
-    changed: list[Path]    # chapters
-    dependents: list[Path] # chapters
+    chapters: list[Path]
     tests: list[Path]      # files
     smoke: bool            # the tests of that mark, too?
 
-def select(names, root=ROOT, what=lambda path: 'exports'):
+def select(names, what=lambda path: 'exports'):
     "`names` are those of changed files, as seen from the root; `what` changed in a chapter"
-    kinds = {path: what(path) for path in chapters(root) if f'nbs/{path.name}' in names}
-    changed = [path for path, kind in kinds.items() if kind != 'prose']
+    kinds = {path: what(path) for path in chapters(ROOT) if f'nbs/{path.name}' in names}
+    stale = [path for path, kind in kinds.items() if kind != 'prose']
     sources = [path for path, kind in kinds.items() if kind == 'exports']
-    dependents = [path for path in (depending(sources, root) if sources else [])
-                  if path not in changed and is_quick(path)]
-    modules = {name_of(path) for path in sources}
     inside = {f'nbs/{path.name}' for path in kinds if module(path) and path not in sources}
     names = [name for name in names if name not in inside]
-    modules |= {Path(name).stem for name in names if name.endswith(('.py', '.js'))}
-    tests = sorted(root.glob('tests/test_*.py'))
-    chosen = [path for path in tests if is_test_of(path, names, modules)]
+    known = {(module(path) or '').rpartition('.')[2] for path in sources}
+    known |= {Path(name).stem for name in names if name.endswith(('.py', '.js'))}
+    for pattern, tests in TESTS_OF.items():
+        if any(fnmatch(name, pattern) for name in names): known |= {*tests.split()}
+    known |= {name.removeprefix('test_') for name in known}
+    chosen = [path for path in sorted(ROOT.glob('tests/test_*.py'))
+              if path.stem.removeprefix('test_') in known]
     smoke = any(name.startswith('transformer_nb/') for name in names) or bool(sources)
-    return Selection(changed, dependents, chosen, smoke)
-
-def name_of(path): # of the module that a chapter exports, without its folder
-    return (module(path) or '').rpartition('.')[2]
-
-def is_test_of(path, names, modules):
-    patterns = TESTS_OF.get(path.stem, '').split()
-    if any(fnmatch(name, pattern) for name in names for pattern in patterns): return True
-    return f'tests/{path.name}' in names or path.stem.removeprefix('test_') in modules
+    return Selection(stale, chosen, smoke)
 
 NO_TEST_WAS_SELECTED = 5 # by pytest: all of them are slow
 
@@ -129,21 +113,18 @@ def run_tests(what, *options):
     quick = ['-m', 'pytest', '-q', '-n', '2', '--dist', 'worksteal']
     return run(what, *quick, *options)
 
-def stems(paths): return [path.stem for path in paths]
-
 def main(commit='HEAD'):
-    what = partial(what_changed, commit=commit)
-    selection = select(changed_files(commit), what=what)
+    selection = select(changed_files(commit), partial(what_changed, commit=commit))
     print('— house rules', flush=True)
     problems = violations(ROOT)
     if problems: print(*problems, sep='\n')
     failed = [bool(problems)]
-    names = stems(selection.changed + selection.dependents)
+    names = [path.stem for path in selection.chapters]
     if names: failed.append(run('chapters', 'tools/chapters.py', *names))
-    again = [path.stem for path in selection.changed if is_quick(path)]
+    again = [path.stem for path in selection.chapters if is_quick(path)]
     if again: failed.append(run('every cell twice', 'tools/chapters.py', '--twice', *again))
     if selection.tests:
-        names = ', '.join(stems(selection.tests))
+        names = ', '.join(path.stem for path in selection.tests)
         failed.append(run_tests(names, '-m', 'not slow', *selection.tests))
     if selection.smoke:
         files = {*ROOT.glob('tests/test_*.py')} - {*selection.tests} # these have run

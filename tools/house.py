@@ -11,10 +11,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from book import (ROOT, cells, chapters, exported, exported_modules, imported_modules,
-                  module, package, read_notebook)
-from readme import made_files
-import figures, folds, scripts
+from book import (
+    ROOT, cells, chapters, exported, exported_modules, imported_modules, module, package)
 
 COLUMNS, OPERATIONS, MEAN_OPERATIONS = 92, 10, 3.2
 COUNTED = (ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.BoolOp, ast.UnaryOp,
@@ -28,73 +26,34 @@ def rule(func):
 
 def read(path): return Path(path).read_text(encoding='utf8')
 
-# What the notebooks are made of
+# What is made, and what imports what
+
+NEEDED = ('Makefile', 'constraints.txt', 'settings.ini', 'setup.py', 'README.md',
+          'CITATION.cff', 'transformer.py')
 
 @rule
-def package_in_sync(root):
-    "The package is what the notebooks export"
-    hidden = shutil.ignore_patterns('__pycache__', '.*')
+def export_changes_nothing(root):
+    "Package, README, folds, numbers of figures, and clean notebooks, in a copy"
+    left_out = shutil.ignore_patterns('__pycache__', '.*', 'models', '_modidx.py')
     with TemporaryDirectory() as folder:
-        for name in ('nbs', 'transformer_nb'):
-            shutil.copytree(Path(root, name), Path(folder, name), ignore=hidden)
-        shutil.copy(Path(root, 'settings.ini'), folder)
-        for old in exported_modules(folder): old.unlink()
+        for name in ('nbs', 'transformer_nb', 'tools'):
+            shutil.copytree(Path(root, name), Path(folder, name), ignore=left_out)
+        for name in NEEDED: shutil.copy(Path(root, name), folder)
+        made = files_of(folder)
+        for path in exported_modules(folder): path.unlink() # a chapter may have gone
+        Path(folder, '.venv').mkdir()
+        Path(folder, '.venv/ready').touch() # it is set up: the Python that runs this
         env = {k: v for k, v in os.environ.items() if k != 'IN_TEST'} # or it does nothing
-        export = 'from nbdev.doclinks import nbdev_export; nbdev_export()'
-        run = subprocess.run([sys.executable, '-c', export], cwd=folder, env=env,
-                             capture_output=True, text=True)
-        if run.returncode:
-            last = run.stderr.strip().splitlines()[-1]
-            return [f'nbdev_export fails: {last}']
-        return stale_modules(Path(root), Path(folder))
+        command = ['make', '-s', 'export', f'BIN={Path(sys.executable).parent}']
+        run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+        if run.returncode: return [f'make export fails: {run.stderr.strip()[-200:]}']
+        made |= files_of(folder)
+        _, differing, missing = filecmp.cmpfiles(root, folder, made, shallow=False)
+    return [f'{name} is stale; run `make export`' for name in sorted(differing + missing)]
 
-def stale_modules(committed, fresh):
-    names = {'transformer_nb/__init__.py'}
-    for folder in (committed, fresh):
-        names |= {str(path.relative_to(folder)) for path in exported_modules(folder)}
-    _, differing, missing = filecmp.cmpfiles(committed, fresh, sorted(names), shallow=False)
-    return [f'{name} is not what the notebooks export; run `make export`'
-            for name in differing + missing]
-
-@rule
-def notebooks_clean(root):
-    "Cells have ids of their own, no run numbers and no foreign metadata"
-    allowed = {'tags', 'jupyter', 'jp-MarkdownHeadingCollapsed'}
-    found = []
-    for path in chapters(root):
-        raw = read_notebook(path)['cells']
-        ids = [c.get('id') for c in raw]
-        if None in ids or len(set(ids)) < len(ids):
-            found.append(f'{path.name}: a cell without an id of its own')
-        for i, cell in enumerate(raw):
-            where, foreign = f'{path.name} cell {i}', set(cell['metadata']) - allowed
-            if cell.get('execution_count') is not None:
-                found.append(f'{where}: a run number is stored; run nbdev_clean')
-            if foreign:
-                found.append(f'{where}: metadata {sorted(foreign)}; run nbdev_clean')
-    return found
-
-@rule
-def folds_agree(root):
-    "JupyterLab hides what the site hides, by metadata that tools/folds.py writes"
-    found = []
-    for path in chapters(root):
-        notebook = read_notebook(path)
-        wanted = folds.folded(notebook)
-        if wanted != notebook['cells']:
-            found.append(f'{path.name}: what is folded; run `make export`')
-    return found
-
-@rule
-def one_module_each(root):
-    "`01_attention` exports to `attention`, in whatever room"
-    found = []
-    for path in chapters(root):
-        expected, name = path.stem.partition('_')[2], module(path) or ''
-        if path.stem == 'index' or not name: continue
-        if name.rpartition('.')[2] != expected:
-            found.append(f'{path.name}: default_exp is {name}, expected {expected}')
-    return found
+def files_of(folder): # that are, or may be, made
+    kinds = 'nbs/*.ipynb', 'transformer_nb/**/[a-z]*.py', '*.md', '*.cff', '*.py'
+    return {str(p.relative_to(folder)) for kind in kinds for p in Path(folder).glob(kind)}
 
 @rule
 def no_circle(root):
@@ -115,18 +74,6 @@ def imports_of(name, source):
         return f'{m[1]}from {origin} import'
     relative = re.compile(r'^(\s*)from (\.+)([\w.]*) import', re.M)
     return imported_modules(relative.sub(absolute, source))
-
-def defined_names(source):
-    "Public functions, classes and constants that a cell defines; patched methods are none"
-    found = []
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign):
-            targets = [n for t in node.targets for n in ast.walk(t)]
-            found += [n.id for n in targets if isinstance(n, ast.Name)]
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            decorators = ' '.join(map(ast.unparse, node.decorator_list))
-            if 'patch' not in decorators: found.append(node.name)
-    return [name for name in found if not name.startswith('_')]
 
 def module_name(path, root): # `studies.parsing`
     return '.'.join(path.relative_to(Path(root, 'transformer_nb')).with_suffix('').parts)
@@ -159,18 +106,6 @@ def imports_point_back(root):
     return found
 
 @rule
-def private_names_stay_at_home(root):
-    "What begins with `_`, or stands in a cell headed `exporti`, no other chapter imports"
-    imports = r'^from transformer_nb\.([\w.]+) import (\([^)]*\)|.*)'
-    internal = {name for path in chapters(root) for cell in cells(path, 'code')
-                if 'exporti' in cell.flags for name in defined_names(cell.text)}
-    return [f'{path.name} cell {cell.number}: imports {name}, a private name'
-            for path in chapters(root) for cell in cells(path, 'code')
-            for origin, names in re.findall(imports, cell.source, re.M)
-            for name in re.findall(r'\b[A-Za-z_]\w*', names)
-            if origin != module(path) and (name in internal or re.match('_[A-Za-z]', name))]
-
-@rule
 def cells_are_short(root):
     "Exported cells: none over 40 lines"
     found = []
@@ -196,16 +131,6 @@ def directives_lead(root):
     return found
 
 @rule
-def errors_are_rare(root):
-    "At most one stored error per chapter"
-    found = []
-    for path in chapters(root):
-        outputs = [o for cell in cells(path, 'code') for o in cell.outputs]
-        n = sum(o['output_type'] == 'error' for o in outputs)
-        if n > 1: found.append(f'{path.name}: {n} stored errors; 1 is the limit')
-    return found
-
-@rule
 def stored_runs_name_their_commit(root):
     "Outputs of cells that no test runs, and lines of results, say which commit made them"
     found = []
@@ -222,28 +147,6 @@ def stored_runs_name_their_commit(root):
         for i, line in enumerate(read(path).splitlines(), 1):
             if '"commit": "' not in line: found.append(f'{path.name}:{i}: names no commit')
     return found
-
-@rule
-def stored_outputs_are_of_this_code(root):
-    "The words that a slow cell prints, outside of any `if`, stand in its stored output"
-    found = []
-    for path in chapters(root):
-        for cell in cells(path, 'code'):
-            if not (cell.is_slow and cell.outputs): continue
-            texts = [''.join(output.get('text', '')) for output in cell.outputs]
-            stored = ' '.join(' '.join(texts).split())
-            found += [f'{path.name} cell {cell.number}: stored output lacks "{words}"'
-                      for words in printed(ast.parse(cell.text)) if words not in stored]
-    return found
-
-def printed(node): # the strings that calls of print hold, also those inside f-strings
-    if isinstance(node, ast.If): return
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == 'print':
-        parts = [getattr(arg, 'values', [arg]) for arg in node.args
-                 if isinstance(arg, (ast.JoinedStr, ast.Constant))]
-        texts = [p.value for part in parts for p in part if isinstance(p, ast.Constant)]
-        yield from (' '.join(text.split()) for text in texts if isinstance(text, str))
-    for child in ast.iter_child_nodes(node): yield from printed(child)
 
 # Lines
 
@@ -290,73 +193,7 @@ def ruff_is_silent(root):
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     return (done.stdout + done.stderr).splitlines()
 
-# The page's JavaScript
-
-def page_scripts(root): return sorted(Path(root, 'transformer_nb/playground').glob('*.js'))
-
-@rule
-def scripts_import_what_is_there(root):
-    "The page's modules import what others export, use it, and never go in a circle"
-    exporter = read(Path(root, 'transformer_nb/formats/page.py')) # writes what is shared
-    shared = exporter.partition('def shared(')[2].partition('\n\n')[0]
-    sources = {path.stem: read(path) for path in page_scripts(root)}
-    found, needs = [], {}
-    sources['shared'] = f'export {{{", ".join(re.findall("([A-Z]+)=", shared))}}}'
-    for stem, source in sources.items():
-        needs[stem] = {module for _, module in scripts.imports(source)}
-        code = scripts.code_of(scripts.IMPORT.sub('', source))
-        for names, other in scripts.imports(source):
-            exported = scripts.exports(sources.get(other, ''))
-            found += [f'{stem}.js: {other}.js exports no {x}' for x in names
-                      if x not in exported]
-            found += [f'{stem}.js: {x} is imported and not used' for x in names
-                      if not re.search(rf'(?<![\w$]){re.escape(x)}(?![\w$])', code)]
-    try: TopologicalSorter(needs).prepare()
-    except CycleError as e: found.append(f'modules import in a circle: {e.args[1]}')
-    return found
-
-# What stands beside the notebooks
-
-def markdown_pages(root):
-    texts = Path(root).glob('*.md'), Path(root, 'nbs').rglob('*.md')
-    return sorted(path for paths in texts for path in paths)
-
-@rule
-def links_exist(root):
-    "Files that the chapters and the Markdown pages link to are there"
-    pages = [(p, cell.source) for p in chapters(root) for cell in cells(p, 'markdown')]
-    pages += [(p, read(p)) for p in markdown_pages(root)]
-    found = []
-    for path, text in pages:
-        for target in re.findall(r'\]\(([^)#\s]+)', text):
-            outside = re.match(r'[a-z]+:', target)
-            if not outside and not (path.parent/target).exists():
-                found.append(f'{path.name}: no file {target}')
-    return found
-
-@rule
-def figures_are_numbered(root):
-    "Captions run 1, 2, 3 … in each chapter, and the figures that are referred to exist"
-    found, there = [], set()
-    for path in figures.numbered(root):
-        stored, expected = figures.stored(path), figures.expected(path)
-        there |= set(expected)
-        found += [f'{path.name}: a caption says {number or "no number"} where Figure '
-                  f'{wanted} stands; run `make export`'
-                  for number, wanted in zip(stored, expected) if number != wanted]
-    for path in chapters(root):
-        for cell in cells(path):
-            found += [f'{path.name} cell {cell.number}: there is no Figure {number}'
-                      for number in figures.REFERENCE.findall(cell.source)
-                      if number not in there]
-    return found
-
-@rule
-def made_files_are_fresh(root):
-    "README.md is made from nbs/index.ipynb; with CITATION.cff it follows settings.ini"
-    return [f'{name} is not what index.ipynb and settings.ini say; run `make export`'
-            for name, text in made_files(Path(root)).items()
-            if read(Path(root, name)) != text]
+# The budget
 
 def lines_of(root, *patterns):
     paths = {path for pattern in patterns for path in Path(root).glob(pattern)

@@ -13,9 +13,10 @@ and ten minutes for each exercise.
 """
 import re, sys
 from collections import defaultdict
-from book import ROOT, cells, chapters, is_workshop
+from book import ROOT, cells, chapters
 sys.path.insert(0, str(ROOT/'docs'))
 import live
+from look import parts
 from pages import Asides, look
 
 WORDS, LINES = 200, 15 # per minute
@@ -62,7 +63,9 @@ def minutes(path):
     for kind, _, words, lines in sections(path): total[kind] += words/WORDS + lines/LINES
     return total
 
-def is_line(path): return path.stem != 'index' and not is_workshop(path.stem)
+def the_line(): # its chapters, as the map has them
+    rows = [entry for _, entries in parts(ROOT) for entry in entries]
+    return {row.page for row in rows if row.minutes and not row.is_workshop}
 
 def printed_lines(cell):
     texts = [''.join(output.get('text', '')) for output in cell.outputs]
@@ -97,7 +100,7 @@ def main(wanted):
     part = [p for p in rows if re.match(r'0[0-7]_|07a_', p.stem)]
     core, whole = sum(minutes(p)['core'] for p in part), sum(map(study, part))
     print(f'Part I: {core:.0f} minutes of core, {whole:.0f} to study')
-    line = sum(minutes(p)['core'] for p in rows if is_line(p))
+    line = sum(minutes(p)['core'] for p in rows if p.stem in the_line())
     print(f'The line: {line:.0f} minutes of core')
 
 if __name__ == '__main__': main(sys.argv[1:])
