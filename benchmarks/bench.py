@@ -508,8 +508,8 @@ def decoding_options(much, first):
 def jobs(wanted, much):
     "Every measurement asked for: its part, its options, and the settings of its process"
     corpus, rounds = corpus_here(), [dict(round=i) for i in range(much['rounds'])]
-    sized = [dict(n=much['steps'], size=size, corpus=corpus, batch_tokens=BATCH_TOKENS[size])
-             for size in SIZES]
+    usual = dict(n=much['steps'], corpus=corpus)
+    sized = [usual | dict(size=size, batch_tokens=BATCH_TOKENS[size]) for size in SIZES]
     first = dict(folder=MODEL, corpus=corpus)
     many = dict(translations=much['translations'], sentences=much['sentences'])
     options = dict(

@@ -11,7 +11,7 @@ and a line of FILE says what it got and what was said. Who reads it puts a word 
 not so), or *right* (only another way to write it). Lines that are there already are not
 graded again.
 """
-import argparse, json, os, resource, shutil, subprocess, sys
+import argparse, json, os, resource, shutil, sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ os.environ['IN_TEST'] = '1'
 from transformer_nb.grading.kit import Kit
 from transformer_nb.grading.marking import grade
 from transformer_nb.grading.stages import STAGES
+from transformer_nb.support.core import provenance
 
 RIGHT, MODEL = ROOT/'transformer_nb/assignment/right', str(ROOT/'nbs/models/multi30k-en-de')
 BY_FILE = {stage.file: stage for stage in STAGES}
@@ -49,10 +50,6 @@ def seconds(): # of the processor, of this process and its children
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(x.ru_utime + x.ru_stime for x in used)
 
-def commit():
-    return subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], cwd=ROOT, text=True,
-                          capture_output=True, check=True).stdout.strip()
-
 def read_rows(path):
     if not path.exists(): return []
     return [*map(json.loads, path.read_text(encoding='utf8').splitlines())]
@@ -65,7 +62,7 @@ def run(versions, out, stage):
         if stage not in (None, BY_FILE[file].number): continue
         if (sample, what, file) in done: continue
         before = seconds()
-        row = dict(commit=commit(), sample=sample, what=what, file=file,
+        row = dict(commit=provenance()['commit'], sample=sample, what=what, file=file,
                    **graded(file, text))
         row |= dict(seconds=round(seconds() - before, 2), read='', by='')
         print(f"{row['points']} of {row['most']} {file}: {what}", flush=True)

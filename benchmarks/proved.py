@@ -5,12 +5,12 @@
 
 FOLDER holds the snapshots that the adapters name (address and commit in their first line);
 packages of the index must be importable. Each model is asked in a process of its own."""
-import argparse, ast, json, os, shutil, subprocess, tempfile, time, warnings
+import argparse, ast, json, os, shutil, tempfile, time, warnings
 from pathlib import Path
 import torch
 from transformer_nb.proving import prove as properties
 from transformer_nb.proving.command import prove_adapter
-from transformer_nb.support.core import InputError
+from transformer_nb.support.core import InputError, provenance
 
 warnings.simplefilter('ignore')
 torch.set_num_threads(1) # a process that forks has one thread
@@ -52,18 +52,14 @@ def _ask(name:str, peers:Path, only:list|None)->dict:
     except InputError as e: return dict(refused=str(e))
     return told(proof, ast.get_docstring(ast.parse(path.read_text())))
 
-def commit()->str:
-    run = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True,
-                         text=True)
-    return run.stdout.strip()
-
 def table(peers:Path, only:str|None):
     names = [only] if only else sorted(p.stem for p in (HERE/'adapters').glob('*.py'))
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
     kept = {json.loads(x)['name']: x for x in lines}
+    commit = provenance()['commit']
     for name in names:
         found = ask(name, peers)
-        kept[name] = json.dumps(dict(name=name, commit=commit(), **found),
+        kept[name] = json.dumps(dict(name=name, commit=commit, **found),
                                 ensure_ascii=False)
         print(name, found.get('refused') or found['identity'], flush=True)
         RESULTS.write_text('\n'.join(kept[n] for n in sorted(kept)) + '\n')

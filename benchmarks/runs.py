@@ -64,27 +64,26 @@ def run_missing(out:str|Path,            # file of results
                 processes:int=2,         # at the same time; 0: here, one after the other
                 show:Callable|None=None, # what to print of a result, beside its key
                 names:tuple=('row', 'seed'), # fields of a line that make up its key
-                field:str='settings',    # where a line keeps the settings of its row
-               )->list[dict]:            # all results in the file
+                )->list[dict]:            # all results in the file
     "Run what the file lacks; raises `InputError` where a line has other settings"
     def read(): # what is there, and what is missing
         results = read_results(out)
-        _check_settings(out, results, settings, field)
+        _check_settings(out, results, settings)
         done = {tuple(r[name] for name in names) for r in results}
         return results, {key: job for key, job in jobs.items() if key not in done}
     results, missing = read()
     if not missing: return results
     with _for_itself(Path(out)):
         results, missing = read() # once more: it may have grown
-        _run_all(out, function, missing, results, settings, processes, show, names, field)
+        _run_all(out, function, missing, results, settings, processes, show, names)
     return results
 
-def _run_all(out, function, missing, results, settings, processes, show, names, field):
+def _run_all(out, function, missing, results, settings, processes, show, names):
     for n, (key, measured) in enumerate(run_in_processes(function, missing, processes), 1):
         line = dict(zip(names, key))
         title = ', '.join(str(x) if name == 'row' else f'{name} {x}'
                           for name, x in line.items())
-        results.append(line | measured | {field: settings[line['row']]})
+        results.append(line | measured | dict(settings=settings[line['row']]))
         write_results(out, results)
         shown = f': {show(measured)}' if show else ''
         print(f'{n} of {len(missing)}: {title}{shown}', flush=True)
@@ -95,9 +94,9 @@ def _for_itself(out:Path)->Iterator[None]: # else two would lose each other's re
     lock = out.with_name(f'.{out.name}.lock')
     with locked(lock, f'{out}: another process is adding to it; choose another file'): yield
 
-def _check_settings(path:str|Path, results:list[dict], settings:dict, field:str):
+def _check_settings(path:str|Path, results:list[dict], settings:dict):
     for r in results:
-        if r['row'] not in settings or r.get(field) != settings[r['row']]:
+        if r['row'] not in settings or r.get('settings') != settings[r['row']]:
             raise InputError(f"{path}: row {r['row']} was run with other settings; "
                              'choose another file')
 

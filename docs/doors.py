@@ -1,6 +1,6 @@
 """Doors into the book: of each chapter a copy that runs alone, and the line of links that a
 page has under its title; and when the chapters were last run, for the foot of a page."""
-import json, platform, re
+import json, platform, re, sys
 from importlib.metadata import version
 from pathlib import Path
 from repository import git, repository
@@ -61,9 +61,9 @@ def bend_links(cell, home):
     text = re.sub(r'\]\(\.\./(?=\w)', f']({home.file("")}', text)
     cell['source'] = re.sub(r'\]\((?![a-z]+:|#)', f']({home.file("nbs/")}', text)
 
-def write_copies(root, paths, folder):
+def write_copies(root, paths, folder, source=None):
     folder.mkdir(parents=True, exist_ok=True)
-    source, home = source_of(root), repository(root)
+    source, home = source or source_of(root), repository(root)
     for path in paths:
         text = json.dumps(alone(path, source, home), indent=1, ensure_ascii=False)
         (folder/path.name).write_text(text + '\n', encoding='utf8')
@@ -87,3 +87,7 @@ def last_run(root):
     if not found: return ''
     return (f"Last run on {found} with torch {version('torch')}, "
             f'Python {platform.python_version()}')
+
+if __name__ == '__main__': # PYTHONPATH=tools python docs/doors.py SOURCE FOLDER NAME.ipynb …
+    source, folder, *paths = sys.argv[1:]
+    write_copies(Path(), map(Path, paths), Path(folder), source)

@@ -13,6 +13,7 @@ from textwrap import wrap
 from urllib.parse import quote
 import live
 from look import parts
+from readme import fenced
 from transformer_nb.formats.page import FAINT, _read
 
 MODEL, END = 'everyday-en-de', '</s>'
@@ -190,8 +191,6 @@ def graded(code):
     return '\n'.join([*shown, '  …'] if len(said) > most else shown)
 
 def indent(line): return '' if line.startswith('Stage') else '  '
-
-def fenced(text, language): return f'```{language}\n{text}\n```'
 
 # The page
 

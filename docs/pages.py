@@ -186,22 +186,18 @@ def with_questions(book, chapter, text):
     return '\n\n'.join(parts)
 
 class Asides:
-    "Sections that a first reader may skip: each stands in a fold that ends with it"
-    HEADING = re.compile(r'^(#{1,3} .*)$', re.M)
-    FOLDED = FOLDED
+    """Sections that a first reader may skip: each stands in a fold that ends with it. Its
+    heading is a cell of its own, and the next heading begins one (tools/folds.py)"""
     START = '\n\n<details class="aside"><summary>Show this section</summary>\n\n'
     END = '\n\n</details>\n\n'
 
     def __init__(self): self.is_open = False
 
     def fold(self, text):
-        parts = self.HEADING.split(text) # text, heading, text, heading, text, …
-        for i in range(1, len(parts), 2):
-            heading = parts[i]
-            if self.is_open: parts[i] = self.END + heading
-            self.is_open = heading.startswith(self.FOLDED)
-            if self.is_open: parts[i] += self.START
-        return ''.join(parts)
+        if not re.match('#{1,3} ', text): return text
+        before = self.END if self.is_open else ''
+        self.is_open = text.startswith(FOLDED)
+        return before + text + (self.START if self.is_open else '')
 
 def prose(book, chapter, cell, quoted):
     "Markdown with anchors at quotations, links, captions, and the number in the title"

@@ -23,14 +23,15 @@ def listed_pages(text):
     "Part, name and title of each page, as the sidebar of the first page lists them"
     nav = re.search(r'<nav class="bd-links".*?</nav>', text, re.S)[0]
     part, found = '', {'index.html': ('', 'About this book')}
-    for m in re.finditer(r'class="caption-text">(.*?)</span>'
-                         r'|<a class="reference[^>]*href="([^"#]+)"[^>]*>(.*?)</a>', nav, re.S):
+    row = (r'class="caption-text">(.*?)</span>'
+           r'|<a class="reference[^>]*href="([^"#]+)"[^>]*>(.*?)</a>')
+    for m in re.finditer(row, nav, re.S):
         if m[1]: part = m[1]
         elif m[2] != LEFT_OUT: found[m[2]] = part, re.sub(r'<.*?>', '', m[3]).strip()
     return found
 
 def article(folder, name, pages):
-    "What a page says; its ids begin with its name, and links lead to ids or out of the book"
+    "What a page says; its ids begin with its name, and links lead to ids or out of it all"
     text = (folder/name).read_text(encoding='utf8')
     text = re.search(r'<article.*</article>', text, re.S)[0]
     text = re.sub(r'<script.*?</script>', '', text, flags=re.S)
@@ -61,8 +62,8 @@ article { padding-top: 2px; } /* or the outline says some titles twice */
 
 def cover(about):
     import doors
-    return f'''<div class="cover"><p>{about['title']}</p><p>{about['description']}: the paper’s
-words, the code that is those words, and the proof that it is right</p>
+    return f'''<div class="cover"><p>{about['title']}</p><p>{about['description']}:
+the paper’s words, the code that is those words, and the proof that it is right</p>
 <img src="{(ROOT/'nbs/figures/map.svg').as_uri()}" alt="">
 <p>{about['version']}<br>{doors.last_run(ROOT)}</p></div>'''
 
@@ -82,9 +83,11 @@ def one_page(folder):
     about = settings(ROOT)
     first = (folder/'index.html').read_text(encoding='utf8')
     styles = re.findall(r'href="(_static/(?:pygments|book)\.css)', first)
-    links = ''.join(f'<link rel="stylesheet" href="{x}">' for x in [*styles, '_static/math.css'])
+    styles.append('_static/math.css')
+    links = ''.join(f'<link rel="stylesheet" href="{x}">' for x in styles)
     pages = listed_pages(first)
-    parts = [cover(about), *contents(pages), *(article(folder, name, pages) for name in pages)]
+    articles = [article(folder, name, pages) for name in pages]
+    parts = [cover(about), *contents(pages), *articles]
     return ('<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8">'
             f'<title>{escape(about["title"])}</title>{links}<style>{STYLE}</style>'
             + '\n'.join(parts))

@@ -18,8 +18,8 @@ def book_of(root=ROOT, **fields):
 
 def test_an_aside_ends_before_the_next_heading():
     asides = pages.Asides()
-    cells = ['### Aside: one\n\nText.', 'More of it.', '## Next\n\nMore.',
-             '### Aside: two\n\nText.\n\n### Aside: three']
+    cells = ['### Aside: one', 'Text.', '## Next\n\nMore.', '### Aside: two', 'Text.',
+             '### Aside: three']
     lines = '\n'.join(map(asides.fold, cells)).splitlines()
     start, end = asides.START.strip(), asides.END.strip()
     found = [line for line in lines if line in (start, end) or line.startswith('#')]

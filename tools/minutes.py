@@ -14,10 +14,11 @@ and ten minutes for each exercise.
 import re, sys
 from collections import defaultdict
 from book import ROOT, cells, chapters
+from folds import FOLDED
 sys.path.insert(0, str(ROOT/'docs'))
 import live
 from look import parts
-from pages import Asides, look
+from pages import look
 
 WORDS, LINES = 200, 15 # per minute
 FORMULA, NUMBER, EXERCISE = 1, 1/30, 10 # minutes for each
@@ -37,7 +38,7 @@ def is_shown(cell):
 
 def kind_of(heading, before):
     level = len(heading) - len(heading.lstrip('#'))
-    if heading.startswith(Asides.FOLDED): return 'asides'
+    if heading.startswith(FOLDED): return 'asides'
     if level == 2 and 'Exercises' in heading: return 'exercises'
     return before if level > 3 or before == 'exercises' and level == 3 else 'core'
 

@@ -13,7 +13,7 @@ NAV = '''<nav class="bd-links">
 LONG = 'x' * 200
 PAGES = {
     'index.html': f'{NAV}<article><h1>Book</h1><a href="02.html#far">far</a></article>',
-    '01.html': f'''<article><section id="one"><h1>One</h1><section id="own"><h2>A section</h2>
+    '01.html': f'''<article><section id="one"><h1>One</h1><section id="own"><h2>Own</h2>
         <a href="#own">here</a> <a href="02.html">two</a> <a href="alive.html">alive</a>
         <a href="https://example.org/">out</a><pre>{LONG} the end of the line</pre>
         <details><summary>fold</summary><p>what the fold holds</p></details></section>
@@ -41,7 +41,7 @@ def target(reader, link): # page in the book, from 0
 def test_order_numbers_folds_and_outline(book):
     reader, problems = book
     found = [page.extract_text() for page in reader.pages]
-    assert problems == [] and len(found) == 6 # cover, contents, pages; the last has two sheets
+    assert problems == [] and len(found) == 6 # cover, contents, pages, one of two sheets
     assert re.search(r'Contents.*01 One\s*4\s*02 Two\s*5', found[1], re.S)
     assert 'what the fold holds' in found[3]
     assert [text.split()[0] for text in found[1:]] == ['2', '3', '4', '5', '6']
