@@ -88,6 +88,6 @@ def last_run(root):
     return (f"Last run on {found} with torch {version('torch')}, "
             f'Python {platform.python_version()}')
 
-if __name__ == '__main__': # PYTHONPATH=tools python docs/doors.py SOURCE FOLDER NAME.ipynb …
+if __name__ == '__main__': # PYTHONPATH=tools python docs/doors.py SOURCE FOLDER FILE …
     source, folder, *paths = sys.argv[1:]
     write_copies(Path(), map(Path, paths), Path(folder), source)
