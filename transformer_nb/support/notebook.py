@@ -1,7 +1,7 @@
 """One look for the figures, one way to begin a chapter, and exercises that never break it."""
 
 import json, os, sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -313,30 +313,3 @@ def swap(old:Callable, new:Callable):
 
 def read_jsonl(path:str|Path)->list[dict]: # an object per line
     with open(path, encoding='utf8') as file: return [json.loads(line) for line in file]
-
-_OF_EVERY_LINE = ('row', 'seed', 'commit', 'hardware', 'threads', 'torch', 'python')
-
-def _as_text(value)->str:
-    if isinstance(value, list): return ' '.join(map(_as_text, value))
-    if isinstance(value, float): return f'{value:.4g}'
-    return f'{value:,}' if isinstance(value, int) else str(value)
-
-def _measured(line:dict, start:str='')->Iterator[tuple[str,str]]: # names and values
-    for name, value in line.items():
-        if name in _OF_EVERY_LINE and not start: continue
-        if isinstance(value, dict): yield from _measured(value, f'{start}{name}, ')
-        else: yield start + name, _as_text(value)
-
-def show_gpu(path:str|Path,         # what `benchmarks/gpu.py` has written
-             stages:Sequence[str]): # names, as there
-    "Print what the stages have measured, or that nobody has run them"
-    if not Path(path).exists():
-        print('not measured yet: benchmarks/gpu.py has not been run on a GPU')
-        return
-    found = {line['row']: line for line in read_jsonl(path)}
-    for stage in stages:
-        line = found.get(stage, dict(failed='it was not run'))
-        origin = [f'{name} {line[name]}' for name in ('torch', 'commit') if name in line]
-        if 'hardware' in line: origin.insert(0, line['hardware'])
-        print(', '.join([stage, *origin]))
-        for name, value in _measured(line): print(f'  {name:34} {value}')
