@@ -19,7 +19,7 @@ help:
 	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
 	@echo 'make check     what your change touches: house rules, chapters, quick tests'
 	@echo 'make test      house rules, every chapter, the site, all tests but robustness'
-	@echo 'make robustness  damaged files, full disks, kills, the demo, a chapter alone, JupyterLab, the PDF'
+	@echo 'make robustness  damaged files, full disks, kills, the demo, a chapter alone, JupyterLab, the PDF, a GPU day rehearsed'
 	@echo 'make lab       the book in JupyterLab'
 	@echo 'make docs      the book as a site, docs/_build/html/index.html'
 	@echo 'make pdf       the site as one book, docs/_build/transformer_nb.pdf (by Chromium)'
@@ -65,6 +65,7 @@ chapters: .venv/ready
 robustness: docs
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long tests
 	@$(BIN)/python -m pytest -q tests/robustness
+	@$(BIN)/python benchmarks/gpu.py --rehearse
 
 # What is not trusted is shown without its figures until it has been run.
 lab: $(READER)

@@ -375,6 +375,7 @@ def run_day(out:Path, names:list[str], rehearse:bool, minutes:float):
         write_results(out, [*others, dict(row=name, seed=0) | found])
         shown = found.get('failed') or f"{found['seconds']} s"
         print(f'{name}: {shown}', flush=True)
+    sys.exit(any('failed' in line for line in read_results(out)))
 
 def main():
     parser = ArgumentParser(description=__doc__.splitlines()[0])

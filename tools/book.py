@@ -117,7 +117,7 @@ def imported_modules(source:str)->list[str]:
         found += [f'{room}.{name}'.strip('.') for name in re.findall(r'\w+', names)]
     return found
 
-# More than ten seconds each: `make check` runs them where they are changed, no more
+# More than ten seconds each: they are begun first, and `make check` runs none twice
 LONG = ('00_', '01', '02', '03', '05', '06', '07', '10_', '12', '13', '15_', '15a',
         '15e', '16', '17', '18', '19', '21', '22')
 

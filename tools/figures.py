@@ -23,14 +23,11 @@ def expected(path):
     chapter = number(path.stem).removeprefix('0') # 5 of `05_model`
     return [f'{chapter}.{i}' for i, _ in enumerate(stored(path), 1)]
 
-def numbered(root):
-    "The chapters whose figures have numbers: all but the first page of the book"
-    return [path for path in chapters(root) if path.stem != 'index']
-
 def renumber(root):
     "Writes the numbers into the chapters; those that were changed"
     new = {}
-    for path in numbered(root): new |= new_numbers(path)
+    for path in chapters(root):
+        if path.stem != 'index': new |= new_numbers(path) # the first page has none
     return [path for path in chapters(root) if write_numbers(path, new)]
 
 def new_numbers(path):
