@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 import pytest, torch, yaml
 from running import (
-    BIN, call, call_script, check_message, read_lines, refuses, run, write)
+    BIN, ROOT, call, call_script, check_message, read_lines, refuses, run, write)
 from transformer_nb import __version__, commands, translation
 from transformer_nb.lessons import grammar
 from transformer_nb.checkpoint import (
@@ -943,3 +943,29 @@ def test_score_says_what_it_leaves_out(model, tmp_path):
     write(tmp_path/'src', [''])
     [[total, mean, pieces]], _ = scored(model, tmp_path/'src', tmp_path/'tgt', tokens=True)
     assert math.isnan(total) and pieces == '[]'
+
+def test_week(tmp_path):
+    "What the page shows is the script, which runs on files of any name"
+    folder = ROOT/'docs/reference'
+    script = (folder/'week.sh').read_text(encoding='utf8')
+    shown = re.findall('```sh\n(.*?)```', (folder/'week.md').read_text(encoding='utf8'), re.S)
+    assert len(shown) == 5 and all(block in script for block in shown)
+    pairs = mini_corpus(0, 60, 0, 0)['train']
+    parts = dict(text=pairs[:40], valid=pairs[40:50], test=pairs[50:])
+    for name, part in parts.items():
+        for side, texts in zip(('src', 'tgt'), zip(*part)):
+            write(tmp_path/f'my {name}.{side}', texts)
+    tiny = dict(data=dict(vocab_size=300), search=dict(beam_size=1, max_extra=3),
+                model=dict(d_model=16, d_ff=16, n_encoder_layers=1, n_decoder_layers=1),
+                training=dict(max_steps=2, warmup_steps=1))
+    (tmp_path/'my run.yaml').write_text(yaml.safe_dump(tiny))
+    files = {'src': 'my text.src', 'tgt': 'my text.tgt', 'mono': 'my test.tgt'}
+    files |= {f'{x}_{y}': f'my {x}.{y}' for x in ('valid', 'test') for y in ('src', 'tgt')}
+    env = {**os.environ, **files, 'run': 'my run.yaml', 'IN_TEST': '1',
+           'PATH': f'{BIN}:{os.environ["PATH"]}'}
+    done = subprocess.run(['bash', folder/'week.sh'], cwd=tmp_path, env=env,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for model in ('filtered', 'mixed'):
+        assert 'comparison' in json.loads((tmp_path/f'{model}.json').read_text())
+    assert (tmp_path/'hub/tokenizer.json').exists()
