@@ -948,7 +948,8 @@ def test_week(tmp_path):
     "What the page shows is the script, which runs on files of any name"
     folder = ROOT/'docs/reference'
     script = (folder/'week.sh').read_text(encoding='utf8')
-    shown = re.findall('```sh\n(.*?)```', (folder/'week.md').read_text(encoding='utf8'), re.S)
+    page = (folder/'week.md').read_text(encoding='utf8')
+    shown = re.findall('```sh\n(.*?)```', page, re.S)
     assert len(shown) == 5 and all(block in script for block in shown)
     pairs = mini_corpus(0, 60, 0, 0)['train']
     parts = dict(text=pairs[:40], valid=pairs[40:50], test=pairs[50:])
