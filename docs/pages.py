@@ -419,7 +419,7 @@ def write(root, out):
     write_guides(root, out)
     write_about(root, out)
     write_reference(root, out)
-    for name in ('article.md', 'bibliography.md'):
+    for name in ('article.md', 'smoothing.md', 'bibliography.md'):
         shutil.copy(root/'docs'/name, out)
     playground(root, out.parent/'extra')
     machines.write(root, parts_of_the_book(root), out.parent/'extra')
