@@ -1,10 +1,6 @@
 "Solutions of the exercises of chapter 16a."
-from pathlib import Path
-import pytest, torch
 from torch import Tensor
-from transformer_nb.translation import Translator
-from transformer_nb.studies.interventions import (
-    Pair, Place, effects)
+from transformer_nb.studies.interventions import Pair, Place, effects
 
 def needed(model, runs, places:list[Place])->Tensor: # of each place (places, n)
     """Exercise 2. What is missing when everything else is patched.
@@ -20,10 +16,3 @@ def my_pair()->Pair:
     "Exercise 3. What the woman does decides the verb, and nothing else differs."
     sources = ('A woman is sitting on the street.', 'A woman is standing on the street.')
     return Pair('sitting/standing', sources, 'Eine Frau', ('sitzt', 'steht'))
-
-@pytest.fixture(scope='module')
-def translator():
-    folder = Path(__file__).parent.parent/'models/multi30k-en-de'
-    translator = Translator(folder, torch.device('cpu'))
-    translator.model.double()
-    return translator
