@@ -16,7 +16,7 @@ from transformer_nb.support.core import BOS, EOS, PAD, InputError, set_seed
 from transformer_nb.decoding import beam_search
 from transformer_nb.formats.marian import export_marian
 from transformer_nb.hub import (
-    _load_model, _marian_config, _their_ids, describe_marian, import_marian,
+    _load_model, _marian_config, _their_ids, describe_marian,
     load_marian, open_model)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
@@ -209,20 +209,11 @@ def test_weights_in_parts(opus, parts):
     for name, x in whole.state_dict().items(): assert state.pop(name).equal(x), name
     assert not state
 
-def test_past_a_key_that_is_not_known(opus, tmp_path):
-    "The message names all of them, and what to write"
+def test_a_key_that_is_not_known(opus, tmp_path):
+    "The message names all of them, and what to do"
     folder = changed(opus, tmp_path, favorite_color='red', mood=dict(today='fine'))
-    message = r"pass ignore_keys=\['favorite_color', 'mood'\]$"
+    message = r"remove from the file: favorite_color, mood$"
     with pytest.raises(InputError, match=message): load_marian(folder)
-    keys = ['favorite_color', 'mood']
-    import_marian(folder, tmp_path/'ours', ignore_keys=keys)
-    translator = Translator(tmp_path/'ours', 'cpu', max_extra=2)
-    plain = Translator(opus[0], 'cpu', max_extra=2)
-    assert translator.options == plain.options
-    assert translator.translate(['The dog']) == plain.translate(['The dog'])
-    folder = changed(opus, tmp_path/'more', normalize_before=True)
-    with pytest.raises(InputError, match='normalize_before is True'):
-        load_marian(folder, ignore_keys=['normalize_before'])
 
 # Refused
 
@@ -471,7 +462,7 @@ def test_a_guest_goes_out_as_it_came_in(two, tmp_path):
     weights['model.shared.weight'][-1] = 0 # as in all of OPUS-MT
     weights['final_logits_bias'][0, -1] = 0
     save_file(weights, folder/'model.safetensors', dict(format='pt'))
-    import_marian(folder, tmp_path/'ours')
+    save_model(tmp_path/'ours', *open_model(folder))
     for source, out in ((folder, 'a'), (tmp_path/'ours', 'b')):
         tnb_export([source], str(tmp_path/out), format='transformers')
         found = load_file(tmp_path/out/'model.safetensors')

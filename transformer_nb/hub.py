@@ -4,7 +4,7 @@ The features of a stream can be put in any order, and so can the tokens, so that
 separates Marian's models from ours is which number comes first; docs/reference/exports.md has
 the table."""
 import json, math, re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformer_nb.checkpoint import (
-    check_model_size, check_output_folder, find_model, load_model, load_record, save_model)
+    check_model_size, find_model, load_model, load_record)
 from transformer_nb.decoding import SearchConfig
 from transformer_nb.foreign import SentencePieceTokenizer, load_any_tokenizer
 from transformer_nb.model import Transformer, TransformerConfig
@@ -70,17 +70,15 @@ def read_config(folder:Path,
                 read:dict,        # keys that we use; their values where they are missing
                 fixed:dict,       # the only value that we accept; for missing keys, too
                 harmless:list[str]=(), # further keys that change nothing in a trained model
-                ignore_keys:Collection[str]=(), # others that the caller knows to be so
                )->dict:           # values of the keys in `read`
     "Raises `InputError` for a key that it does not know, or a value that it can't accept"
     path, fixed = folder/'config.json', _OF_ANY | fixed
     stored = read_json(path)
-    known = {*read, *fixed, *_HARMLESS, *harmless, *ignore_keys}
-    unknown = sorted(stored.keys() - known)
+    unknown = sorted(stored.keys() - {*read, *fixed, *_HARMLESS, *harmless})
     for key in unknown:
         raise InputError(f'{path}: {key} is {str(stored[key])[:60]}; this key is not known '
-                         'here. If it changes nothing in a trained model, pass '
-                         f'ignore_keys={unknown}')
+                         'here. If it changes nothing in a trained model, remove from the '
+                         f'file: {", ".join(unknown)}')
     for key, wanted in fixed.items():
         value = stored.get(key, read.get(key, wanted))
         if value != wanted: raise InputError(f'{path}: {key} is {value!r}; '
@@ -141,8 +139,8 @@ class WeightFile:
         weights = {name: x.contiguous() for name, x in weights.items()}
         model.load_state_dict(weights, assign=True)
 
-_WEIGHTS = ('model.safetensors', 'model.safetensors.index.json', 'pytorch_model.bin',
-            'pytorch_model.bin.index.json') # the first that is there
+_WEIGHTS = ('model.safetensors', 'model.safetensors.index.json',
+            'pytorch_model.bin') # the first that is there
 
 def _weights_of(folder:Path)->Path:
     for path in (folder/name for name in _WEIGHTS):
@@ -152,12 +150,11 @@ def _weights_of(folder:Path)->Path:
 
 def _parts_of(path:Path)->list[Path]: # the file itself, or those that an index names
     if path.suffix != '.json': return [path]
-    kind = path.with_suffix('').with_suffix('').suffix # .safetensors or .bin
     places = read_json(path).get('weight_map')
     if not isinstance(places, dict): raise InputError(f'{path} has no weight_map')
     names = sorted(set(map(str, places.values())))
     for name in names:
-        if Path(name).name != name or not name.endswith(kind):
+        if Path(name).name != name or not name.endswith('.safetensors'):
             raise InputError(f'{path} names {name!r}, which is not a file beside it')
     return [path.with_name(name) for name in names]
 
@@ -194,7 +191,7 @@ _MARIAN_HARMLESS = '''activation_dropout classif_dropout classifier_dropout
     decoder_layerdrop encoder_layerdrop extra_pos_embeddings
     force_bos_token_to_be_generated num_hidden_layers'''.split()
 
-def _marian_config(folder:Path, ignore_keys:Collection[str]=())->dict:
+def _marian_config(folder:Path)->dict:
     stored = read_json(folder/'config.json')
     missing = dict( # what it means that a key is missing
         scale_embedding=False, dropout=0.1, transformer_nb={})
@@ -203,7 +200,7 @@ def _marian_config(folder:Path, ignore_keys:Collection[str]=())->dict:
         decoder_ffn_dim=stored.get('encoder_ffn_dim'),
         decoder_attention_heads=stored.get('encoder_attention_heads'))
     read = _MARIAN | missing
-    return read_config(folder, read, fixed, _MARIAN_HARMLESS, ignore_keys)
+    return read_config(folder, read, fixed, _MARIAN_HARMLESS)
 
 _ATTENTION = dict(query='q_proj', key='k_proj', value='v_proj', output='out_proj')
 
@@ -284,12 +281,11 @@ def _empty_model(folder:Path, config:dict, vocab_size:int)->Transformer:
     except ValueError as e: raise InputError(f'{folder/"config.json"}: {e}') from None
 
 def load_marian(folder:str|Path, # of OPUS-MT, or written by `export_marian`
-                device:torch.device|None=None,
-                ignore_keys:Collection[str]=(), # of `config.json`, if you know better
+                device:torch.device|None=None
                )->tuple[Transformer,Tokenizer]: # the model in evaluation mode
     "A translator of the hub; raises `InputError` if it would be another function here"
     folder = Path(folder)
-    config = _marian_config(folder, ignore_keys)
+    config = _marian_config(folder)
     tokenizer, ids = _marian_tokenizer(folder, config)
     return _load_model(folder, config, ids).to(device), tokenizer
 
@@ -347,11 +343,9 @@ def _bpe_of(path:Path, ids:list[int])->BPETokenizer:
         content['post_processor'] = None # which appended `</s>`
         return BPETokenizer.from_json(json.dumps(content))
 
-def describe_marian(folder:str|Path,
-                    ignore_keys:Collection[str]=() # as for `load_marian`
-                   )->dict:  # what `config.json` of a folder of ours would say
+def describe_marian(folder:str|Path)->dict: # what `config.json` of a folder of ours would say
     folder = Path(folder)
-    config = _marian_config(folder, ignore_keys)
+    config = _marian_config(folder)
     search = find_in(config, 'transformer_nb', 'search', kind=dict)
     if search is None: # not from here
         search = asdict(SearchConfig(alpha=1., penalty='power'))
@@ -363,15 +357,6 @@ def describe_marian(folder:str|Path,
     is_bpe = _vocab_path(folder).name == 'tokenizer.json'
     tokenizer = BPETokenizer if is_bpe else SentencePieceTokenizer
     return dict(search=search, tokenizer=tokenizer.__name__, training={})
-
-def import_marian(folder:str|Path,
-                  out:str|Path, # folder to write
-                  ignore_keys:Collection[str]=()): # as for `load_marian`
-    "A folder of ours from one of the hub"
-    check_output_folder(out, can_resume=False)
-    model, tokenizer = load_marian(folder, ignore_keys=ignore_keys)
-    search = describe_marian(folder, ignore_keys)['search']
-    save_model(out, model, tokenizer, search=search)
 
 # Any folder
 

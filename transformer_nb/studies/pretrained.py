@@ -1,7 +1,7 @@
 """GPT-2 and Qwen3 in your layers: weights as the hub stores them, in the classes of Part I."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 import tokenizers
@@ -110,8 +110,8 @@ _GPT2_HARMLESS = '''attn_pdrop embd_pdrop is_decoder n_ctx n_special pad_token_i
     predict_special_tokens resid_pdrop summary_activation summary_first_dropout
     summary_proj_to_labels summary_type summary_use_proj'''.split()
 
-def _gpt2_config(folder:Path, ignore_keys:Collection[str])->dict:
-    c = read_config(folder, _GPT2, _OF_GPT2, _GPT2_HARMLESS, ignore_keys)
+def _gpt2_config(folder:Path)->dict:
+    c = read_config(folder, _GPT2, _OF_GPT2, _GPT2_HARMLESS)
     return c | dict(activation_function=read_activation(folder, c))
 
 _QWEN3 = dict.fromkeys('''vocab_size hidden_size intermediate_size num_hidden_layers
@@ -123,8 +123,8 @@ _OF_QWEN3 = dict(
     rope_scaling=None, tie_word_embeddings=True)
 _QWEN3_HARMLESS = 'is_decoder max_window_layers pad_token_id sliding_window'.split()
 
-def _qwen3_config(folder:Path, ignore_keys:Collection[str])->dict:
-    c = read_config(folder, _QWEN3, _OF_QWEN3, _QWEN3_HARMLESS, ignore_keys)
+def _qwen3_config(folder:Path)->dict:
+    c = read_config(folder, _QWEN3, _OF_QWEN3, _QWEN3_HARMLESS)
     path = folder/'config.json'
     c['rope_theta'] = _base_of(path, c)
     types = c['layer_types'] or []
@@ -148,15 +148,15 @@ def _check_divides(path:Path, c:dict, small:str, large:str):
     if c[small] in range(1, c[large] + 1) and c[large] % c[small] == 0: return
     raise InputError(f'{path}: {small} is {c[small]}; it must divide {large}, {c[large]}')
 
-def _gpt2(folder:Path, dtype:torch.dtype, ignore_keys:Collection[str])->DecoderOnly:
-    c = _gpt2_config(folder, ignore_keys)
+def _gpt2(folder:Path, dtype:torch.dtype)->DecoderOnly:
+    c = _gpt2_config(folder)
     model = empty_model(folder, _gpt2_model, c)
     file = WeightFile(folder, dtype)
     file.fill(model, _gpt2_weights(file, c['n_layer']))
     return model
 
-def _qwen3(folder:Path, dtype:torch.dtype, ignore_keys:Collection[str])->DecoderOnly:
-    c = _qwen3_config(folder, ignore_keys)
+def _qwen3(folder:Path, dtype:torch.dtype)->DecoderOnly:
+    c = _qwen3_config(folder)
     model = empty_model(folder, _qwen3_model, c)
     file = WeightFile(folder, dtype)
     file.fill(model, _qwen3_weights(file, c['num_hidden_layers'], c['head_dim']))
@@ -183,8 +183,7 @@ FORMATS = dict(gpt2=_gpt2, qwen3=_qwen3) # by `model_type`
 
 def from_pretrained(folder:str|Path, # as it lies on the hub
                     device:torch.device|None=None, # by default the GPU if there is one
-                    dtype:torch.dtype=torch.float32,
-                    ignore_keys:Collection[str]=(), # of `config.json`, if you know better
+                    dtype:torch.dtype=torch.float32
                    )->tuple[DecoderOnly,'PretrainedTokenizer']: # model in evaluation mode
     "Raises `InputError`, naming file and key, for what would be another function here"
     folder = Path(folder)
@@ -192,7 +191,7 @@ def from_pretrained(folder:str|Path, # as it lies on the hub
     if kind not in FORMATS:
         raise InputError(f'{folder/"config.json"}: model_type is {kind!r}; '
                          f'known are {", ".join(FORMATS)}')
-    model = FORMATS[kind](folder, dtype, ignore_keys)
+    model = FORMATS[kind](folder, dtype)
     tokenizer = load_tokenizer(folder)
     _check_ids(folder, tokenizer, model.config.vocab_size)
     return model.to(device or default_device()), tokenizer
