@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from searching import round_to_8_bits
 from node import Node
 from torch import nn
 from transformer_nb.checkpoint import load_model, save_model
@@ -16,8 +17,7 @@ from transformer_nb.corpora import everyday_sentences
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.formats.page import (
-    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page,
-    round_to_8_bits)
+    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (

@@ -95,6 +95,13 @@ def test_help_says_parameters_and_shapes():
         assert words in said, words
     assert said.count('d_model: size of') == 1
 
+def test_an_editor_sees_what_is_lazy():
+    jedi = pytest.importorskip('jedi')
+    for name in transformer_nb.__all__:
+        code = f'from transformer_nb import {name}\n{name}('
+        [call] = jedi.Script(code, project=jedi.Project(ROOT)).get_signatures()
+        assert call.params and call.docstring(raw=True), name
+
 def test_help_loads_nothing_slow():
     script = Path(sys.executable).with_name('tnb_translate')
     command = [sys.executable, '-X', 'importtime', script, '--help']

@@ -6,6 +6,7 @@ is missing from `SETS`, and the first test says so.
 import math
 from copy import deepcopy
 from dataclasses import asdict, fields
+from functools import partial
 import pytest, torch
 from torch import nn
 from torch.testing import assert_close
@@ -31,7 +32,7 @@ from transformer_nb.parts import (
     RMSNorm, SwiGLU, UnscaledBiasedEmbedding, UnscaledEmbedding)
 from transformer_nb.text import BPETokenizer
 from transformer_nb.training import Trainer, TrainingConfig
-from transformer_nb.translation import PRESETS, RunConfig, preset
+from transformer_nb.translation import PRESETS, RunConfig, Translator, preset
 
 SIZES = '''vocab_size d_model d_ff n_heads d_k d_v n_encoder_layers n_decoder_layers dropout
     max_len'''.split()
@@ -281,3 +282,6 @@ def test_wrong_guesses_get_a_line():
         with pytest.raises(TypeError, match='not a list of ids'): search(model, wrong)
     with pytest.raises(InputError, match='no config.json .known are everyday-en-de'):
         open_model('everyday')
+    with pytest.raises(TypeError, match='tokenizer is None'): save_model('m', model, None)
+    for use in (open_model, Translator, partial(export_page, out='page.html')):
+        with pytest.raises(TypeError, match='not a model folder: Transformer;'): use(model)

@@ -13,7 +13,7 @@ from transformer_nb.support.core import FieldError, InputError
 from transformer_nb.corpora import JoinedPairs, load_corpus
 from transformer_nb.commands import tnb_export
 from transformer_nb.prepare import (
-    DataConfig, clean_corpora, clean_splits, letter_share,
+    DataConfig, clean_corpora, _share_of, clean_splits,
     open_prepared, prepare_data)
 from transformer_nb.foreign import ForeignTokenizer, load_any_tokenizer
 from transformer_nb.translation import (Translator, model_languages, preset,
@@ -80,7 +80,8 @@ def test_the_same_on_both_sides():
 def test_share_of_letters():
     shares = {'abcd': 1, 'ab 12': 0.5, '....': 0, '': 1, 'e\u0301!': 2/3, 'नमस्ते': 1,
               '１２': 0, '你好': 1, 'a_': 0.5}
-    for text, share in shares.items(): assert letter_share(text) == pytest.approx(share)
+    for text, share in shares.items():
+        assert _share_of(text.replace(' ', '')) == pytest.approx(share)
 
 def test_the_worse_side_decides():
     pairs = [('Haus', '12 34'), ('12 34', 'house'), ('ab12', 'ab 34')]

@@ -6,11 +6,17 @@
 The names of `__all__` are loaded when they are first used; docs/reference/python.md shows them
 at work. The modules of the paper are attention, multihead, layers, embedding, model, optimizer,
 copy_task, text, data, training, decoding, evaluation and translation."""
-import os as _os
-import signal as _signal
-import sys as _sys
+import os as _os, signal as _signal, sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING
+if TYPE_CHECKING: # for editors; Python loads each name when it is used
+    from .checkpoint import save_model # noqa: F401
+    from .decoding import search # noqa: F401
+    from .formats.page import export_page # noqa: F401
+    from .hub import open_model # noqa: F401
+    from .model import Transformer, TransformerConfig # noqa: F401
+    from .translation import Translator, train_translator # noqa: F401
 
 __version__ = "1.0.0.dev0"
 

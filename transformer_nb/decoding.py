@@ -410,7 +410,7 @@ def search(model:Transformer,         # in evaluation mode
            max_extra:int=SearchConfig.max_extra, # as for `output_limits`
            **options                  # of `beam_search`
           )->list[list[Hypothesis]]:  # of each sentence, in the same order
-    "Beam search of any number of sentences, in batches of similar length"
+    "Beam search for ids: any number of sentences, in batches of similar length (§6.1)"
     SearchConfig(beam_size, max_extra=max_extra) # are they in bounds?
     wrong = next((x for x in sentences if isinstance(x, str | int)), None)
     if wrong is not None: raise TypeError(f'sentences has {wrong!r}, not a list of ids')

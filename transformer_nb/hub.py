@@ -374,7 +374,7 @@ def open_model(folder:str|Path,               # of `save_model`, or of Marian
                device:torch.device|None=None, # by default the CPU
                family:type[nn.Module]=Transformer, # or a class of your own, of a config
               )->tuple[nn.Module,Tokenizer]:  # the model in evaluation mode
-    "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
+    "The model of a folder, or of a name such as 'everyday-en-de', and its tokenizer"
     folder = find_model(folder)
     if _is_of_the_hub(folder): return load_marian(folder, device)
     return load_model(folder, device, family)

@@ -192,7 +192,7 @@ class Stack(nn.Module):
 
 # %% ../nbs/05_model.ipynb #eb7e488a
 class Transformer(nn.Module):
-    "The encoder-decoder of *Attention Is All You Need* (§3)"
+    "The encoder-decoder (§3): ids `src` (b, s) and `tgt` (b, t) to logits (b, t, v)"
     def __init__(self, config:TransformerConfig):
         super().__init__()
         if not isinstance(config, TransformerConfig):

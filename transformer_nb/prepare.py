@@ -101,10 +101,7 @@ class _Letters(dict):
 
 _LETTERS = _Letters()
 
-def letter_share(text:str)->float: # of all characters but spaces; 1 for an empty text
-    return _share_of(''.join(text.split()))
-
-def _share_of(bare:str)->float: # the same, of a text without spaces
+def _share_of(bare:str)->float: # of letters, in a text without spaces; 1 for an empty one
     return len(bare.translate(_LETTERS)) / len(bare) if bare else 1.
 
 def _find_repeats(corpora:list[Iterable[tuple[str,str]]],

@@ -55,7 +55,7 @@ def train_translator(out:str|Path,         # model folder to write
                      tokenizer:str|Path|None=None, # model or file; by default, learned
                      on_validate:Callable|None=None, # gets each line of `metrics.jsonl`
                     )->list[dict]:         # the lines of `metrics.jsonl`
-    "Tokenizer, data, model, training; writes the model folder"
+    "Train as `config` says, such as `preset('tiny').override(lr=1e-3)`; write the folder"
     weights, given = _read_beginning(init, tokenizer, config)
     if given: config = config.override(vocab_size=given.vocab_size)
     _check_machine(config.training)
@@ -272,7 +272,7 @@ def _run_settings(config:RunConfig, data:PreparedData, model_config:TransformerC
 
 # %% ../nbs/15_translation.ipynb #c402f906
 class Translator:
-    "A trained model that translates strings, by beam search (§6.1)"
+    "A model folder that translates strings by beam search (§6.1), such as `beam_size=4`"
     translate_lines:Callable[...,list['Line']] # all three defined below
     candidates:Callable[...,list[list['Translation']]]
     sample:Callable[...,list[list[Hypothesis]]]
@@ -306,7 +306,7 @@ class Translator:
 
     def translate(self, texts:Iterable[str], # any text; sentences are taken one by one
                   **reading)->list[str]: # one per text, in order; empty for empty
-        "As `translate_lines`, without its notes"
+        "The translation of each text; `translate_lines` gives notes with them"
         return [line.text for line in self.translate_lines(texts, **reading)]
 
     def too_long(self, texts:list[str])->list[int]: # indices of texts beyond the limit

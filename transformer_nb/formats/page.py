@@ -288,14 +288,6 @@ def _smallest_scale(weight:Tensor)->Tensor: # (rows, 1): 127 times as much cover
     most = weight.abs().amax(1, keepdim=True)
     return _four_bits(most.clamp(min=2**-14) / 127)
 
-@torch.no_grad()
-def round_to_8_bits(model:nn.Module):
-    "In place: each row of a matrix becomes a scale times whole numbers up to 127"
-    for weight in model.parameters():
-        if weight.dim() != 2: continue
-        scale = _smallest_scale(weight)
-        weight.copy_((weight / scale).round() * scale)
-
 def _is_multiple(weight:Tensor, scale:Tensor)->Tensor: # of each row: (rows, 1)
     whole = (weight / scale).round()
     fits = (whole * scale == weight) & (whole.abs() <= 127)
@@ -515,8 +507,8 @@ def export_page(folders:Iterable[str|Path], # model folders
                 book:str|None=None,         # address of the book's pages, if it has one
                 beside:dict[str,str]|None=None # titles of pages beside it, by address
                ):
-    "One HTML file that translates in any browser, without a network"
-    if isinstance(folders, (str, Path)): folders = [folders]
+    "Write model folders as one HTML file that translates in any browser, offline"
+    if isinstance(folders, (str, Path, nn.Module)): folders = [folders]
     out = Path(out)
     check_new_file(out)
     models = [_header_and_weights(find_model(folder)) for folder in folders]
