@@ -91,7 +91,7 @@ def test_help_says_parameters_and_shapes():
     said = '\n'.join(str(x.__doc__) for x in offered)
     for words in ('d_model: size of', 'src: token ids (b, s)', 'return: logits of each',
                   'folder: model folder', 'texts: any text', 'sentences: ids without',
-                  'out: file to write', 'tokenizer: file'):
+                  'out: file to write', 'tokenizer: model or file'):
         assert words in said, words
     assert said.count('d_model: size of') == 1
 
