@@ -3,17 +3,8 @@ import random
 from unittest import mock
 import torch
 from transformer_nb.support.core import BOS, EOS
-from transformer_nb.formats.page import _smallest_scale
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.studies.since_2017 import modernize
-
-@torch.no_grad()
-def round_to_8_bits(model):
-    "In place: each row of a matrix becomes a scale times whole numbers up to 127"
-    for weight in model.parameters():
-        if weight.dim() != 2: continue
-        scale = _smallest_scale(weight)
-        weight.copy_((weight / scale).round() * scale)
 
 def random_model(seed, norm='post', vocab_size=12, max_len=12, end=1., parts=(), **options):
     """Random weights, float64, with `parts` of chapter 20

@@ -2,13 +2,12 @@
 translations. It is asked in Node; that it runs in a page, too, two tests see in Chromium,
 and these skip where there is none.
 """
-import base64, math, random
+import base64, math, random, re
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from searching import round_to_8_bits
 from node import Node
 from torch import nn
 from transformer_nb.checkpoint import load_model, save_model
@@ -17,11 +16,12 @@ from transformer_nb.corpora import everyday_sentences
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.decoding import search
 from transformer_nb.formats.page import (
-    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page)
+    _header_and_weights, _join, _pack_weights, _tokenizer_header, export_page,
+    round_to_8_bits)
 from transformer_nb.model import Transformer, TransformerConfig, attention_weights
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
-    doubts, packed_reading, read_sentence, split_paragraphs, split_sentences, strange, tidy)
+    doubts, packed_reading, read_sentence, split_sentences, strange, tidy)
 from transformer_nb.text import _NORMALIZERS, BPETokenizer, normalize
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
@@ -199,7 +199,7 @@ READ = """([header, texts]) => {
 }"""
 
 def read_here(text, tokenizer):
-    for paragraph in split_paragraphs(text):
+    for paragraph in re.split('\n[ \t]*\n', re.sub('\r\n?', '\n', text)):
         plain = tidy(paragraph, tokenizer.normalize)
         if not plain.strip(): continue
         sentences = [read_sentence(x, tokenizer.encode) for x in split_sentences(plain)]

@@ -14,10 +14,9 @@ from transformer_nb.commands import tnb_export
 from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.decoding import SearchConfig, search
 from transformer_nb.formats.page import (
-    _rows_of_8_bits, _stored_check, export_page)
+    _rows_of_8_bits, _stored_check, export_page, round_to_8_bits)
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.formats.marian import export_marian
-from searching import round_to_8_bits
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator

@@ -20,8 +20,6 @@ def two(): # the book's weights in both
 def test_it_is_fresh():
     text = (ROOT/'transformer.py').read_text('utf8')
     assert text == onefile.one_file(ROOT) and text.count('\n') <= 320
-
-def test_nothing_is_shortened_in_vain():
     right = '\n'.join(p.read_text('utf8') for p in (ROOT/onefile.RIGHT).glob('*.py'))
     for long, _ in onefile.SHORTER: assert re.search(long, right), long
 

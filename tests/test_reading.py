@@ -4,7 +4,7 @@ from unicodedata import category
 import pytest
 from transformer_nb.reading import (
     READING, _compiled, doubts, rare_words, read_sentence, read_text,
-    split_paragraphs, split_sentences, strange, tidy)
+    split_sentences, strange, tidy)
 from transformer_nb.text import BPETokenizer, normalize
 
 # Rows of sentences that are apart, whatever stands beside them
@@ -30,12 +30,6 @@ APART = [
 
 def test_sentences_apart():
     for row in APART: assert split_sentences(' '.join(row)) == row
-
-def test_a_break_in_a_paragraph_is_a_space():
-    text = 'I have been waiting\r\nfor two hours.\r\n \r\nIt rains.\r'
-    [first, second] = split_paragraphs(text)
-    assert normalize(first) == 'I have been waiting for two hours.'
-    assert normalize(second) == 'It rains.'
 
 # What is typed -> before, read, after, left out
 READ = {

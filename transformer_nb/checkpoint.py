@@ -44,8 +44,7 @@ def save_model(folder:str|Path, # created if it is missing
                training:dict|None=None, # facts about the run, for the record
                search:dict|None=None):  # the search to translate with (chapter 13)
     "Write `model.safetensors`, `tokenizer.json` and, last, `config.json`, with the class"
-    if tokenizer is None:
-        raise TypeError('tokenizer is None; a model folder has one (torch.save needs none)')
+    if tokenizer is None: raise TypeError('tokenizer is None; a model folder has one')
     check_described(model)
     files = {'model.safetensors': save(cpu_state_dict(model)),
              'tokenizer.json': tokenizer.to_json().encode()}
@@ -215,8 +214,7 @@ SHIPPED = 'everyday-en-de', 'everyday-de-en' # models that come with the package
 def find_model(name:str|Path # of a model that comes with the package, or its folder
               )->Path:       # the folder, which need not exist
     "A folder of that name wins"
-    if not isinstance(name, str | Path):
-        raise TypeError(f'not a model folder: {type(name).__name__}; save_model writes it')
+    if not isinstance(name, str | Path): raise TypeError(f'not a folder: {type(name)}')
     package = Path(transformer_nb.__file__).parent
     places = package/'models', package.parent/'nbs/models' # installed; in a checkout
     is_shipped = str(name) in SHIPPED and not Path(name).exists()

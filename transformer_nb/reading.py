@@ -96,11 +96,6 @@ def split_sentences(text:str     # normalized
         start, seen, has_letter = after, after, False
     return sentences + [text[start:]] if text[start:] else sentences
 
-def split_paragraphs(text:str     # with line breaks of any system
-                    )->list[str]: # none of them blank
-    plain = re.sub('\r\n?', '\n', text)
-    return [part for part in re.split('\n[ \t]*\n', plain) if part.strip()]
-
 _WORD = f'[{_LETTER}]+(?:\'[{_LETTER}]+)?'
 
 def _spellings(word:str, is_loud:bool)->list[str]: # of a word in small letters

@@ -288,6 +288,14 @@ def _smallest_scale(weight:Tensor)->Tensor: # (rows, 1): 127 times as much cover
     most = weight.abs().amax(1, keepdim=True)
     return _four_bits(most.clamp(min=2**-14) / 127)
 
+@torch.no_grad()
+def round_to_8_bits(model:nn.Module):
+    "In place: each row of a matrix becomes a scale times whole numbers up to 127"
+    for weight in model.parameters():
+        if weight.dim() != 2: continue
+        scale = _smallest_scale(weight)
+        weight.copy_((weight / scale).round() * scale)
+
 def _is_multiple(weight:Tensor, scale:Tensor)->Tensor: # of each row: (rows, 1)
     whole = (weight / scale).round()
     fits = (whole * scale == weight) & (whole.abs() <= 127)
