@@ -78,6 +78,14 @@ def load(tab, folder, key): # -> the model as it is in the page, its tokenizer
 @pytest.fixture(scope='module')
 def shipped(tab): return load(tab, SHIPPED, 'shipped')
 
+def test_a_model_that_knows_a_tag_and_needs_none(tab, tmp_path):
+    tokenizer = BPETokenizer.train(SENTENCES, 300, tags=['<bt>'])
+    save_model(tmp_path, Transformer(TransformerConfig.tiny(300)), tokenizer)
+    load(tab, tmp_path, 'tagged') # which compares a sentence's numbers
+    header, _ = _header_and_weights(tmp_path)
+    [[ids, text, _]] = tab.evaluate(TOKENS, [header, ['ein <bt>']])
+    assert header['tokens'][299] == '<bt>' and 299 not in ids and text == 'ein <bt>'
+
 # Tokens
 
 SENTENCES = [text for pair in mini_corpus(0, 500, 0, 0)['train'] for text in pair]

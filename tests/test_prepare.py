@@ -302,7 +302,7 @@ def test_fine_tuning_from_a_folder(data, texts, tmp_path):
     assert of_models == [('de', 'en'), ('fr', 'en')] # those of the data
 
 def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
-    "Tags reach CTranslate2 as tokens; the page, which does not know them, says so"
+    "Tags reach CTranslate2 as tokens; of a page they are none, unless each text needs one"
     pytest.importorskip('ctranslate2')
     out = tmp_path/'m'
     assert train('--data', data[0], '--out', out).returncode == 0
@@ -315,7 +315,11 @@ def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
     assert call(tnb_export, out, tmp_path/'ct2').returncode == 0
     again = load_any_tokenizer(tmp_path/'ct2'/'tokenizer.json')
     assert again.tags == ['<web>']
-    refuses(call(tnb_export, out, tmp_path/'page.html'), 'does not know tags', '<web>')
+    assert call(tnb_export, out, tmp_path/'page.html').returncode == 0
+    record = json.loads((out/'config.json').read_text())
+    record['training']['config']['data']['tag'] = ['<web>', '<web>']
+    (out/'config.json').write_text(json.dumps(record))
+    refuses(call(tnb_export, out, tmp_path/'no.html'), 'does not know tags', '<web>')
 
 def test_a_record_of_other_kinds_is_refused(data, tmp_path):
     changes = [

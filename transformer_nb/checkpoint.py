@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .support.core import (
-    MAX_JSON, FieldError, InputError, check_plain_file, parse_json,
+    FieldError, InputError, check_plain_file, parse_json,
     remove_abandoned_folders, remove_half_written, temporary_path, write_atomically)
 from .model import Transformer, TransformerConfig
 from .foreign import tokenizer_class
@@ -158,7 +158,7 @@ def _load_part(path:Path,     # a file of a model folder
                read:Callable, # what reads it
               ):              # whatever `read` returns
     "Raise `InputError`, naming the file, if it cannot be read"
-    _check_file(path)
+    check_plain_file(path)
     try: return read(path)
     except OSError: raise
     except KeyError as e: reason = f'it has no {e}'
@@ -194,12 +194,6 @@ def load_record(folder:str|Path # model folder
     folder = Path(folder)
     _check_is_model(folder)
     return _load_part(folder/'config.json', _read_record)
-
-# %% ../nbs/11_checkpoint.ipynb #0c4f86c7
-def _check_file(path:Path):
-    check_plain_file(path)
-    if path.suffix == '.json' and path.stat().st_size > MAX_JSON:
-        raise InputError(f'{path} is damaged: it has more than {MAX_JSON:,} bytes')
 
 # %% ../nbs/11_checkpoint.ipynb #d0dab6b1
 def _verify_sha256(path:Path, sha256:str):

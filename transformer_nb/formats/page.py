@@ -23,7 +23,7 @@ from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.parts import ACTIVATIONS, UnscaledEmbedding
 from transformer_nb.reading import SPACES, packed_reading
 from transformer_nb.text import BPETokenizer, Tokenizer
-from transformer_nb.translation import DOUBTFUL, NONSENSE, load_search
+from transformer_nb.translation import DOUBTFUL, NONSENSE, load_search, needs_tag
 
 def _copy_params(part, names:str, tensors:Iterable[Tensor]):
     "Set the named leaves of a part of the specification"
@@ -151,7 +151,7 @@ def export_ctranslate2(model_folder:str|Path,
     c = model.config
     _check_heads(c)
     check_fields(c, 'our export to CTranslate2', _CTRANSLATE2)
-    _check_tokenizer(tokenizer, 'our export to CTranslate2', of_marian=True)
+    _check_tokenizer(tokenizer, 'our export to CTranslate2', True, marian=True)
     check_output_folder(out, can_resume=False)
     spec = _new_spec(c)
     _fill_spec(spec, model)
@@ -182,12 +182,12 @@ def _check_heads(c:TransformerConfig):
 def _is_of_marian(tokenizer:Tokenizer)->bool: # of two SentencePiece models
     return type(tokenizer).__name__ == 'SentencePieceTokenizer'
 
-def _check_tokenizer(tokenizer:Tokenizer, engine:str, of_marian:bool=False):
-    if of_marian and _is_of_marian(tokenizer): return
+def _check_tokenizer(tokenizer:Tokenizer, engine:str, knows_tags:bool, marian:bool=False):
+    if marian and _is_of_marian(tokenizer): return
     if not isinstance(tokenizer, BPETokenizer):
         raise InputError(f'the tokenizer was made by others, which {engine} cannot read; '
                          'tnb_translate can')
-    if tokenizer.tags and not of_marian:
+    if tokenizer.tags and not knows_tags:
         raise InputError(f'{engine} does not know tags, such as {tokenizer.tags[0]}; '
                          'tnb_translate does')
 
@@ -217,9 +217,6 @@ def check_fields(c:TransformerConfig, engine:str,
         if values is None or value in (field.default, *values): continue
         raise InputError(f'{name} is {value!r}, which {engine} cannot do; '
                          'tnb_translate can')
-
-def _check_page(c:TransformerConfig): # can engine.js compute it?
-    check_fields(c, 'the page', dict(positions=('learned',)))
 
 _CTRANSLATE2 = dict(
     positions=('learned', 'rotary'), rope_base=None, norm_type=('rmsnorm',),
@@ -265,7 +262,7 @@ def _tokenizer_header(tokenizer:BPETokenizer)->dict: # what the engine's tokeniz
     content = json.loads(tokenizer.to_json())
     vocab = content['model']['vocab']
     merges = [[vocab[a], vocab[b], vocab[a + b]] for a, b in content['model']['merges']]
-    return dict(tokens=sorted(vocab, key=vocab.get),
+    return dict(tokens=sorted(vocab, key=vocab.get) + tokenizer.tags, # no text has these
                 merges=merges,
                 letters=_unicode_ranges(r'\p{L}'),
                 numbers=_unicode_ranges(r'\p{N}'),
@@ -409,8 +406,8 @@ def _promise(header:dict)->str: # what the page is
 
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = open_model(folder)
-    _check_page(model.config)
-    _check_tokenizer(tokenizer, 'the page')
+    check_fields(model.config, 'the page', dict(positions=('learned',)))
+    _check_tokenizer(tokenizer, 'the page', not needs_tag(folder))
     shapes, weights = _pack_weights(model)
     checksum = hashlib.sha256(weights).hexdigest()[:16]
     notes = _notes(checksum)
