@@ -52,7 +52,7 @@ setup(
     long_description_content_type='text/markdown',
     cmdclass=dict(build_py=Build),
     packages=find_packages(include=['transformer_nb*']),
-    package_data={'transformer_nb': ['py.typed', '*.jsonl', 'typed.tsv', 'sentences.txt.gz',
+    package_data={'transformer_nb': ['py.typed', '*.jsonl', '*.tsv', 'sentences.txt.gz',
                                      'playground/*', 'assignment/*']},
     exclude_package_data={'transformer_nb': ['playground/live*']}, # of the site alone
     python_requires='>=' + cfg['min_python'],

@@ -1,9 +1,13 @@
 "What people type, read as sentences (chapter 08a); `test_pasted.py` translates it"
 import random, re, sys
+from pathlib import Path
 from unicodedata import category
 import pytest
+from hypothesis import given, strategies as st
+from test_pasted import everyday
+from transformer_nb.decoding import Hypothesis
 from transformer_nb.reading import (
-    READING, _compiled, doubts, rare_words, read_sentence, read_text,
+    READING, __file__ as PLACE, _compiled, doubts, rare_words, read_sentence, read_text,
     split_sentences, strange, tidy)
 from transformer_nb.text import BPETokenizer, normalize
 
@@ -43,7 +47,7 @@ READ = {
     'WAIT': ('', 'Wait.', '', ''), 'I.': ('', 'I.', '', ''),
     'iPhone': ('', 'iPhone.', '', ''),
     '**Hello** Tom': ('', 'Hello Tom.', '', '** **'), '_Hello._': ('_', 'Hello.', '_', ''),
-    'I *love* you!': ('', 'I love you!', '', '* *'), 'a_b * c': ('', 'A_b c.', '', '*'),
+    'I *love* you!': ('', 'I love you!', '', '* *'), 'a_b * c': ('', '', '', ''),
     '[OVER PHONE] Yes.': ('[OVER PHONE]', 'Yes.', '', ''), '(Yes.)': ('(', 'Yes.', ')', ''),
     'Tom (my son) left.': ('', 'Tom left.', '', '(my son)'),
     '[MUSIC]': ('[', 'Music.', ']', ''),
@@ -123,13 +127,6 @@ def test_brackets_that_the_vocabulary_knows_are_language():
     bpe = BPETokenizer.train(['Tom (my son) left'] * 3, 290, 'plain')
     assert read_sentence('Tom (my son) left.', bpe.encode).left_out == ''
 
-@pytest.mark.parametrize('character', ['x', '.'])
-def test_a_line_without_spaces_is_read_once(character):
-    "From each of its characters to its end, that is half a day for these"
-    text = character * 1_000_000
-    assert tidy(text, str) == text and doubts(text, text) == []
-    assert split_sentences(text) == [text]
-
 def test_ascii_needs_no_long_sets():
     "The short pattern finds in ASCII what the long one finds"
     draws, some = random.Random(0), [*map(chr, range(128)), *'aeiou .!?\'', "n't", 'ss']
@@ -145,10 +142,47 @@ def test_no_letter_is_forgotten():
     assert all(map(re.compile(READING['letter']).match, letters))
 
 # Kinds of line that took time by the square of their length; with it, this takes an hour
-@pytest.mark.parametrize('kind', [',', '!', '?!', ' -', '1. 2. 3. ', '😀', '→',
-                                  '🏴\U000e0067', '.'])
+@pytest.mark.parametrize('kind', [',', '!', '?!', ' -', '1. 2. 3. ', '😀', '→', '_a_ ',
+                                  '🏴\U000e0067', '.', 'x', '%0', '[a](', '$a^', '{a'])
 def test_a_long_line_is_read(kind):
     text = normalize(f'Hello a@{kind * (100_000 // len(kind))}@ b')
     assert ' '.join(split_sentences(text)) == text
+    assert ' '.join(doubts(text, '')).count('not copied') <= 1
     [sentence] = read_text(text, BPETokenizer.train(['a'], 260, 'plain'), split=False)
     assert len(sentence.read) <= 2 * len(text)
+
+# What is not language
+
+TABLE = Path(PLACE).with_name('reading.tsv').read_text('utf8')
+ROWS = [row.split('\t') for row in TABLE.splitlines()]
+ASIDE = ['👍🏽', ':smile:', '(2019)', '[1]', '<b>', '</b>', '^_^']
+EXAMPLES = [example for kind, _, example in ROWS if kind[0] != '%']
+NAMED = st.builds(lambda example, name: example.replace('x', name), # as of printf or a path
+                  st.sampled_from(EXAMPLES), st.from_regex('[a-z]{2,6}', fullmatch=True))
+OTHERS = st.sampled_from('I love Tom you. Go! , " ( ) [ - *'.split())
+PARTS = st.tuples(NAMED | st.sampled_from(ASIDE), st.just(True)) | st.tuples(
+    OTHERS, st.just(False))
+
+@given(st.lists(PARTS, max_size=9), st.sampled_from(['Ja.', 'ja "so"', '']))
+def test_what_is_not_language_is_given_back_or_told(parts, given):
+    "Whatever the model makes of the rest"
+    translator = everyday('en-de')
+    ids = translator.tokenizer.encode(given)
+    hypothesis = Hypothesis(ids, 0., [0.] * (len(ids) + 1))
+    def find(sources): return [[hypothesis] * bool(source) for source in sources]
+    [line] = translator.translate_lines([' '.join(text for text, _ in parts)], find)
+    found = ' '.join([line.text, *line.notes])
+    assert [text for text, is_literal in parts if is_literal and text not in found] == []
+
+@pytest.mark.parametrize('kind, pattern, example', ROWS)
+def test_the_table_has_examples(kind, pattern, example):
+    if kind[0] != '%': assert re.fullmatch(READING['literal'], example)
+
+def test_words_in_brackets_or_links_are_read():
+    for typed, before, after in [
+            ('((Hello.))', '((', '))'), ('"(Hello.)"', '"(', ')"'), ('<<Hello. >>', '<<', '>>'),
+            ('[Hello.](https://a.b/c)', '[', '](https://a.b/c)'), ('1.1 Hello.', '1.1', '')]:
+        read = read_sentence(typed)
+        assert (read.before, read.read, read.after) == (before, 'Hello.', after)
+    assert read_sentence('Read [the book](a/b).').left_out == '[ ](a/b)'
+    assert read_sentence('{Hello} (my son)!').kept == ['(my son)']

@@ -1,10 +1,12 @@
-"""Sentences apart, capitals as the model knows them, and nothing before it that is not language."""
+"""Sentences apart, capitals as the model knows them, what is not language left alone."""
 
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from html.entities import name2codepoint
+from pathlib import Path
 from unicodedata import category
 from transformer_nb.text import BPETokenizer, Tokenizer
 
@@ -23,18 +25,25 @@ _BASE += '\ufffd\U0001f000-\U0001faff'
 _GLUE = '\u200d\u20e3\ufe0f\U000e0020-\U000e007f' # what joins the parts of an emoji
 _SYMBOLS = f'[{_BASE}][{_BASE}{_GLUE}]*'
 
-_ABBREVIATIONS = '''approx bspw bzw ca capt col dipl dr evtl exkl fa fr frl geb gen gest
-    ggf hon hr hrn ing inkl lt messrs mio mr mrd mrs ms mt prof rev sgt sog sr st vgl vs
-    zzgl'''.split() # in small letters; single letters, as in “z. B.”, need no list
-_BEFORE_NUMBER = '''abb abs apr art aug bd dec dez feb fig jan jul jun kap mar no nov nr
-    max min oct okt p pp sep sept str tel vol'''.split() # words elsewhere, such as “No.”
-_BEFORE_SMALL = '''abb abs al apr aug bd bzgl chr corp dec dept dez ed est etc feb fig gegr
-    inc jan jul jun kap ltd mar max min nov oct okt op pp sep sept str tel usw verh
-    vol'''.split() # where a small letter follows
-_MONTHS = '''Januar Jänner Februar März April Mai Juni Juli August September Oktober
-    November Dezember'''.split()
-_BEFORE_ORDINAL = '''am der die das den dem des im vom zum zur beim ins ab seit bis
-    jede[nmrs]? (?:mein|dein|sein|ihr|unser|euer)(?:e[nmrs]?)?'''.split()
+SPACES = ( # of `str.strip`
+    '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000')
+
+def _read_table()->tuple[dict[str,str],str]: # parts of patterns, and a pattern
+    "The rows of reading.tsv: a part or a kind, its pattern, what it is or an example"
+    parts, patterns = dict(letters=_LETTER, spaces=SPACES, symbols=_SYMBOLS), []
+    text = Path(__file__).with_name('reading.tsv').read_text(encoding='utf8')
+    for kind, pattern, _ in (row.split('\t') for row in text.splitlines()):
+        for name, part in parts.items(): pattern = pattern.replace(f'%{name}%', part)
+        if kind[0] == '%': parts[kind.strip('%')] = pattern
+        else: patterns.append(pattern)
+    return parts, '|'.join(patterns)
+
+# What is not language: the model gets it as it was typed, no rule looks into it, and what
+# a translation has not got is told. No pattern begins anew within a run
+_PARTS, _NOT_LANGUAGE = _read_table()
+_HELD = '\ufdd0' # stands for one of these
+_LITERAL = f'({_NOT_LANGUAGE}|{_HELD})'
+_TAG, _ASIDE, _GROUP = (_PARTS[name] for name in ('tag', 'aside', 'group'))
 
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
 _FIRST = f'(?<![{_BASE}])(?<![{_BASE}{_GLUE}][{_GLUE}])' # of a run of symbols
@@ -46,17 +55,16 @@ _BREAK = f'((?:{_AFTER})(?= {_NEXT}[{_CAPITAL}0-9])|{_LAZY}) '
 _BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[{_LETTER}0-9])' # in a text without capitals
 
 _BEGIN = '(?:^|[ "\'“„(\\[.-])'
-_SHORT = f'{_BEGIN}(?:{"|".join(_ABBREVIATIONS)}|[a-hj-zäöü])[.]$'
-_SHORT_NUMBER = f'{_BEGIN}(?:{"|".join(_BEFORE_NUMBER)})[.]$'
-_SHORT_SMALL = f'{_BEGIN}(?:{"|".join(_BEFORE_SMALL)})[.]$'
-_ORDINAL = f'{_BEGIN}(?:{"|".join(_BEFORE_ORDINAL)}) [0-9]{{1,4}}[.]$'
-_NO_ORDINAL = '(?:^|[^a-z])i am [0-9]+[.]$|(?:^|[^a-z])[ap][.]m[.]$'
-_MONTH = f'^(?:{"|".join(_MONTHS)})(?![{_LETTER}])'
 
 READING = dict( # which the page gets as they are
+    literal=_LITERAL,
     capital=f'[{_CAPITAL}]', letter=f'[{_LETTER}]', break_=_BREAK, break_small=_BREAK_SMALL,
-    short=_SHORT, short_number=_SHORT_NUMBER, short_small=_SHORT_SMALL,
-    ordinal=_ORDINAL, no_ordinal=_NO_ORDINAL, month=_MONTH, small=f'^[{_LOW}]',
+    short=f'{_BEGIN}(?:{_PARTS["short"]})[.]$',
+    short_number=f'{_BEGIN}(?:{_PARTS["before_number"]})[.]$',
+    short_small=f'{_BEGIN}(?:{_PARTS["before_small"]})[.]$',
+    ordinal=f'{_BEGIN}(?:{_PARTS["before_ordinal"]}) [0-9]{{1,4}}[.]$',
+    no_ordinal='(?:^|[^a-z])(?:i am [0-9]+|[ap][.]m)[.]$', small=f'^[{_LOW}]',
+    month=f'^(?:{_PARTS["months"]})(?![{_LETTER}])',
     number_end='(?:^|[^0-9])[0-9]{1,2}[.]$', digit='^[0-9]')
 
 @cache
@@ -65,11 +73,29 @@ def _compiled(name:str, is_ascii:bool)->re.Pattern: # ASCII needs no long sets
     if is_ascii: pattern = pattern.replace(_LETTER, 'A-Za-z').replace(_CAPITAL, 'A-Z')
     return re.compile(pattern)
 
-def _pattern(name:str, text:str)->re.Pattern: return _compiled(name, text.isascii())
+_SPECIAL = re.compile(r'[`{%<\]:/@_#$\\=+*·×÷≤≥≈≠\ufdd0]|[.][^ ]|[(][)]')
+_NONE = re.compile('((?!))')
+
+def _pattern(name:str, text:str)->re.Pattern:
+    if name == 'literal' and not _SPECIAL.search(text): return _NONE # soon said
+    return _compiled(name, text.isascii())
 
 def _sub(name:str, new, text:str)->str: return _pattern(name, text).sub(new, text)
 
 def _has(name:str, text:str)->bool: return bool(_pattern(name, text).search(text))
+
+def _hold(name:str, text:str)->tuple[str,Callable]: # and what puts the literals back
+    held = []
+    def hold(found): # `symbols` finds others, too, which stand apart then
+        if not found[1]: return f' {found[0]} '
+        held.append(found[1])
+        return _HELD
+    text, rest = _sub(name, hold, text), iter(held)
+    return text, lambda part: re.sub(_HELD, lambda _: next(rest, _HELD), part)
+
+def _outside(change:Callable[[str],str], text:str)->str: # of what is not language
+    parts = _pattern('literal', text).split(text) # text, literal, text, and so on
+    return ''.join(x if i % 2 else change(x) for i, x in enumerate(parts))
 
 _LONGEST = 40 # characters of the longest pattern that ends at a mark, and more
 
@@ -85,7 +111,8 @@ def split_sentences(text:str     # normalized
                    )->list[str]: # joined by spaces, they are the text
     name = 'break_' if _has('capital', text) else 'break_small'
     sentences, start, seen, has_letter = [], 0, 0, False
-    for match in _pattern(name, text).finditer(text):
+    whole = _sub('literal', lambda found: '_' * len(found[0]), text)
+    for match in _pattern(name, whole).finditer(whole):
         end, after = match.end(1), match.end()
         has_letter = has_letter or _has('letter', text[seen:end])
         seen = end
@@ -119,30 +146,24 @@ def recase(text:str,               # a sentence in small letters
         is_pronoun = match[0] == 'i' or match[0].startswith("i'")
         if is_english and is_pronoun: return 'I' + match[0][1:]
         return min(_spellings(match[0], is_loud), key=lambda x: _rareness(x, encode))
-    def recased(token):
-        return token if _has('address', token) else _sub('word', best, token)
-    if encode: text = ' '.join(map(recased, text.split(' ')))
+    if encode: text = _outside(lambda part: _sub('word', best, part), text)
     return capitalize(text)
 
 def capitalize(text:str)->str: # at its beginning, unless that word has any within
     found = _pattern('first', text).search(text)
-    is_address = _has('address', text.split(' ')[0])
-    if is_address or not found or found[2] != found[2].lower(): return text
+    if _has('begins', text) or not found or found[2] != found[2].lower(): return text
     i = len(found[1])
     return text[:i] + text[i].upper() + text[i + 1:]
 
-_UMLAUT = '[Aa]e|[Oo]e|(?<![AEQaeq])[Uu]e'
 _INSIDE = f"[{_LETTER}']"
-_NEGATED = '[Dd]o|[Dd]oes|[Dd]id|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Hh]as|[Hh]ave|[Hh]ad|[Cc]ould'
-_NEGATED += '|[Ss]hould|[Ww]ould|[Mm]ust|[Nn]eed|[Cc]a|[Ww]o|[Aa]i'
 READING |= dict(
-    digraph=_UMLAUT, first=f'^(["\'(\\[. -]*)({_WORD})',
+    digraph='[Aa]e|[Oo]e|(?<![AEQaeq])[Uu]e', first=f'^(["\'(\\[. -]*)({_WORD})',
     odd=f'(?<!{_INSIDE})(?:[{_LETTER}]*(?:[aouAOU]e|ss)[{_LETTER}]*'
         f'|[{_LETTER}]{{2,}}[{_CAPITAL}][{_LETTER}]*|[{_LETTER}][{_CAPITAL}][{_LETTER}]+'
         f'|[{_CAPITAL}]{{2,}}\'[{_CAPITAL}]+'
         f'|IS|NO|DO|GO|MY|ME|HE|WE|DU|ER|ES|JA)(?![{_LETTER}])',
     acronym='^(?:LKW|PKW|USA)$',
-    negation=f'(?<!{_INSIDE})((?:{_NEGATED})n)t(?!{_INSIDE})',
+    negation=f'(?<!{_INSIDE})((?:{_PARTS["negated"]})n)t(?!{_INSIDE})',
     is_short=f'(?<!{_INSIDE})([Tt]hat|[Ww]hat|[Tt]here|[Hh]ere|[Ww]ho)s(?![{_LETTER}])')
 
 def _with_apostrophes(text:str)->str: # English
@@ -167,39 +188,28 @@ def _respell(text:str,
         return best if is_better else found[0]
     return _sub('odd', better, text)
 
-_ENGLISH = "i'm|i'd|i'll|i've|i am|the|is|are|was|you|my|have|don't|will|would|want|like"
-_ENGLISH += '|know|love|need|think|see|can|could|should|may|what|where|how|when|had|did'
-
-_TAG = '</?[A-Za-z][^<>]*>' # of HTML or of a subtitle
-_EMPHASIS = ( # as Markdown has it
-    f'(?<![{_LETTER}0-9])[*_~]{{1,3}}(?=[{_LETTER}0-9"\'(])'
-    f'|(?<=[{_LETTER}0-9.,!?"\')])[*_~]{{1,3}}(?![{_LETTER}0-9])')
-_GROUP = f'(?<![{_LETTER}0-9])(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])' # in brackets
-SPACES = '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000' # of str.strip
-_PLACEHOLDER = '[{]{1,2}[^{} ]+[}]{1,2}|%[0-9$]*[sd]' # of a program, such as {name}
-
 READING |= dict(
-    word=_WORD, symbols=f'{_SYMBOLS}|{_TAG}|{_GROUP}|{_EMPHASIS}', group=_GROUP,
-    token=f'{_GROUP}|{_TAG}|[^{SPACES}]+', markup=f'^(?:{_TAG}|[*_~]+)$',
-    whole='^(?:\\([^()]*\\)|\\[[^\\[\\]]*\\])(?![\\s\\S])',
+    word=_WORD, symbols=f'{_ASIDE}|{_LITERAL}|{_PARTS["emphasis"]}', group=_GROUP,
+    token=f'{_ASIDE}|[^{SPACES}]+', begins=f'^["\'(\\[. -]*{_LITERAL}',
+    markup=f'^(?:!?\\[|{_PARTS["target"]}|{_TAG}|[*_~]+)$',
+    # in brackets, in several or in quotation marks, too
+    whole=r'^(?:\(+[^()]*\)+|\[+[^\[\]]*\]+|<<?[^<>=/]* [^<>=/]*>>?'
+          r'|"[(\[][^"]*[)\]]")(?![\s\S])',
     # where “i” is a pronoun, and not Italian or Polish
-    english=f'(?:^|[^{_LETTER}])(?:{_ENGLISH})(?![{_LETTER}])',
+    english=f'(?:^|[^{_LETTER}])(?:{_PARTS["english"]})(?![{_LETTER}])',
     title=f'^(?:[{_CAPITAL}0-9][^ ]*(?: |(?![\\s\\S]))){{3,}}(?![\\s\\S])', # As Here
-    symbolic=f'^(?:{_SYMBOLS}|{_TAG}|{_GROUP}|[*_~]+'
-             '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^\\^)$',
-    item='^(?:[-*+>#]+|[0-9]{1,2}[.)]|[A-Za-z][)]|[(][0-9A-Za-z]{1,2}[)])$',
-    address='^(?:[a-z]+://|www[.])[^ ]+$|^[^ @]+@(?=[^ @]+$)[^ @]+[.][^ @]+$'
-            f'|^[@#][^ ]+$|^(?:{_PLACEHOLDER})$',
+    symbolic=f'^(?:!?\\[|{_ASIDE}|[*_~]+'
+             '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^[_.]?\\^|[-oO][_.][-oO])$',
+    item='^(?:[-*+>#]+|[0-9]{1,2}(?:[.)]|(?:[.][0-9]){1,3}[.)]?)|[A-Za-z][)]'
+         '|[(][0-9A-Za-z]{1,2}[)])$',
     # here and below each run is tried from its first alone: 30,000 letters take no seconds
-    link='(?:(?<![a-z])[a-z]+://|www[.])[^ ]*[^ .,;:!?)"\']'
-         f'|(?<![^ @(])[^ @(]+@[^ @]+[.][A-Za-z]+|{_PLACEHOLDER}',
     mark=f'[.!?…]{_CLOSING}$',
     tail=' (?:[,;:]| -)+$|(?<![,;:])(?<! -)(?:[,;:]| -)+$|(?<=(?<![!?])[!?])[!?]+$',
-    number='[0-9]+(?:[.,:][0-9]+)*')
+    number=_PARTS['number'], question=f'^(?:{_PARTS["question"]})(?: |$)')
 
 def _is_item(token:str, following:str)->bool: # does it number or mark what follows?
     if not _has('item', token) or _has('month', following): return False
-    return not (token.endswith('.') and following[0].islower())
+    return not (token[-1] in '.0123456789' and following[0].islower())
 
 def _is_symbol(token:str, encode:Callable|None)->bool:
     is_group = len(token) > 1 and token[0] in '(['
@@ -234,7 +244,7 @@ class Sentence:
 
     def write(self, translation:str)->str: # of `read` -> of `typed`
         if not self.read: return self.typed
-        if self.is_loud: translation = translation.upper()
+        if self.is_loud: translation = _outside(str.upper, translation)
         if self.tail: translation = re.sub('[.!?]+$', '', translation) + self.tail
         elif not self.has_mark: translation = re.sub('[.](["“”]?)$', r'\1', translation)
         is_apart = self.before and self.typed.startswith(self.before + ' ')
@@ -243,29 +253,20 @@ class Sentence:
                 + ' '*bool(is_apart_after) + self.after)
 
     @property
-    def kept(self)->list[str]: # words in brackets that are put back as they are
-        around = f'{self.before} {self.after}'
+    def kept(self)->list[str]: # words in brackets that come back as they are
+        around = f'{self.before} {self.after}' if self.read else self.typed
         groups = _pattern('group', around).findall(around)
-        return [x for x in groups if _has('letter', x) and not _has('item', x)]
-
-_VERB = 'am|are|is|was|were|do|does|did|have|has|had|can|could|will|would|should|may'
-_QUESTION = '|'.join([
-    "(?:who|what|where|how|when)'s", 'who|whose|what(?! a )|which|where|why|how',
-    'wer|wem|wen|was|wann|wo|wohin|woher|warum|wie',
-    f'welche[mnrs]?|when (?:{_VERB})',
-    f'(?:{_VERB}) (?:i|you|he|she|it|we|they|there|this|that)',
-    f'[{_LETTER}]+st du|gibt es|(?:können|könnten|haben|sind) sie'])
-READING['question'] = f'^(?:{_QUESTION})(?: |$)'
+        return [x for x in groups if _is_language([x]) and not _has('item', x)]
 
 def read_sentence(text:str,               # normalized
                   encode:Callable|None=None # of the tokenizer, for `recase`
                  )->Sentence:
     if _has('whole', text): return _read_in_brackets(text, encode)
-    apart = _sub('symbols', r' \g<0> ', text)
-    tokens = _pattern('token', apart).findall(apart)
+    apart, back = _hold('symbols', text)
+    tokens = list(map(back, _pattern('token', apart).findall(apart)))
     before, inner, after = _strip_symbols(tokens, encode)
     left_out = [token for token in inner if _is_symbol(token, encode)]
-    words = [token for token in inner if token not in left_out]
+    words = [token for token in inner if not _is_symbol(token, encode)]
     if not _is_language(words): return Sentence(text, '')
     plain = ' '.join(words)
     plain = _sub('stray', '', plain)
@@ -280,14 +281,17 @@ def read_sentence(text:str,               # normalized
 
 def _as_sentence(read:Sentence, # `is_loud` and `has_mark` are filled in
                  plain:str, encode:Callable|None)->str:
-    bare = plain.replace('ß', '') # which many keyboards write among capitals
+    bare = _sub('literal', '', plain)
+    bare = bare.replace('ß', '') # which many keyboards write among capitals
     letters = [c for c in bare if c != c.lower() or c != c.upper()]
     read.is_loud = len(letters) > 1 and bare == bare.upper()
-    is_small = bool(letters) and plain == plain.lower()
+    is_small = bool(letters) and bare == bare.lower()
     is_title = _has('title', plain) and _has('english', plain.lower())
-    if read.is_loud or is_title: plain = plain.lower()
-    plain = _with_apostrophes(plain)
-    if encode: plain = _respell(plain, encode)
+    def respelled(part):
+        if read.is_loud or is_title: part = part.lower()
+        part = _with_apostrophes(part)
+        return _respell(part, encode) if encode else part
+    plain = _outside(respelled, plain)
     if read.is_loud or is_small or is_title: plain = recase(plain, encode, read.is_loud)
     read.has_mark = _has('mark', plain)
     return capitalize(plain if read.has_mark else _with_mark(plain))
@@ -306,14 +310,14 @@ def _with_mark(text:str)->str: # at its end, or within the quotation that ends i
     return text[:at] + mark + text[at:]
 
 def _is_language(tokens:list[str])->bool: # or does it come back as it is?
-    return _has('letter', ' '.join(t for t in tokens if not _has('address', t)))
+    return _has('letter', _sub('literal', '', ' '.join(tokens)))
 
 _LATIN = _LOW + _HIGH
 _BLANKS = '[ \u00a0\u2009\u202f]+'
 _MARKS = {'。': '. ', '｡': '. ', '、': ', ', '،': ', ', '؛': '; ', '؟': '? ', '।': '. '}
 READING |= dict(
     entity='&([A-Za-z]+|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});',
-    foreign=f'(?<=[{_LATIN}0-9"\')])[{"".join(_MARKS)}]',
+    foreign=f'(?<=[{_LATIN}0-9"\'){_HELD}])[{"".join(_MARKS)}]',
     # what opens a Spanish sentence, what escapes a quote in a program, space in « these »
     needless=f'(?<![¡¿])[¡¿]+(?=["\'(]?[{_LATIN}])|\\\\(?=["\'])'
              f'|(?<=«){_BLANKS}|(?<![ \u00a0\u2009\u202f]){_BLANKS}(?=»)'
@@ -321,18 +325,15 @@ READING |= dict(
              f'|(?<=[{_LOW}])/-?(?=innen(?![{_LATIN}]))',
     escape=f'\\\\[nrt](?![{_LATIN}])', inner=f'(?<=[{_LOW}])I(?=nnen(?![{_LATIN}]))',
     # where a space is missing
-    gap=f'(?<=[{_LOW}][.!?])(?=[{_HIGH}](?:[{_LOW}]|$))|(?<=[{_LOW}][,;])(?=[{_LATIN}])'
-        f'|(?<=^[0-9][.)])(?=[{_HIGH}][{_LOW}])|(?<=^[0-9][0-9][.)])(?=[{_HIGH}][{_LOW}])',
+    gap=f'(?<=[{_LOW}][.!?])(?=[{_HIGH}](?:[{_LOW}]|(?![^ ])))'
+        f'|(?<=[{_LOW}][,;])(?=[{_LATIN}])'
+        f'|(?:(?<=(?<![^ ])[0-9][.)])|(?<=(?<![^ ])[0-9][0-9][.)]))(?=[{_HIGH}][{_LOW}])',
     # and where there is one too many
-    stray=f'(?<=[{_LETTER}0-9"\')%€$]) (?=[,.!?;:](?: |$)|,[{_LATIN}])',
+    stray=f'(?<=[{_LETTER}0-9"\')%€${_HELD}]) (?=[,.!?;:](?: |$)|,[{_LATIN}])',
     uncommon='[^A-Za-z0-9 .,;:!?"\'%-]', # which every corpus has, merged or not
     dash=f'(?:^|(?<=[.!?])) ?- ?(?=[{_HIGH}])') # of one who speaks
 
-_NAMES = '''amp lt gt quot apos nbsp auml ouml uuml Auml Ouml Uuml szlig eacute egrave ecirc
-    agrave acirc ccedil ocirc ntilde lsquo rsquo sbquo ldquo rdquo bdquo laquo raquo hellip
-    ndash mdash shy euro pound cent deg middot bull times copy reg trade sect'''.split()
-_CHARACTERS = '&<>"\' äöüÄÖÜßéèêàâçôñ‘’‚“”„«»…–—\u00ad€£¢°·•×©®™§'
-_ENTITIES = dict(zip(_NAMES, _CHARACTERS, strict=True))
+_ENTITIES = {name: chr(n) for name, n in name2codepoint.items()} | {'apos': "'"}
 
 def _character(entity:re.Match)->str:
     name = entity[1]
@@ -345,14 +346,11 @@ def tidy(text:str,
          normalize:Callable # of the tokenizer
         )->str:             # entities are characters, and spaces are where they belong
     text = _sub('entity', _character, text)
+    text, back = _hold('literal', text)
     text = _sub('foreign', lambda found: _MARKS[found[0]], text)
     text = _sub('escape', ' ', _sub('needless', '', text))
     plain = _sub('stray', '', normalize(_sub('inner', 'i', text)))
-    def apart(token):
-        is_one = _has('address', token) or _has('link', token)
-        return token if is_one else _sub('gap', ' ', token)
-    plain = ' '.join(map(apart, plain.split(' ')))
-    return _sub('dash', ' - ', plain).removeprefix(' ')
+    return back(_sub('dash', ' - ', _sub('gap', ' ', plain)).removeprefix(' '))
 
 def packed_reading()->dict: # `READING` for a page, which gets two long sets once
     "`%letters%` and `%capitals%` stand for the sets"
@@ -360,7 +358,8 @@ def packed_reading()->dict: # `READING` for a page, which gets two long sets onc
     def pack(pattern):
         for name, long in sets.items(): pattern = pattern.replace(long, f'%{name}%')
         return pattern
-    others = dict(longest=_LONGEST, umlauts=_UMLAUTS, marks=_MARKS, entities=_ENTITIES)
+    others = dict(longest=_LONGEST, held=_HELD, umlauts=_UMLAUTS, marks=_MARKS,
+                  entities=_ENTITIES)
     return sets | others | {name: pack(pattern) for name, pattern in READING.items()}
 
 def read_text(text:str,             # a line, or a paragraph
@@ -422,7 +421,9 @@ def doubts(source:str, translation:str)->list[str]: # sentences for the reader, 
         sides = ' and '.join(filter(None, [
             lost and f'{", ".join(lost)} is missing', new and f'{", ".join(new)} is new']))
         notes.append(f'the numbers differ: {sides}')
-    links = _pattern('link', source).findall(source)
-    missing = [link for link in links if link not in translation]
+    literals = _pattern('literal', source).findall(source)
+    missing = [x for x in dict.fromkeys(literals) if x not in translation]
     if missing: notes.append(f'not copied: {", ".join(missing)}')
+    if translation.count('"') % 2 > source.count('"') % 2:
+        notes.append('a quotation mark is missing')
     return notes

@@ -417,18 +417,19 @@ def _line(self:Translator, sentences:list[Sentence], results:list[list[Hypothesi
 @patch
 def _notes(self:Translator, sentence:Sentence, found:list[Hypothesis], is_beyond:bool
           )->list[str]:
-    if not found: return []
     notes = []
+    if sentence.left_out: notes.append(f'left out: {sentence.left_out}')
+    if sentence.kept: notes.append(f'not translated: {" ".join(sentence.kept)}')
+    if not found: return notes
     if is_beyond:
         notes.append(f'has more than {self.limit} tokens; it is translated up to there')
     if is_cut(found[0]): notes.append('the translation was cut at its limit')
     if self.needs_tag and not sentence.read.startswith(tuple(self.tokenizer.tags)):
         notes.append(f'it begins with none of the tags {" ".join(self.tokenizer.tags)}')
-    if sentence.left_out: notes.append(f'left out: {sentence.left_out}')
-    if sentence.kept: notes.append(f'not translated: {" ".join(sentence.kept)}')
     odd = strange(sentence.read, self.tokenizer)
     if odd: notes.append(f'the model hardly knows {odd}')
-    return notes + doubts(sentence.typed, sentence.write(self.text(found[0])))
+    written = sentence.write(self.text(found[0]))
+    return notes + doubts(sentence.typed, f'{written} {sentence.left_out}')
 
 DOUBTFUL, NONSENSE = -0.4, -0.6 # nats per token
 

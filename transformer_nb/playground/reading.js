@@ -5,15 +5,23 @@ import {strip} from './tokenizer.js'
 class Reader {
   // Patterns as `packed_reading` makes them
   constructor(packed, tokenizer) {
-    const {letters, capitals, longest, umlauts, marks, entities, ...patterns} = packed
-    Object.assign(this, {tokenizer, longest, umlauts, marks, entities})
+    const {letters, capitals, longest, held, umlauts, marks, entities, ...patterns} = packed
+    Object.assign(this, {tokenizer, longest, held, umlauts, marks, entities})
     const sets = {'%letters%': letters, '%capitals%': capitals}
     const whole = pattern => pattern.replace(/%(?:letters|capitals)%/g, name => sets[name])
     this.patterns = Object.fromEntries(Object.entries(patterns).map(
       ([name, pattern]) => [name, new RegExp(whole(pattern), 'gu')]))
+    literal = this.patterns.literal
   }
 
   has(name, text) { return text.search(this.patterns[name]) >= 0 }
+
+  hold(name, text) { // -> the text without its literals, and what puts them back
+    const {held, patterns} = this, found = []
+    const hold = (all, literal) => literal ? (found.push(literal), held) : ` ${all} `
+    const back = part => part.replaceAll(held, () => found.shift() ?? held)
+    return [text.replace(patterns[name], hold), back]
+  }
 
   // ---- Where a sentence ends -----------------------------------------------------------
 
@@ -26,18 +34,18 @@ class Reader {
   tidy(text) { // entities are characters, and spaces are where they belong
     const {entity, foreign, needless, escape, inner, stray, gap, dash} = this.patterns
     const named = text.replace(entity, (all, name) => character(this.entities, all, name))
-    const known = named.replace(foreign, mark => this.marks[mark])
+    const [left, back] = this.hold('literal', named)
+    const known = left.replace(foreign, mark => this.marks[mark])
     const bare = known.replace(needless, '').replace(escape, ' ').replace(inner, 'i')
     const plain = this.tokenizer.normalize(bare).replace(stray, '')
-    const isOne = token => this.has('address', token) || this.has('link', token)
-    const apart = token => isOne(token) ? token : token.replace(gap, ' ')
-    return plain.split(' ').map(apart).join(' ').replace(dash, ' - ').replace(/^ /, '')
+    return back(plain.replace(gap, ' ').replace(dash, ' - ').replace(/^ /, ''))
   }
 
   split(text) { // a paragraph -> sentences; joined by spaces, they are the text
     const name = this.has('capital', text) ? 'break_' : 'break_small', sentences = []
     let start = 0, seen = 0, hasLetter = false
-    for (const match of text.matchAll(this.patterns[name])) {
+    const whole = text.replace(literal, all => '_'.repeat(all.length))
+    for (const match of whole.matchAll(this.patterns[name])) {
       const [found, mark] = match, {index} = match
       const end = index + mark.length, after = index + found.length
       hasLetter ||= this.has('letter', text.slice(seen, end))
@@ -65,15 +73,14 @@ class Reader {
 
   read(typed) { // of which nothing may be left to translate: then `read` is empty
     if (this.has('whole', typed)) return this.readInBrackets(typed)
-    const apart = typed.replace(this.patterns.symbols, ' $& ')
-    const tokens = apart.match(this.patterns.token) ?? []
+    const [apart, back] = this.hold('symbols', typed)
+    const tokens = apart.match(this.patterns.token)?.map(back) ?? []
     const [before, inner, after] = this.stripSymbols(tokens)
     const left_out = inner.filter(token => this.isSymbol(token))
-    const words = inner.filter(token => !left_out.includes(token))
+    const words = inner.filter(token => !this.isSymbol(token))
     const sentence = keptAs(typed)
-    if (!this.isLanguage(words)) return sentence
-    const plain = words.join(' ').replace(this.patterns.stray, '')
-    const [text, tail] = this.withoutTail(plain)
+    if (!this.has('letter', words.join(' ').replace(literal, ''))) return sentence
+    const [text, tail] = this.withoutTail(words.join(' ').replace(this.patterns.stray, ''))
     Object.assign(sentence, {before: before.join(' '), after: after.join(' '),
                              left_out: left_out.join(' '), tail})
     return Object.assign(sentence, this.asSentence(text))
@@ -116,21 +123,19 @@ class Reader {
 
   isItem(token, following) { // does it number or mark what follows?
     if (!this.has('item', token) || this.has('month', following)) return false
-    return !(token.endsWith('.') && isSmall([...following][0]))
-  }
-
-  isLanguage(tokens) { // or does it come back as it is?
-    return this.has('letter', tokens.filter(x => !this.has('address', x)).join(' '))
+    return !('.0123456789'.includes(token.at(-1)) && isSmall([...following][0]))
   }
 
   asSentence(text) { // with a capital first and a mark at its end, and not in capitals
-    const bare = text.replaceAll('ß', '') // which many keyboards write among capitals
+    const bare = text.replace(literal, '').replaceAll('ß', '') // which many keyboards have
     const letters = [...bare].filter(hasCase).length
     const is_loud = letters > 1 && bare === bare.toUpperCase()
-    const is_small = letters > 0 && text === text.toLowerCase()
+    const is_small = letters > 0 && bare === bare.toLowerCase()
     const is_title = this.has('title', text) && this.has('english', text.toLowerCase())
-    const typed = is_loud || is_title ? text.toLowerCase() : text
-    let plain = this.respell(this.withApostrophes(typed))
+    const typed = part => is_loud || is_title ? part.toLowerCase() : part
+    const {negation, is_short} = this.patterns // where an apostrophe is missing
+    const spelled = x => typed(x).replace(negation, "$1't").replace(is_short, "$1's")
+    let plain = outside(x => this.respell(spelled(x)), text)
     if (is_loud || is_small || is_title) plain = this.recase(plain, is_loud)
     const has_mark = this.has('mark', plain)
     return {read: this.capitalize(has_mark ? plain : this.withMark(plain)), is_loud,
@@ -142,11 +147,6 @@ class Reader {
     const isQuotation = text.endsWith('"') && text.split('"').length % 2 === 1
     const at = text.length - isQuotation
     return text.slice(0, at) + mark + text.slice(at)
-  }
-
-  withApostrophes(text) { // English
-    const {negation, is_short} = this.patterns
-    return text.replace(negation, "$1't").replace(is_short, "$1's")
   }
 
   respell(text) { // odd words in another spelling, if that is one piece
@@ -178,9 +178,7 @@ class Reader {
 
   recase(text, is_loud) { // in small letters -> each word as the vocabulary knows it best
     const best = word => this.best(spellings(word, is_loud))
-    const recased = token =>
-      this.has('address', token) ? token : token.replace(this.patterns.word, best)
-    return this.capitalize(text.split(' ').map(recased).join(' '))
+    return this.capitalize(outside(x => x.replace(this.patterns.word, best), text))
   }
 
   rareness(word) { // how many tokens, and how late the last one was learned
@@ -190,22 +188,24 @@ class Reader {
 
   capitalize(text) { // at its beginning, unless that word has any within
     const [[all, marks, first] = []] = text.matchAll(this.patterns.first)
-    const isAddress = this.has('address', text.split(' ')[0])
-    if (isAddress || !first || first !== first.toLowerCase()) return text
+    if (this.has('begins', text) || !first || first !== first.toLowerCase()) return text
     return marks + capital(first) + text.slice(all.length)
   }
 
   // ---- What a reader should doubt ------------------------------------------------------
 
   doubts(source, translation) { // sentences, mostly none
-    const ours = this.numbers(source), theirs = this.numbers(translation), notes = []
+    const numbers = text => text.match(this.patterns.number) ?? [], notes = []
+    const ours = numbers(source), theirs = numbers(translation)
     const lost = without(ours, theirs), added = without(theirs, ours)
     const sides = [lost.length && `${lost.join(', ')} is missing`,
                    added.length && `${added.join(', ')} is new`].filter(Boolean)
     if (sides.length) notes.push(`the numbers differ: ${sides.join(' and ')}`)
-    const links = source.match(this.patterns.link) ?? []
-    const missing = links.filter(link => !translation.includes(link))
+    const literals = new Set(source.match(literal))
+    const missing = [...literals].filter(x => !translation.includes(x))
     if (missing.length) notes.push(`not copied: ${missing.join(', ')}`)
+    const isOdd = text => text.split('"').length % 2 === 0
+    if (isOdd(translation) && !isOdd(source)) notes.push('a quotation mark is missing')
     return notes
   }
 
@@ -214,8 +214,6 @@ class Reader {
     const odd = new Set(tokenizer.normalize(text).match(this.patterns.uncommon))
     return [...odd].filter(c => !tokenizer.characters().has(c)).join(' ')
   }
-
-  numbers(text) { return text.match(this.patterns.number) ?? [] }
 }
 
 const isSmall = c => c === c.toLowerCase() && c !== c.toUpperCase()
@@ -254,7 +252,7 @@ const valueOf = number => number.replace(/[,:]/g, '.') // 3.50 and 3,50 are one 
 // The translation of what is read -> of what was typed
 function finish({typed, read, before, after, is_loud, has_mark, tail}, translation) {
   if (!read) return typed
-  let text = is_loud ? translation.toUpperCase() : translation
+  let text = is_loud ? outside(x => x.toUpperCase(), translation) : translation
   if (tail) text = text.replace(/[.!?]+$/, '') + tail
   else if (!has_mark) text = text.replace(/[.](["“”]?)$/u, '$1')
   const isApart = before && typed.startsWith(`${before} `)
@@ -262,11 +260,13 @@ function finish({typed, read, before, after, is_loud, has_mark, tail}, translati
   return before + (isApart ? ' ' : '') + text + (isApartAfter ? ' ' : '') + after
 }
 
+let literal // what is not language: the same for every model
+const outside = (change, text) => // of that
+  text.split(literal).map((x, i) => i % 2 ? x : change(x)).join('')
+
 const keptAs = typed => // it comes back as it is
   ({typed, read: '', before: '', after: '', left_out: '', is_loud: false, has_mark: true,
     tail: ''})
-
-// Without any change but that of its form
-const exactly = typed => ({...keptAs(typed), read: typed})
+const exactly = typed => ({...keptAs(typed), read: typed}) // but for its form
 
 export {Reader, finish, exactly}
