@@ -50,7 +50,8 @@ def test_wheel_has_what_belongs(wheel):
     modules = {f'transformer_nb/{m}.py' for m in MODULES}
     playground = {f'transformer_nb/playground/{name}' for name in PLAYGROUND}
     data = {f'transformer_nb/{name}' for name in (
-        'py.typed', 'everyday.jsonl', 'typed.jsonl', 'typed.tsv', 'reading.tsv', 'sentences.txt.gz')}
+        'py.typed', 'everyday.jsonl', 'typed.jsonl', 'typed.tsv', 'reading.tsv',
+        'sentences.txt.gz')}
     folder = ROOT/'transformer_nb/assignment'
     kit = {f'transformer_nb/{path.relative_to(PACKAGE)}' for path in folder.rglob('*')
            if path.is_file() and '__pycache__' not in path.parts}

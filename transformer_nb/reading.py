@@ -193,16 +193,14 @@ READING |= dict(
     token=f'{_ASIDE}|[^{SPACES}]+', begins=f'^["\'(\\[. -]*{_LITERAL}',
     markup=f'^(?:!?\\[|{_PARTS["target"]}|{_TAG}|[*_~]+)$',
     # in brackets, in several or in quotation marks, too
-    whole=r'^(?:\(+[^()]*\)+|\[+[^\[\]]*\]+|<<?[^<>=/]* [^<>=/]*>>?'
+    whole=r'^(?:\({1,3}[^()]*\){1,3}|\[{1,3}[^\[\]]*\]{1,3}|<<?[^<>=/]* [^<>=/]*>>?'
           r'|"[(\[][^"]*[)\]]")(?![\s\S])',
-    # where “i” is a pronoun, and not Italian or Polish
     english=f'(?:^|[^{_LETTER}])(?:{_PARTS["english"]})(?![{_LETTER}])',
     title=f'^(?:[{_CAPITAL}0-9][^ ]*(?: |(?![\\s\\S]))){{3,}}(?![\\s\\S])', # As Here
     symbolic=f'^(?:!?\\[|{_ASIDE}|[*_~]+'
              '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^[_.]?\\^|[-oO][_.][-oO])$',
     item='^(?:[-*+>#]+|[0-9]{1,2}(?:[.)]|(?:[.][0-9]){1,3}[.)]?)|[A-Za-z][)]'
          '|[(][0-9A-Za-z]{1,2}[)])$',
-    # here and below each run is tried from its first alone: 30,000 letters take no seconds
     mark=f'[.!?…]{_CLOSING}$',
     tail=' (?:[,;:]| -)+$|(?<![,;:])(?<! -)(?:[,;:]| -)+$|(?<=(?<![!?])[!?])[!?]+$',
     number=_PARTS['number'], question=f'^(?:{_PARTS["question"]})(?: |$)')
