@@ -22,7 +22,8 @@ from transformer_nb.model import Transformer, TransformerConfig, attention_weigh
 from transformer_nb.multihead import causal_mask
 from transformer_nb.reading import (
     doubts, packed_reading, read_sentence, split_sentences, strange, tidy)
-from transformer_nb.text import _NORMALIZERS, BPETokenizer, normalize
+from transformer_nb.pieces import NORMALIZERS, normalize
+from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator
 from transformer_nb.studies.attention_maps import without_heads
 
@@ -136,7 +137,7 @@ def texts(): return list(nasty_strings(1000))
 
 def test_tokens_of_each_normalization(tab, texts):
     texts = texts[::4]
-    for rule in _NORMALIZERS:
+    for rule in NORMALIZERS:
         check_tokens(tab, BPETokenizer.train(SENTENCES + texts, 800, rule), texts)
 
 # All that are assigned, and some that are not; between 0x32000 and 0xe0000 is nothing yet

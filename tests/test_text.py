@@ -8,8 +8,8 @@ from hypothesis import example, given, settings, strategies as st
 from running import definitions
 from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
 from transformer_nb.corpora import load_corpus
-from transformer_nb.text import (
-    _NORMALIZERS, BPETokenizer, Tokenizer, WordTokenizer, _assemble, _is_settled, normalize)
+from transformer_nb.pieces import NORMALIZERS, assemble, is_settled, normalize
+from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer
 
 SENTENCES = ['Das Haus am See ist alt.',
              'Die Maus wohnt im Haus.',
@@ -237,15 +237,15 @@ def test_a_word_that_is_an_encoded_image_teaches_nothing():
 
 def test_what_is_plain_is_not_looked_at_twice():
     "Most text is said to be plain at once: each of its letters, every three of its marks"
-    letters = [chr(i) for i in range(33, 256) if _is_settled(chr(i))]
+    letters = [chr(i) for i in range(33, 256) if is_settled(chr(i))]
     assert len(letters) == 94 - 1 + 62 # all of ASCII that is seen, but for the backtick
-    rule = _NORMALIZERS['plain']
+    rule = NORMALIZERS['plain']
     marks = [x for x in letters if not x.isalnum()] + list('aZ0ß')
     for typed in [*product(letters, ['', ' '], marks), *product(marks, repeat=3)]:
         typed = ''.join(typed)
-        if _is_settled(typed): assert rule.normalize_str(typed) == typed
+        if is_settled(typed): assert rule.normalize_str(typed) == typed
     for typed in ["''", '`', 'a  b', ' a', 'a ', '\xa0', 'e\u0301', '“', '…', 'a\tb']:
-        assert not _is_settled(typed)
+        assert not is_settled(typed)
 
 WRITTEN = st.sampled_from(list('“”„‟«»‘’‚‛‹›‐‑‒–—―−…\u00a0\u202f\'",- aeÄß×÷ŉſ＇，！Ω;й漢が')
                           + ['\u0301', '\u0308', '>>de<<', '>', '<<', '\u200b', '\u3099',
@@ -253,7 +253,7 @@ WRITTEN = st.sampled_from(list('“”„‟«»‘’‚‛‹›‐‑‒–�
 EASY = st.lists(st.one_of(WRITTEN, st.characters(exclude_categories=['Cs'])), max_size=9)
 BY_RULE = {how: BPETokenizer.train(SENTENCES + ['Ein „Hund“ – „bellt…“'], 300, how,
                                    ['>>de<<', '>>de<<<<'])
-           for how in _NORMALIZERS}
+           for how in NORMALIZERS}
 
 @settings(max_examples=300, deadline=None)
 @given(EASY.map(''.join), st.sampled_from(list(BY_RULE)))
@@ -271,11 +271,11 @@ def test_the_short_ways_change_nothing(text, how):
     assert normalize(text, how) == (rule.normalize_str(text) if rule else text)
     assert bpe.encode_batch([text, 'x', text]) == [*map(bpe.encode, (text, 'x', text))]
 
-@pytest.mark.parametrize('how', _NORMALIZERS)
+@pytest.mark.parametrize('how', NORMALIZERS)
 def test_learned_as_by_the_library(how):
     "Normalized by us, text gives the merges that the library's normalizer gives"
     texts = [f'{x} „{x}“ – e\u0301te\u0301\u00a0{x[::-1]}…  ' for x in SENTENCES]
-    theirs = _assemble(models.BPE(), how)
+    theirs = assemble(models.BPE(), how)
     trainer = trainers.BpeTrainer(
         vocab_size=330, special_tokens=SPECIAL_TOKENS, show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))

@@ -7,7 +7,8 @@ from typing import Self
 import tokenizers
 from transformer_nb.support.core import (
     SPECIAL_TOKENS, UNK, FieldError, InputError, parse_json)
-from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer, normalize
+from transformer_nb.pieces import normalize
+from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer
 
 _MAX_ID = 10**6 # as in `text`
 

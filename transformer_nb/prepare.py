@@ -17,7 +17,8 @@ from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
     read_info)
 from transformer_nb.foreign import add_tags, load_any_tokenizer
-from transformer_nb.text import BPETokenizer, Tokenizer, normalize
+from transformer_nb.pieces import normalize
+from transformer_nb.text import BPETokenizer, Tokenizer
 
 @dataclass(frozen=True)
 class DataConfig:
