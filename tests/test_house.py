@@ -7,8 +7,6 @@ def cell(source, **more):
     return dict(cell_type='code', id='planted', metadata={}, execution_count=None,
                 outputs=[], source=source) | more
 
-# The runner of the chapters
-
 def stored(source, text):
     outputs = [dict(output_type='stream', name='stdout', text=text)]
     return nbformat.from_dict(dict(nbformat=4, nbformat_minor=5, metadata={},

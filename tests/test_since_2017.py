@@ -11,7 +11,7 @@ from transformer_nb.multihead import MultiHeadAttention
 from transformer_nb.optimizer import set_lr
 from running import definitions
 from transformer_nb.studies.since_2017 import (
-    LatentAttention, MixtureOfExperts, attend_latents, muon,
+    LatentAttention, MixtureOfExperts, attend_latents, delta_chunk, gated_delta, muon,
     orthogonalize)
 
 chapter = definitions('20_since_2017')
@@ -25,7 +25,11 @@ def seeded(): set_seed(0)
 
 def randn64(*size): return torch.randn(*size, dtype=torch.float64)
 
-# Muon
+@few
+@given(n=st.integers(1, 9))
+def test_a_chunk_is_the_loop_over_its_tokens(n):
+    drawn = *(randn64(n, d) for d in (4, 4, 3)), *torch.rand(2, n).double(), randn64(3, 4)
+    close(delta_chunk(*drawn), gated_delta(*drawn)) # queries, keys, values, gates, a state
 
 @few
 @given(m=st.integers(1, 9), n=st.integers(1, 9), rank=st.integers(1, 9))

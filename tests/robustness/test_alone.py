@@ -72,5 +72,3 @@ def test_a_copy_runs_alone_and_leaves_torch_as_it_was(archive, python, tmp_path)
     assert run(first, WHERE) == [where] # the second time it is all there
     assert Path(where).stat().st_mtime_ns == installed
     assert not list(python.parents[1].glob('lib/*/site-packages/torch*'))
-
-# What the copies are made of
