@@ -253,22 +253,16 @@ def _format_data_summary(summary:dict, vocab_size:int)->str: # on one line
                       vocabulary])
 
 # %% ../nbs/15_translation.ipynb #F3f60d91
-_SINCE_2017 = ('norm_type', 'norm_eps', 'activation', 'n_kv_heads', 'qk_norm', 'biases',
-               'rope_base', 'scale_embeddings') # fields that older runs do not have
-
 def _run_settings(config:RunConfig, data:PreparedData, model_config:TransformerConfig
                  )->dict: # must agree when it is resumed
     texts = [data.splits[split]['fingerprint'] for split in ('train', 'valid')]
-    model = asdict(model_config)
-    for name in _SINCE_2017:
-        if model[name] == getattr(TransformerConfig, name): del model[name] # the default
     return dict(corpus=fingerprint(texts),
                 vocabulary=fingerprint(data.tokenizer.to_json()),
                 vocab_size_asked=config.data.vocab_size,
                 normalize=config.data.normalize,
                 batch_tokens=config.data.batch_tokens,
                 mix=data.mix(config.data),
-                max_ratio=config.data.max_ratio) | model
+                max_ratio=config.data.max_ratio) | asdict(model_config)
 
 # %% ../nbs/15_translation.ipynb #c402f906
 class Translator:
