@@ -58,15 +58,6 @@ def test_a_message_gives_no_orders_to_the_terminal(name, capsys):
         assert status == 2 and message.startswith('tnb_example: ')
         assert message.endswith('\n') and message[:-1].isprintable()
 
-@pytest.mark.parametrize('name', ['x' * 10**5, '\x1b' * 10**4])
-def test_a_message_quotes_a_long_name_in_short(name, capsys):
-    for problem in (InputError(f'{name} is wrong'), OSError(36, 'is wrong', name)):
-        status, message = stopped(capsys, problem)
-        assert status == 2 and len(message) < 1100 and '…' in message
-        assert message.startswith('tnb_example: ') and message.endswith(' is wrong\n')
-    path = '/' + 'a/long/folder/' * 10 # the names of usual files are printed whole
-    assert path in stopped(capsys, InputError(path))[1]
-
 def test_an_argument_that_is_not_utf8(monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['tnb_example', '--out', os.fsdecode(b'model\xff')])
     status, message = stopped(capsys)
@@ -121,6 +112,15 @@ def test_a_result_that_cannot_be_written_is_one_line(unreadable):
     else:
         assert done.returncode == 2
         assert done.stderr == 'prints: file: No space left on device\n'
+
+def test_messages_that_nobody_reads_never_end_it_with_0():
+    program = PRINTS.replace("print('result')", "import sys; print('!', file=sys.stderr)")
+    command = [sys.executable, '-c', program]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, 'w') as error: assert subprocess.run(command, stderr=error).returncode
+    closed = ['sh', '-c', 'exec "$@" 2>&-', 'sh', *command]
+    assert subprocess.run(closed, capture_output=True).stdout == b''
 
 @pytest.mark.parametrize('room, status, way', [(10**6, 0, 'buffer'), (1000, 2, 'print')])
 def test_all_is_written_or_an_error(room, status, way, tmp_path, monkeypatch, capsys):

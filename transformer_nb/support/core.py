@@ -278,11 +278,14 @@ def check_types(kind:type, values:dict): # a dataclass, and its fields by name
         raise FieldError(name, f'is {shorten(repr(value), 60)}; it must be {wanted}')
 
 def _stop(name:str, message:str, status:int):
-    try: sys.stdout.flush()
-    except OSError: _discard(sys.stdout)
-    except AttributeError: pass # closed by the caller
+    if sys.stdout and not _can_be_flushed(sys.stdout): _discard(sys.stdout)
     print(f'{name}: {_readable(message)}', file=sys.stderr)
     sys.exit(status)
+
+def _can_be_flushed(stream)->bool:
+    try: stream.flush()
+    except OSError: return False
+    return True
 
 def _discard(stream):
     "Drop output that cannot be written; at exit Python would try again, and fail at length"
@@ -294,6 +297,7 @@ def _prepare():
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL: # see `transformer_nb/__init__.py`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.stdout is None: raise InputError('standard output is closed')
+    if sys.stderr is None: sys.stderr = open(os.devnull, 'w', encoding='utf8')
     for stream in (sys.stdout, sys.stderr): # whatever the locale
         if hasattr(stream, 'reconfigure'): stream.reconfigure(encoding='utf8')
     for argument in sys.argv[1:]:
@@ -351,9 +355,10 @@ def command(func:Callable # of a console script; it may take an `argv`
                 func(*args, **kwargs)
                 sys.stdout.flush() # while an error is still one line
             except InputError as e: _stop(name, _explain(e, func, args), 2)
-            except BrokenPipeError: # nobody reads standard output any more
+            except BrokenPipeError:
+                has_enough = not _can_be_flushed(sys.stdout) # its reader, such as `head`
                 _discard(sys.stdout)
-                sys.exit(0)
+                sys.exit(0 if has_enough else 2)
             except OSError as e:
                 _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
             except KeyboardInterrupt as e:
