@@ -6,8 +6,8 @@ stored.
     python tools/chapters.py --update [NAME ...]   # store the new outputs (`make outputs`)
     python tools/chapters.py --twice [NAME ...]    # run every cell twice in a row
 
-Where a chapter trains for long (02, 03, 07a), a check trains once, or for a moment
-(TNB_TWIN), and an update as long as a reader does.
+Where the chapters train for long (02, 03, 05, 07a), a check trains once, or for a moment
+(TNB_TWIN, SHORTER), and an update as long as a reader does.
 
 NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or
 `#| notest` are not run and keep their outputs. Text must come out the same, numbers within
@@ -31,6 +31,7 @@ NBS = Path(__file__).parent.parent/'nbs'
 WORKERS = 2 # with one thread each: the tensors are small
 NUMBER = re.compile(r'(?<![A-Za-z_])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?')
 ANSI = re.compile(r'\x1b\[[0-9;]*m')
+SHORTER = 'import transformer_nb.attention as a; a.learn_sentences.__defaults__ = 50, 0.01'
 
 def is_run(cell): return Cell(0, cell.cell_type, cell.source).is_run
 
@@ -49,13 +50,13 @@ def run_cells(cells, **more):
         finally: run_sync(kernel.shutdown_kernel)(now=True)
     return notebook.cells
 
-def execute(path, further=(), **more): # cells; what the kernel finds in its environment
+def execute(path, further=(), first=(), **more): # cells; the kernel's environment
     "A copy of the notebook with fresh outputs; cells that are not run keep theirs"
     stored = nbformat.read(path, as_version=4)
     copies = [nbformat.from_dict(dict(cell)) for cell in stored.cells if is_run(cell)]
     asked = [i for i, cell in enumerate(copies) if 'with attempt(' in cell.source]
     end = asked[-1] + 1 if asked else len(copies) # what cleans up comes last
-    ran = run_cells([*copies[:end], *further, *copies[end:]], **more)
+    ran = run_cells([*first, *copies[:end], *further, *copies[end:]], **more)
     outputs = {cell.id: cell.outputs for cell in ran}
     for cell in stored.cells:
         if cell.cell_type == 'code': cell.execution_count = None
@@ -130,7 +131,7 @@ def unsolved(cells):
 
 def check(path):
     stored, further = nbformat.read(path, as_version=4), exercises(path)
-    fresh = execute(path, further, TNB_TWIN='1')
+    fresh = execute(path, further, [nbformat.v4.new_code_cell(SHORTER)], TNB_TWIN='1')
     return differences(stored, fresh) + unsolved(further[1:])
 
 def update(path):
