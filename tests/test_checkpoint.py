@@ -365,9 +365,3 @@ def test_a_folder_is_whole_or_not_there_and_kills_leave_nothing_for_good(tmp_pat
     write_folder(tmp_path/'k', lambda folder: (folder/'a').write_text('whole'))
     assert (tmp_path/'k'/'a').read_text() == 'whole'
     assert sorted(tmp_path.iterdir()) == sorted([alive, other, tmp_path/'k'])
-
-def test_a_name_that_stands_twice(model):
-    "Of two values the last was taken, without a word"
-    path = model/'config.json'
-    path.write_text(path.read_text().rstrip()[:-1] + ', "twice": 1, "twice": 2}')
-    refuses(model, 'config.json', "'twice' is there twice")

@@ -2,7 +2,7 @@
 development tool, nor what loads slowly."""
 import shutil, subprocess, sys, zipfile
 from pathlib import Path
-import jedi, pytest, transformer_nb
+import pytest
 from book import package
 from transformer_nb.checkpoint import SHIPPED, find_model
 
@@ -83,22 +83,6 @@ def test_nothing_needless_is_imported():
     names = [m.replace('/', '.') for m in MODULES]
     imports = '\n'.join(f'import transformer_nb.{name}' for name in names)
     python(hide + imports, cwd='/')
-
-def test_help_says_parameters_and_shapes():
-    "Where an editor shows them: of what `import transformer_nb` offers"
-    offered = [getattr(transformer_nb, name) for name in transformer_nb.__all__]
-    offered += [transformer_nb.Transformer.forward, transformer_nb.Translator.translate]
-    said = '\n'.join(str(x.__doc__) for x in offered)
-    for words in ('d_model: size of', 'src: token ids (b, s)', 'return: logits of each',
-                  'folder: model folder', 'texts: any text', 'sentences: ids without',
-                  'out: file to write', 'tokenizer: model or file'):
-        assert words in said, words
-    assert said.count('d_model: size of') == 1
-
-def test_an_editor_sees_what_is_lazy():
-    for name in transformer_nb.__all__:
-        [call] = jedi.Script(f'from transformer_nb import {name} as x\nx(').get_signatures()
-        assert call.params and call.docstring(raw=True), name
 
 def test_help_loads_nothing_slow():
     script = Path(sys.executable).with_name('tnb_translate')

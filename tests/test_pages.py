@@ -49,19 +49,6 @@ def test_jupyterlab_folds_an_aside_whole():
         collapsed = [x['id'] for x in made if folds.COLLAPSED in x['metadata']]
         assert collapsed == ['c1-1']
 
-def test_folded_code_begins_with_what_it_holds():
-    "JupyterLab shows its first line"
-    told = {'#| fold\ndef f(x): # a sum\n    return x': '#| fold f: a sum',
-            '#| slow\n#| fold\nf(1)': '#| fold Code that ends in f(1)',
-            '#| echo: false\ndraw(ax)': '#| fold draws Figure 2.1',
-            '#| export\nimport torch': '#| fold Imports of the module',
-            'import torch': 'import torch', 'f(1)': 'f(1)'}
-    for source, first in told.items():
-        notebook = notebook_of(('code', source), ('markdown', '*Figure 2.1: it is so.*'))
-        made = ''.join(folds.folded(notebook)[0]['source'])
-        assert made.partition('\n')[0] == first
-        assert made.splitlines()[-1] == source.splitlines()[-1]
-
 # Pictures in words
 
 def test_a_figure_in_words():

@@ -67,19 +67,6 @@ def test_commands_take_what_is_stored_and_options_override_it(own, tmp_path):
         done = call(tnb_evaluate, hyp=tmp_path/'x', ref=tmp_path/'x', **{name: value})
         refuses(done, f'--{name} and --hyp cannot be combined')
 
-@pytest.mark.parametrize('search, words', [
-    (dict(beam_size=0), ['beam_size is 0']),
-    (dict(beam_size=2.5), ['beam_size is 2.5', 'whole number']),
-    (dict(alpha='x'), ['alpha is x', 'a number from 0 to 10']),
-    (dict(alpha=None), ['alpha is None']),
-    (dict(beam=4), ["'beam'"]),
-    ([4, 0.6], ['search'])], ids=str)
-def test_stored_settings_that_cannot_be_used(search, words, tmp_path):
-    edit_search(put_model(tmp_path/'m'), search)
-    done = call(tnb_translate, tmp_path/'m', stdin=b'Ja.\n')
-    refuses(done, 'config.json is damaged', *words)
-    with pytest.raises(InputError, match='is damaged: search'): load_search(tmp_path/'m')
-
 @pytest.mark.parametrize('settings', [
     dict(beam_size=513), dict(alpha=-0.1), dict(max_extra=0)], ids=str)
 def test_the_bounds_are_the_same_everywhere(settings, own, tmp_path):

@@ -1,9 +1,8 @@
 """What other systems lack, taken away from this one: fcntl, resource, fork, locks, UTF-8.
 The systems themselves are for CI (.github/workflows/versions.yml)."""
-import ast, errno, os, subprocess, sys
+import errno, os, subprocess, sys
 from pathlib import Path
 import pytest
-from book import exported_modules
 from running import ROOT
 from transformer_nb.support import core
 from transformer_nb.checkpoint import training_lock
@@ -24,18 +23,6 @@ def test_the_grader_without_fork(tmp_path):
     (tmp_path/'attention.py').write_bytes((submission/'attention.py').read_bytes())
     right = elsewhere('grading.commands', 'tnb_check', tmp_path, '--stage', 1)
     assert 'total: 12 of 12 points' in right.stdout, right.stdout + right.stderr
-
-POSIX = {'fcntl', 'grp', 'pwd', 'resource', 'syslog', 'termios'}
-
-def imported_at_once(path):
-    "Modules that an import of this one needs, outside functions"
-    for node in ast.parse(path.read_text(encoding='utf8')).body:
-        if isinstance(node, ast.Import): yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom): yield node.module or ''
-
-def test_no_module_needs_a_posix_one():
-    found = {name for path in exported_modules(ROOT) for name in imported_at_once(path)}
-    assert 'concurrent.futures' in found and not found & POSIX
 
 # Locks
 

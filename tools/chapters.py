@@ -6,8 +6,7 @@ stored.
     python tools/chapters.py --update [NAME ...]   # store the new outputs (`make outputs`)
     python tools/chapters.py --twice [NAME ...]    # run every cell twice in a row
 
-Where the chapters train for long (02, 03, 05, 07a), a check trains once, or for a moment
-(TNB_TWIN, SHORTER), and an update as long as a reader does.
+Where chapters train for long, a check does so once, or for a moment (TNB_TWIN, SHORTER).
 
 NAME is the beginning of a file name, such as 01. Cells headed `#| slow`, `#| cuda` or
 `#| notest` are not run and keep their outputs. Text must come out the same, numbers within
