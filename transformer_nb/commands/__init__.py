@@ -262,11 +262,11 @@ def tnb_train(argv:list[str]|None=None): # by default the arguments of this proc
         history = train_translator(out, config, resume, init=init, tokenizer=tokenizer,
                                    on_validate=note)
         if rank() == 0: print(_format_history(out, history, as_list(config.data.tag)))
-        if rank() == 0: _tell_of_rise(history[-1]['step'], config.training)
+        if rank() == 0: _tell_of_rise('tnb_train', history[-1]['step'], config.training)
 
-def _tell_of_rise(steps:int, config:TrainingConfig):
+def _tell_of_rise(command:str, steps:int, config:TrainingConfig):
     if steps >= config.warmup_steps: return
-    print(f'tnb_train: it ended after {steps} steps, while the learning rate was still '
+    print(f'{command}: it ended after {steps} steps, while the learning rate was still '
           f'rising (--warmup_steps {config.warmup_steps}); train for longer',
           file=sys.stderr)
 
@@ -811,7 +811,7 @@ def tnb_demo(
     print('\n' + _format_history(out/'model', history) + '\n')
     test = load_corpus('mini', 'de', 'en')['test']
     _show_results(Translator(out/'model'), test, history, out)
-    _advise(history[-1]['step'], config.training)
+    _tell_of_rise('tnb_demo', history[-1]['step'], config.training)
 
 def _copy_task(out:Path): # folder for loss curve and attention map
     "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
@@ -846,11 +846,3 @@ def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:lis
     _save_figures(out, loss=plot_training(history),
                   attention=plot_attention(translator, shown))
     print(out/'translations.txt', out/'model', sep='\n')
-
-def _advise(steps:int, config:TrainingConfig):
-    "On a slow machine, say why the translations are no good, and what to do"
-    if steps >= config.warmup_steps: return
-    minutes = math.ceil(2*config.warmup_steps*config.max_minutes / steps)
-    print(f'\nThere was time for {steps} steps, too few to learn from: the learning rate '
-          f'rises for {config.warmup_steps}. Give it more: '
-          f'tnb_demo --out longer --max_minutes {minutes}')

@@ -522,12 +522,3 @@ def export_page(folders:Iterable[str|Path], # model folders
         raise InputError(f'{out} would have {size / 1e6:,.0f} MB; Chrome reads '
                          f'at most {_MAX_PAGE / 1e6:,.0f}')
     write_atomically(out, _assemble(models, book, beside).encode())
-
-def playground(*folders:str|Path, # model folders
-               height:int=900,    # of the page in the notebook, in pixels
-              ):                  # an object that Jupyter shows
-    "The page of `export_page` inside a notebook"
-    from IPython.display import HTML # only in a notebook
-    page = _assemble([_header_and_weights(find_model(folder)) for folder in folders])
-    return HTML(f'<div><iframe title="Translate here" width="100%" height="{height}" '
-                f'style="border: 0" srcdoc="{escape(page)}"></iframe></div>')
