@@ -201,7 +201,7 @@ def page(root, translator):
     box = translation(translator)
     lines = (root/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
     answer = graded(STUDENT)
-    if 'square root of d_k' not in answer: raise ValueError(f'not graded: {answer}')
+    if 'math.sqrt(d_k)' not in answer: raise ValueError(f'not graded: {answer}')
     made = dict(translation=box, learning=learning(list(map(json.loads, lines))),
                  student=fenced(STUDENT, 'python'), grader=fenced(answer, 'text'))
     text = (root/'docs/landing.md').read_text(encoding='utf8')

@@ -196,7 +196,7 @@ def test_an_example_that_is_no_longer_right_is_not_shown(translator):
 
 def test_the_grader_answers():
     said = landing.graded(landing.STUDENT)
-    assert said.startswith('Stage 1 · attention.py') and 'square root of d_k' in said
+    assert said.startswith('Stage 1 · attention.py') and 'math.sqrt(d_k)' in said
     right = landing.STUDENT.replace('-2, -1)', '-2, -1) / query.shape[-1]**.5')
     assert '→' not in landing.graded(right) and '12 of 12' in landing.graded(right)
 
@@ -209,7 +209,7 @@ def first_page():
 
 def test_the_first_page_shows_what_the_grader_says(first_page):
     "It was graded while the site was built, by a process that had computed before"
-    assert 'square root of d_k' in first_page
+    assert 'math.sqrt(d_k)' in first_page
     assert 'not reached' not in first_page
 
 def test_the_first_screen_says_what_it_is_and_where_to_go(watched, first_page):
