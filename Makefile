@@ -89,8 +89,8 @@ bench: .venv/ready
 
 export: .venv/ready
 	@$(BIN)/nbdev_clean
-	@$(BIN)/python tools/folds.py
 	@$(BIN)/python tools/figures.py
+	@$(BIN)/python tools/folds.py
 	@$(BIN)/nbdev_export
 	@$(BIN)/python tools/readme.py
 	@$(BIN)/python tools/onefile.py

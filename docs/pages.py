@@ -16,9 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT/'tools'))
-from book import Cell, cells, chapters, is_preparation, module, number
+from book import Cell, cells, chapters, module, number
 import doors, figures, landing, live, machines, proved, teaching
-from folds import FOLDED, definitions, prompt_of, what_it_holds
+from folds import FOLDED
 from alternative import alternative
 from repository import settings
 from look import TOOL, UNLISTED, parts as parts_of_the_book
@@ -60,6 +60,26 @@ def claims_of_tests(folder):
                 for claim in line.split(): found[claim].append((path.name, test[1]))
     return found
 
+def definitions(source):
+    "Names that a cell defines; `_private` ones left out"
+    for node in ast.parse(source).body:
+        found = names_of(node)
+        if isinstance(node, ast.ClassDef):
+            methods = [f.name for f in node.body if isinstance(f, ast.FunctionDef)]
+            found += [f'{node.name}.{name}' for name in methods]
+        yield from (name for name in found if not re.search(r'(^|\.)_', name))
+
+def names_of(node):
+    "What a statement defines; a patched method belongs to the class of its first argument"
+    if isinstance(node, ast.Assign):
+        targets = [n for target in node.targets for n in ast.walk(target)]
+        return [n.id for n in targets if isinstance(n, ast.Name)]
+    if not isinstance(node, (ast.FunctionDef, ast.ClassDef)): return []
+    decorators = ' '.join(map(ast.unparse, node.decorator_list))
+    if 'patch' not in decorators: return [node.name]
+    of_class = ast.unparse(node.args.args[0].annotation)
+    return [f'{of_class}.{node.name}']
+
 class Book:
     "The chapters, and where they define names, quote sections and answer claims"
     def __init__(self, root):
@@ -88,7 +108,7 @@ class Book:
                 if chapter not in self.quotes[section]: self.quotes[section].append(chapter)
 
     def collect_names(self, chapter, cell):
-        for name, _ in definitions(cell.text):
+        for name in definitions(cell.text):
             if chapter in self.names[name]: continue
             self.names[name].append(chapter)
             cell.names.append(name)
@@ -283,20 +303,14 @@ def look(cell):
         tags.append('hide-output')
         more = dict(code_prompt_show='Show what it prints', code_prompt_hide='Hide it')
     if 'echo' in cell.flags: tags.append('remove-input')
-    elif 'fold' in cell.flags and 'export' not in cell.flags:
+    elif cell.hides_code:
         tags.append('hide-input')
-        more = folded(on_its_fold(cell))['mystnb']
-    elif 'export' in cell.flags or is_preparation(cell.text):
-        tags.append('hide-input')
-        more = folded(prompt_of(cell))['mystnb']
+        words = cell.directives.get('fold', 'Imports of this chapter')
+        more = folded(words)['mystnb']
     for output in cell.outputs:
         if svg := ''.join(output.get('data', {}).get('image/svg+xml', '')):
             more['image'] = dict(alt=alternative(svg))
     return dict(tags=tags, mystnb=more)
-
-def on_its_fold(cell): # where the notebook cuts the words, all of them
-    words = cell.directives['fold']
-    return words if words and words[-1] != '…' else what_it_holds(cell)
 
 def contents(root):
     "For Sphinx, which wants every page in a table of contents; templates/ shows ours"

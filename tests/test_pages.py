@@ -49,6 +49,11 @@ def test_jupyterlab_folds_an_aside_whole():
         collapsed = [x['id'] for x in made if folds.COLLAPSED in x['metadata']]
         assert collapsed == ['c1-1']
 
+def test_the_number_of_a_figure_follows_on_its_fold():
+    drawing = '#| fold draws Figure 2.9\n#| echo: false\ndraw(ax)'
+    notebook = notebook_of(('code', drawing), ('markdown', '*Figure 2.1: it is so.*'))
+    assert folds.folded(notebook)[0]['source'][0] == '#| fold draws Figure 2.1\n'
+
 # Pictures in words
 
 def test_a_figure_in_words():

@@ -6,8 +6,8 @@ the first line, so that line says what the cell holds.
 
     python tools/folds.py
 """
-import ast, json, re
-from book import ROOT, cells_of, chapters, is_import, is_preparation
+import json, re, sys
+from book import ROOT, cells_of, chapters, is_preparation
 
 FOLDED = '### Aside:', '## Relative to ' # headings of what is folded
 COLLAPSED = 'jp-MarkdownHeadingCollapsed'
@@ -34,77 +34,24 @@ def divided(source, is_open):
             parts += [heading, rest] if rest.strip() else [heading]
     return [part.strip('\n') for part in parts], is_open
 
-# What a cell holds, in a line: on its fold
-
-def one_line(node, source):
-    "First line of a docstring, else the last comment of the signature, else the signature"
-    if isinstance(node, ast.Assign):
-        line = ast.unparse(node)
-        return f'`{line[:70]} …`' if len(line) > 70 else f'`{line}`'
-    if doc := ast.get_docstring(node): return doc.split('\n')[0]
-    first, last = node.lineno - 1, max(node.lineno, node.body[0].lineno - 1)
-    signature = '\n'.join(source.splitlines()[first:last])
-    comments = re.findall(r'#\s*(.*)', signature)
-    if comments: return comments[-1]
-    if isinstance(node, ast.ClassDef): return f'`{node.name}`'
-    names = ', '.join(a.arg for a in node.args.args)
-    return f'`{node.name}({names})`'
-
-def names_of(node):
-    "What a statement defines; a patched method belongs to the class of its first argument"
-    if isinstance(node, ast.Assign):
-        targets = [n for target in node.targets for n in ast.walk(target)]
-        return [n.id for n in targets if isinstance(n, ast.Name)]
-    if not isinstance(node, (ast.FunctionDef, ast.ClassDef)): return []
-    decorators = ' '.join(map(ast.unparse, node.decorator_list))
-    if 'patch' not in decorators: return [node.name]
-    of_class = ast.unparse(node.args.args[0].annotation)
-    return [f'{of_class}.{node.name}']
-
-def definitions(source):
-    "Names that a cell defines, each with its line; `_private` ones left out"
-    for node in ast.parse(source).body:
-        found = [(name, one_line(node, source)) for name in names_of(node)]
-        if isinstance(node, ast.ClassDef):
-            methods = [f for f in node.body if isinstance(f, ast.FunctionDef)]
-            found += [(f'{node.name}.{f.name}', one_line(f, source)) for f in methods]
-        yield from ((n, line) for n, line in found if not re.search(r'(^|\.)_', n))
-
-def prompt_of(cell):
-    "What stands on the fold of a cell that prepares or exports"
-    if any(map(is_import, ast.parse(cell.text).body)):
-        whose = 'the module' if 'export' in cell.flags else 'this chapter'
-        return f'Imports of {whose}'
-    lines = [line if line[0] == '`' else f'{name}: {line}'
-             for name, line in definitions(cell.text)]
-    return ' · '.join(lines).replace('`', '') or what_it_holds(cell)
-
-def what_it_holds(cell):
-    "The names that a cell defines, else how its last statement begins"
-    nodes = ast.parse(cell.text).body
-    made = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    names = [name for node in made for name in names_of(node) if name != '_']
-    if len(made) == 1 and names:
-        line = one_line(made[0], cell.text)
-        return line.strip('`') if line[0] == '`' else f'{names[0]}: {line}'.replace('`', '')
-    if names: return ', '.join(dict.fromkeys(names))
-    last = cell.text.splitlines()[nodes[-1].lineno - 1]
-    return f'Code that ends in {last[:60]}'
-
-MOST = 83 # characters
+# What a cell holds, in the words on its fold
 
 def words_of(cell, after): # after: the text below it, where it is a caption
+    "Figures and imports name themselves; for the rest, a person finds the words"
     figure = re.match(r'\*(Figure \w+\.\d+):', after)
     if 'echo' in cell.flags and figure: return f'draws {figure[1]}'
-    words = what_it_holds(cell) if {'fold', 'echo'} & cell.flags else prompt_of(cell)
-    return words if len(words) <= MOST else f'{words[:MOST - 2].rpartition(" ")[0]} …'
+    if is_preparation(cell.text):
+        return f"Imports of {'the module' if 'export' in cell.flags else 'this chapter'}"
+    first = cell.text.splitlines()[0]
+    sys.exit(f'What is in the folded cell {first!r}? Write #| fold NAME above it')
 
 def told(cell, after):
     "Its source, with a first line that JupyterLab shows where the code is folded"
-    is_told = bool(cell.directives.get('fold'))
+    name = cell.directives.get('fold')
+    is_told = name and not name.startswith('draws Figure') # whose number may change
     if is_told or not cell.hides_code or not cell.text: return cell.source
     if is_preparation(cell.text) and not cell.flags: return cell.source # it imports
-    source = re.sub(r'^#\| fold *\n', '', cell.source, count=1, flags=re.M)
+    source = re.sub(r'^#\| fold\b.*\n', '', cell.source, count=1, flags=re.M)
     return f'#| fold {words_of(cell, after)}\n{source}'
 
 def folded(notebook):
