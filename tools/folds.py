@@ -43,7 +43,7 @@ def words_of(cell, after): # after: the text below it, where it is a caption
     if is_preparation(cell.text):
         return f"Imports of {'the module' if 'export' in cell.flags else 'this chapter'}"
     first = cell.text.splitlines()[0]
-    sys.exit(f'What is in the folded cell {first!r}? Write #| fold NAME above it')
+    raise ValueError(f'what is in the folded cell {first!r}? Write #| fold NAME above it')
 
 def told(cell, after):
     "Its source, with a first line that JupyterLab shows where the code is folded"
@@ -76,7 +76,8 @@ def fold(path):
     "True if the file was changed"
     before = path.read_text(encoding='utf8')
     notebook = json.loads(before)
-    notebook['cells'] = folded(notebook)
+    try: notebook['cells'] = folded(notebook)
+    except ValueError as e: sys.exit(f'{path.name}: {e}')
     after = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + '\n'
     if after != before: path.write_text(after, encoding='utf8')
     return after != before
