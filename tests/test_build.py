@@ -461,7 +461,7 @@ LIMITS = """import os, resource
     print('loud')
     os.write(1, b'loud'), os.write(2, b'loud')
     open(os.devnull, 'w').write('loud')
-    x = bytearray(2**30)"""
+    x = torch.empty(2**30, dtype=torch.uint8)"""
 
 def test_a_submission_is_limited_and_silent(tmp_path, capfd):
     result = first_stage(tmp_path, LIMITS, 20)
@@ -670,8 +670,7 @@ HOLES = [
     (7, [('smoothed_loss(logits, ', 'smoothed_loss(logits.detach(), ')]),
     (5, [('self.positions(self.embedding(tgt))',
           'self.positions(self.embedding(tgt).detach())')]),
-    (9, [('4, 0.6', '1, 0.6')]), (9, [('4, 0.6', '5, 0.6')]), (9, [('4, 0.6', '4, 1.0')]),
-    (9, [('- 1 + 50', '- 1')]), (9, [('- 1 + 50', '+ 50')]),
+    (9, [('4, 0.6', '5, 0.6')]), (9, [('4, 0.6', '4, 1.0')]), (9, [('- 1 + 50', '- 1')]),
     (10, [('if not counts:\n            break', 'pass')]),
     (10, [("out, i = [], 0", "line = ' '.join(symbols).replace(' '.join(pair), "
            "''.join(pair)); return line.split(); out, i = [], 0")])]
