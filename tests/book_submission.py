@@ -10,8 +10,8 @@ import transformer_nb
 
 PACKAGE = Path(transformer_nb.__file__).parent
 MODULES = ['support/core', 'attention', 'multihead', 'layers', 'embedding', 'parts',
-           'model', 'optimizer', 'copy_task', 'text', 'data', 'decoding', 'checkpoint',
-           'foreign']
+           'model', 'optimizer', 'copy_task', 'pieces', 'text', 'data', 'decoding',
+           'checkpoint', 'foreign']
 
 FILES = dict(
     book_notebook='INK = heatmap = new_axes = None # figures are no part of a submission\n',
