@@ -7,7 +7,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from importlib import import_module
 from types import ModuleType
 
-def locking(descriptor, mode, n_bytes): # as Windows does, by another lock than lockf's
+def locking(descriptor, mode, n_bytes): # as Windows does, by flock
     try: flock(descriptor, LOCK_EX | LOCK_NB)
     except BlockingIOError:
         raise PermissionError(errno.EACCES, 'Permission denied') from None

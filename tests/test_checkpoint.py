@@ -114,7 +114,7 @@ def refusal(folder, **options):
 LOCK = '''
 import fcntl, sys
 file = open(sys.argv[1] + '/.training.lock', 'a')
-fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print('locked', flush=True)
 sys.stdin.read()
 '''
@@ -132,6 +132,7 @@ def test_one_training_per_folder(tmp_path):
     other.kill()
     other.communicate()
     with training_lock(tmp_path):
+        with pytest.raises(InputError), training_lock(tmp_path): pass # in one process, too
         _, has_it_too = locking(tmp_path)
         assert is_locked and not has_it_too
         assert not check_output_folder(tmp_path, resume=False) # the lock does not count

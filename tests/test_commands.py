@@ -929,6 +929,18 @@ def test_score_counts_as_the_search_does(model, texts, tmp_path):
     assert [row[0] for row in other[::-1]] == pytest.approx([row[0] for row in rows],
                                                             abs=1e-3)
 
+def test_scores_are_told_as_they_come(model, monkeypatch):
+    told = []
+    def pairs(src, tgt):
+        for n in range(5000):
+            if n == 4100: told.append(sys.stdout.buffer.getvalue().count(b'\n'))
+            yield 'Hund', 'dog'
+    def score(translator, pairs): return {i + 1: [-1.] for i in range(len(pairs))}, {}
+    monkeypatch.setattr(commands, 'PairFiles', pairs)
+    monkeypatch.setattr(commands, 'score_pairs', score)
+    rows, _ = scored(model, 'src', 'tgt')
+    assert len(rows) == 5000 and told == [4096]
+
 def test_score_says_what_it_leaves_out(model, tmp_path):
     write(tmp_path/'src', ['Hund', '', 'sehr ' * 600, 'Hund'])
     write(tmp_path/'tgt', ['dog', 'Nothing.', 'very ' * 600, ''])

@@ -30,7 +30,7 @@ def test_a_file_is_on_the_disk_before_its_name_and_then_the_folder(tmp_path, ste
     for _ in range(2): # new, and in place of an older one
         steps.clear()
         write_atomically(tmp_path/'x', b'data')
-        assert steps == [('file', f'.x.{os.getpid()}.tnb.tmp'), ('renamed', 'x'),
+        assert steps == [('file', core.temporary_path(Path('x')).name), ('renamed', 'x'),
                          ('folder', tmp_path.name)]
 
 def test_a_failed_write_names_the_file_and_leaves_nothing(tmp_path, monkeypatch):

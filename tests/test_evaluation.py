@@ -15,9 +15,18 @@ from transformer_nb.evaluation import (moses_lc, paired_bootstrap, paired_test,
                                        perplexity, score, seeds_bootstrap)
 from transformer_nb.lessons.grammar import mini_corpus
 from transformer_nb.model import Transformer, TransformerConfig
+from transformer_nb.text import normalize
 from transformer_nb.training import valid_loss
 
 REFERENCES = [english for _, english in mini_corpus(0, 200, 0, 0)['train']]
+
+def test_a_low_score_says_why():
+    lines = ['Er hört „nichts“ und geht.', 'Sie mögen es sehr gern.']
+    plain = list(map(normalize, lines))
+    assert 'notes' not in score(plain, plain) and 'notes' not in score(lines, lines)
+    assert 'in another form' in score(plain, lines)['notes'][0]
+    assert 'four words in a row' in score(['Ja.'], ['Ja.'])['notes'][0]
+    assert 'marks: 1' in score([plain[0].replace('"', '', 1)], plain[:1])['notes'][0]
 
 def spoiled(share, seed=0):
     rng = Random(seed)

@@ -1,6 +1,8 @@
 "Where two things meet: iterables, threads, a class of one's own, names that people guess."
 import re, threading
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from inspect import signature
 from pathlib import Path
 from unicodedata import normalize
@@ -12,7 +14,7 @@ from transformer_nb.decoding import beam_search, search
 from transformer_nb.evaluation import score
 from transformer_nb.model import Transformer
 from transformer_nb.prepare import DataConfig, _find_fault, find_held_out
-from transformer_nb.support.core import InputError
+from transformer_nb.support.core import InputError, write_atomically
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator, evaluate, preset, train_translator
 
@@ -69,9 +71,9 @@ def test_what_is_no_text_is_named(translator):
 def test_maps_belong_to_their_thread(translator):
     "While another thread translates, with the same model"
     [[wanted]] = translator.candidates(['The dog sleeps.'], alignments=True)
-    is_over = threading.Event()
+    is_over, alone, given = threading.Event(), translator.translate(TEXTS), []
     def others():
-        while not is_over.is_set(): translator.translate(['We have a red house.'])
+        while not is_over.is_set(): given.append(translator.translate(TEXTS))
     thread = threading.Thread(target=others)
     thread.start()
     try:
@@ -81,6 +83,17 @@ def test_maps_belong_to_their_thread(translator):
     finally:
         is_over.set()
         thread.join()
+    assert all(lines == alone for lines in given) and given
+
+def test_threads_that_save_to_one_place(tmp_path, translator):
+    datas = [bytes([65 + i]) * 2_000_000 for i in range(4)]
+    models = [translator.model, deepcopy(translator.model)] * 2
+    with torch.no_grad(): models[1].output.weight.add_(1)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda data: write_atomically(tmp_path/'x', data), datas))
+        list(pool.map(lambda x: save_model(tmp_path/'m', x, translator.tokenizer), models))
+    assert (tmp_path/'x').read_bytes() in datas
+    assert load_model(tmp_path/'m') and len(list(tmp_path.glob('m/*'))) == 3
 
 # A class of one's own
 

@@ -30,7 +30,7 @@ def test_the_grader_without_fork(tmp_path):
 def test_a_file_system_without_locks(number, tmp_path, monkeypatch, capsys):
     "Lustre and NFS, as they are sometimes mounted: a training runs, with one warning"
     def refuse(*args): raise OSError(number, os.strerror(number))
-    monkeypatch.setattr('fcntl.lockf', refuse)
+    monkeypatch.setattr('fcntl.flock', refuse)
     with training_lock(tmp_path/'m'): pass
     [line] = capsys.readouterr().err.splitlines()
     assert f'{tmp_path}' in line and 'has no locks' in line

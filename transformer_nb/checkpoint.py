@@ -9,7 +9,7 @@ __all__ = ['SHIPPED', 'cpu_state_dict', 'save_model', 'check_described', 'load_m
            'check_output_folder', 'mark_begun', 'write_folder', 'training_lock', 'locked']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
-import errno, hashlib, json, math, os, random, re, shutil, sys
+import errno, hashlib, json, math, os, random, re, shutil, sys, threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -59,9 +59,12 @@ def save_model(folder:str|Path, # created if it is missing
         sha256={name: _sha256(data) for name, data in files.items()})
     text = json.dumps(config, indent=1, ensure_ascii=False) + '\n'
     files['config.json'] = text.encode()
-    for name, data in files.items(): write_atomically(Path(folder)/name, data)
+    with _SAVING: # the files of one model at a time
+        for name, data in files.items(): write_atomically(Path(folder)/name, data)
 
 # %% ../nbs/11_checkpoint.ipynb #d3712653
+_SAVING = threading.Lock()
+
 def _sha256(data:bytes)->str: return hashlib.sha256(data).hexdigest()
 
 def _versions()->dict[str,str]: # of the programs that wrote a model
@@ -637,4 +640,4 @@ def _take(file):
     except ImportError: # on Windows
         import msvcrt
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1) # one byte
-    else: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB) # of the file, not the process

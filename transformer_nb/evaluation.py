@@ -13,6 +13,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 from .support.core import FieldError, InputError
 from .corpora import short_code
+from .text import normalize
 
 # %% ../nbs/14_evaluation.ipynb #d7d87005
 _UNSPLIT = ('zh', 'yue') # of these Moses knows only which periods to keep
@@ -77,6 +78,18 @@ def _check_lines(references:list[str], **systems:list[str]):
 # %% ../nbs/14_evaluation.ipynb #14words5
 _WITHOUT_SPACES = '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]'
 
+def _why_low(translations:list[str], references:list[str], n_fours:int # four words in a row
+            )->list[str]: # reasons that are not the translations, mostly none
+    pairs = list(zip(translations, references))
+    n_forms = sum(normalize(x) == x and normalize(y) != y for x, y in pairs)
+    n_odd = sum(x.count('"') % 2 > y.count('"') % 2 for x, y in pairs)
+    told = {f'references with spaces, letters or marks in another form than the '
+            f'translations, which BLEU counts as wrong: {n_forms}': n_forms,
+            f'translations with an odd number of quotation marks: {n_odd}': n_odd,
+            'no translation has the four words in a row that BLEU asks for: see chrf':
+            not n_fours}
+    return [note for note, is_so in told.items() if is_so]
+
 def _check_script(references:list[str], rule:str):
     "Raise `InputError` if `13a` would take whole sentences for words"
     text = ''.join(''.join(references).split())
@@ -124,6 +137,8 @@ def score(translations:list[str], # one sentence each, raw
         signatures['bleu_moses_lc'] += by
     scores = {name: round(result.score, 2) for name, result in results.items()}
     scores['signatures'] = signatures
+    notes = _why_low(translations, sets[0], results['bleu'].totals[3])
+    if notes: scores['notes'] = notes
     if n_bootstrap > 1:
         scores['ci'] = _interval(results['bleu'])
         if has_moses: scores['ci_moses_lc'] = _interval(results['bleu_moses_lc'])

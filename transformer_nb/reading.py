@@ -28,35 +28,40 @@ _SYMBOLS = f'[{_BASE}][{_BASE}{_GLUE}]*'
 SPACES = ( # of `str.strip`
     '\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000')
 
-def _read_table()->tuple[dict[str,str],str]: # parts of patterns, and a pattern
-    "The rows of reading.tsv: a part or a kind, its pattern, what it is or an example"
-    parts, patterns = dict(letters=_LETTER, spaces=SPACES, symbols=_SYMBOLS), []
+_LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
+
+def _read_table()->tuple[dict[str,str],str,dict[str,str]]:
+    """Of reading.tsv, whose rows are a part of patterns (%part%), a kind of what is not
+    language, or a rule (=rule), its pattern, and an example or what it is"""
+    parts = dict(letters=_LETTER, capitals=_CAPITAL, spaces=SPACES, symbols=_SYMBOLS,
+                 low=_LOW, high=_HIGH, latin=_LOW + _HIGH)
+    patterns, rules = [], {}
     text = Path(__file__).with_name('reading.tsv').read_text(encoding='utf8')
     for kind, pattern, _ in (row.split('\t') for row in text.splitlines()):
         for name, part in parts.items(): pattern = pattern.replace(f'%{name}%', part)
         if kind[0] == '%': parts[kind.strip('%')] = pattern
+        elif kind[0] == '=': rules[kind[1:]] = pattern
         else: patterns.append(pattern)
-    return parts, '|'.join(patterns)
+    return parts, '|'.join(patterns), rules
 
 # What is not language: the model gets it as it was typed, no rule looks into it, and what
 # a translation has not got is told. No pattern begins anew within a run
-_PARTS, _NOT_LANGUAGE = _read_table()
+_PARTS, _NOT_LANGUAGE, _RULES = _read_table()
 _HELD = '\ufdd0' # stands for one of these
 _LITERAL = f'({_NOT_LANGUAGE}|{_HELD})'
-_TAG, _ASIDE, _GROUP = (_PARTS[name] for name in ('tag', 'aside', 'group'))
+_ASIDE, _GROUP = _PARTS['aside'], _PARTS['group']
 
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
 _FIRST = f'(?<![{_BASE}])(?<![{_BASE}{_GLUE}][{_GLUE}])' # of a run of symbols
 _AFTER = f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_FIRST}{_SYMBOLS}' # at an end
 _NEXT = f'(?:- )?{_OPENING}' # a dash, where another speaks
-_LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
 _LAZY = f'(?:(?<=[{_LOW}]{{2}})|(?<=[{_HIGH}]{{4}}))[.!?](?= [{_LOW}])' # no capital
 _BREAK = f'((?:{_AFTER})(?= {_NEXT}[{_CAPITAL}0-9])|{_LAZY}) '
 _BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[{_LETTER}0-9])' # in a text without capitals
 
 _BEGIN = '(?:^|[ "\'“„(\\[.-])'
 
-READING = dict( # which the page gets as they are
+READING = _RULES | dict( # which the page gets as they are
     literal=_LITERAL,
     capital=f'[{_CAPITAL}]', letter=f'[{_LETTER}]', break_=_BREAK, break_small=_BREAK_SMALL,
     short=f'{_BEGIN}(?:{_PARTS["short"]})[.]$',
@@ -123,8 +128,6 @@ def split_sentences(text:str     # normalized
         start, seen, has_letter = after, after, False
     return sentences + [text[start:]] if text[start:] else sentences
 
-_WORD = f'[{_LETTER}]+(?:\'[{_LETTER}]+)?'
-
 def _spellings(word:str, is_loud:bool)->list[str]: # of a word in small letters
     if word == 'i': return ['I'] # which is English: German has no such word
     spellings = [word, word[:1].upper() + word[1:], word.upper()]
@@ -155,17 +158,6 @@ def capitalize(text:str)->str: # at its beginning, unless that word has any with
     i = len(found[1])
     return text[:i] + text[i].upper() + text[i + 1:]
 
-_INSIDE = f"[{_LETTER}']"
-READING |= dict(
-    digraph='[Aa]e|[Oo]e|(?<![AEQaeq])[Uu]e', first=f'^(["\'(\\[. -]*)({_WORD})',
-    odd=f'(?<!{_INSIDE})(?:[{_LETTER}]*(?:[aouAOU]e|ss)[{_LETTER}]*'
-        f'|[{_LETTER}]{{2,}}[{_CAPITAL}][{_LETTER}]*|[{_LETTER}][{_CAPITAL}][{_LETTER}]+'
-        f'|[{_CAPITAL}]{{2,}}\'[{_CAPITAL}]+'
-        f'|IS|NO|DO|GO|MY|ME|HE|WE|DU|ER|ES|JA)(?![{_LETTER}])',
-    acronym='^(?:LKW|PKW|USA)$',
-    negation=f'(?<!{_INSIDE})((?:{_PARTS["negated"]})n)t(?!{_INSIDE})',
-    is_short=f'(?<!{_INSIDE})([Tt]hat|[Ww]hat|[Tt]here|[Hh]ere|[Ww]ho)s(?![{_LETTER}])')
-
 def _with_apostrophes(text:str)->str: # English
     return _sub('is_short', r"\1's", _sub('negation', r"\1't", text))
 
@@ -189,21 +181,10 @@ def _respell(text:str,
     return _sub('odd', better, text)
 
 READING |= dict(
-    word=_WORD, symbols=f'{_ASIDE}|{_LITERAL}|{_PARTS["emphasis"]}', group=_GROUP,
+    symbols=f'{_ASIDE}|{_LITERAL}|{_PARTS["emphasis"]}', group=_GROUP,
     token=f'{_ASIDE}|[^{SPACES}]+', begins=f'^["\'(\\[. -]*{_LITERAL}',
-    markup=f'^(?:!?\\[|{_PARTS["target"]}|{_TAG}|[*_~]+)$',
-    # in brackets, in several or in quotation marks, too
-    whole=r'^(?:\({1,3}[^()]*\){1,3}|\[{1,3}[^\[\]]*\]{1,3}|<<?[^<>=/]* [^<>=/]*>>?'
-          r'|"[(\[][^"]*[)\]]")(?![\s\S])',
-    english=f'(?:^|[^{_LETTER}])(?:{_PARTS["english"]})(?![{_LETTER}])',
-    title=f'^(?:[{_CAPITAL}0-9][^ ]*(?: |(?![\\s\\S]))){{3,}}(?![\\s\\S])', # As Here
     symbolic=f'^(?:!?\\[|{_ASIDE}|[*_~]+'
-             '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^[_.]?\\^|[-oO][_.][-oO])$',
-    item='^(?:[-*+>#]+|[0-9]{1,2}(?:[.)]|(?:[.][0-9]){1,3}[.)]?)|[A-Za-z][)]'
-         '|[(][0-9A-Za-z]{1,2}[)])$',
-    mark=f'[.!?…]{_CLOSING}$',
-    tail=' (?:[,;:]| -)+$|(?<![,;:])(?<! -)(?:[,;:]| -)+$|(?<=(?<![!?])[!?])[!?]+$',
-    number=_PARTS['number'], question=f'^(?:{_PARTS["question"]})(?: |$)')
+             '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^[_.]?\\^|[-oO][_.][-oO])$')
 
 def _is_item(token:str, following:str)->bool: # does it number or mark what follows?
     if not _has('item', token) or _has('month', following): return False
@@ -310,27 +291,7 @@ def _with_mark(text:str)->str: # at its end, or within the quotation that ends i
 def _is_language(tokens:list[str])->bool: # or does it come back as it is?
     return _has('letter', _sub('literal', '', ' '.join(tokens)))
 
-_LATIN = _LOW + _HIGH
-_BLANKS = '[ \u00a0\u2009\u202f]+'
 _MARKS = {'。': '. ', '｡': '. ', '、': ', ', '،': ', ', '؛': '; ', '؟': '? ', '।': '. '}
-READING |= dict(
-    entity='&([A-Za-z]+|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});',
-    foreign=f'(?<=[{_LATIN}0-9"\'){_HELD}])[{"".join(_MARKS)}]',
-    # what opens a Spanish sentence, what escapes a quote in a program, space in « these »
-    needless=f'(?<![¡¿])[¡¿]+(?=["\'(]?[{_LATIN}])|\\\\(?=["\'])'
-             f'|(?<=«){_BLANKS}|(?<![ \u00a0\u2009\u202f]){_BLANKS}(?=»)'
-             f'|(?<=[{_LOW}])[*:_](?=in(?:nen)?(?![{_LATIN}]))'
-             f'|(?<=[{_LOW}])/-?(?=innen(?![{_LATIN}]))',
-    escape=f'\\\\[nrt](?![{_LATIN}])', inner=f'(?<=[{_LOW}])I(?=nnen(?![{_LATIN}]))',
-    # where a space is missing
-    gap=f'(?<=[{_LOW}][.!?])(?=[{_HIGH}](?:[{_LOW}]|(?![^ ])))'
-        f'|(?<=[{_LOW}][,;])(?=[{_LATIN}])'
-        f'|(?:(?<=(?<![^ ])[0-9][.)])|(?<=(?<![^ ])[0-9][0-9][.)]))(?=[{_HIGH}][{_LOW}])',
-    # and where there is one too many
-    stray=f'(?<=[{_LETTER}0-9"\')%€${_HELD}]) (?=[,.!?;:](?: |$)|,[{_LATIN}])',
-    uncommon='[^A-Za-z0-9 .,;:!?"\'%-]', # which every corpus has, merged or not
-    dash=f'(?:^|(?<=[.!?])) ?- ?(?=[{_HIGH}])') # of one who speaks
-
 _ENTITIES = {name: chr(n) for name, n in name2codepoint.items()} | {'apos': "'"}
 
 def _character(entity:re.Match)->str:

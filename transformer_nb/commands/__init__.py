@@ -1,9 +1,9 @@
 """The book at the command line: train, translate and evaluate without writing Python."""
 
-import argparse, json, math, os, shlex, sys
+import argparse, ctypes, json, math, os, shlex, sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, partial
 from itertools import islice
@@ -19,9 +19,10 @@ from transformer_nb.copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.support.core import (
     VERSION, FieldError, InputError, Arg, check_new_file, check_positive, command,
-    default_device, find_device, memory_advice, read_arguments, set_seed, shorten,
+    default_device, find_device, find_in, memory_advice, read_arguments, set_seed, shorten,
     write_atomically)
-from transformer_nb.corpora import decode_lines, load_corpus, read_pairs, stream_lines
+from transformer_nb.corpora import (
+    PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import SEARCH_TOKENS, SearchConfig, autocast_search
 from transformer_nb.support.distributed import process_group, rank
@@ -31,7 +32,7 @@ from transformer_nb.support.notebook import check_figures, save_figure
 from transformer_nb.prepare import (
     DataConfig, PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
     format_vocabulary, prepare_data)
-from transformer_nb.hub import open_tokenizer
+from transformer_nb.hub import open_record, open_tokenizer
 from transformer_nb.training import TrainingConfig, plot_training
 from transformer_nb.translation import PRESETS, Line, RunConfig, Translator
 from transformer_nb.translation import evaluate, evaluate_lines, fine_tuning, load_search
@@ -612,7 +613,8 @@ def tnb_evaluate(
              'CODE')=None,
     tokenize:Arg("sacreBLEU's rule for words, such as zh, char or intl (default: 13a, or "
                    'that of the language)', str, 'RULE')=None,
-    hyp:Arg('translations to score, in place of a model', str, 'FILE')=None,
+    hyp:Arg('translations to score, in place of a model; - for standard input', str,
+            'FILE')=None,
     baseline:Arg("another system's translations, to compare with", str, 'FILE')=None,
     out:Arg('file for the translations', str, 'FILE')=None,
     beam_size:_BEAM_SIZE=None,
@@ -626,6 +628,7 @@ def tnb_evaluate(
     "Translate a test set and score it, or score translations: one JSON object"
     check_positive(average=average)
     check_new_file(out)
+    if hyp == '-': hyp = '/dev/stdin'
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     if hyp: _exclude('--hyp', folder=folder, src=src, corpus=corpus, out=out,
                      average=average, **given)
@@ -639,6 +642,15 @@ def tnb_evaluate(
     with memory_advice('lower --search_tokens or --beam_size'), _new_file(out):
         scores = evaluate(translator, pairs, lang, other, out, tokenize, more)
     _report_left_out(scores, translator.limit)
+    _tell_scores(scores | _weights_of(folder, average))
+
+def _weights_of(folder:Path, average:int|None)->dict: # which were scored, if it is known
+    found = find_in(open_record(folder), 'training', 'result') or {}
+    weights = f'mean of the last {average}' if average else found.get('weights')
+    return _given(weights=weights, step=None if weights == 'best' else found.get('step'))
+
+def _tell_scores(scores:dict):
+    for note in scores.get('notes', ()): print(f'tnb_evaluate: {note}', file=sys.stderr)
     print(json.dumps(scores))
 
 @contextmanager
@@ -691,8 +703,7 @@ def _read_baseline(path:str, pairs:list)->list[str]: # as many lines as pairs
 def _print_scores(pairs:list[tuple[str,str]], lang:str|None, baseline:list[str]|None,
                   tokenize:str|None, more:list[list[str]]): # further references
     translations, references = map(list, zip(*pairs))
-    scores = evaluate_lines(translations, references, lang, baseline, tokenize, more)
-    print(json.dumps(scores))
+    _tell_scores(evaluate_lines(translations, references, lang, baseline, tokenize, more))
 
 def _report_left_out(scores:dict, limit:int): # from `evaluate`
     "Name on standard error the lines that were cut or left out"
@@ -708,6 +719,9 @@ def _name_lines(lines:list[int], most:int=10)->str: # such as 'lines 3, 7 and 12
     more = f' and {len(lines) - most} more' if len(lines) > most else ''
     return f'line{"s" * (len(lines) > 1)} {names}{more}'
 
+def _give_back_memory(): # which glibc keeps for each shape of a batch
+    with suppress(AttributeError, OSError, TypeError): ctypes.CDLL(None).malloc_trim(0)
+
 @torch.no_grad()
 def score_pairs(translator:Translator,
                 pairs:list[tuple[str,str]], # sources and targets
@@ -721,8 +735,9 @@ def score_pairs(translator:Translator,
     with autocast_search(model, options['precision']):
         for rows in batches.plan(0):
             batch = batches.batch(rows).to(device)
-            log_probs = model(batch.src, batch.tgt).float().log_softmax(-1) # (b, t, v)
-            of_labels = log_probs.gather(-1, batch.labels[..., None])[..., 0] # (b, t)
+            logits = model(batch.src, batch.tgt).float() # (b, t, v)
+            of_labels = logits.gather(-1, batch.labels[..., None])[..., 0] # (b, t)
+            of_labels -= logits.logsumexp(-1)
             for row, of_tokens in zip(rows, of_labels.tolist()):
                 line = lines[row]
                 found[line] = of_tokens[:len(kept[line][1]) + 1] # without padding
@@ -740,14 +755,20 @@ def tnb_score(
     version:Arg('print the version', action='version')=VERSION):
     "Log-probability of given translations: of each pair, and its mean per token"
     options = _search_options(folder, {}, search_tokens) | dict(precision=precision)
-    pairs = read_pairs(src, tgt)
+    pairs, n, left_out = iter(PairFiles(src, tgt)), 0, {}
     translator = Translator(folder, find_device(device), **options)
-    with memory_advice('lower --search_tokens'):
-        found, left_out = score_pairs(translator, pairs)
+    while chunk := list(islice(pairs, 2048)): # each is forgotten when it is printed
+        with memory_advice('lower --search_tokens'):
+            found, faults = score_pairs(translator, chunk)
+        for line, (_, target) in enumerate(chunk, 1):
+            print(_format_score(translator, found.get(line), target if tokens else None))
+        sys.stdout.flush()
+        _give_back_memory()
+        for reason, lines in faults.items():
+            left_out.setdefault(reason, []).extend(n + line for line in lines)
+        n += len(chunk)
     for reason, lines in left_out.items():
         print(f'tnb_score: not scored, {reason}: {_name_lines(lines)}', file=sys.stderr)
-    for line, (_, target) in enumerate(pairs, 1):
-        print(_format_score(translator, found.get(line), target if tokens else None))
 
 def _format_score(translator:Translator, log_probs:list[float]|None, # None: not scored
                   target:str|None # to show its pieces

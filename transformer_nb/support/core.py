@@ -9,6 +9,7 @@ from functools import wraps
 from glob import escape
 from inspect import Parameter, signature
 from pathlib import Path
+from threading import get_native_id
 from types import UnionType
 from typing import get_args, get_origin, get_type_hints
 import numpy as np
@@ -39,7 +40,7 @@ def _sync_folder(folder:Path):
         finally: os.close(descriptor)
 
 def temporary_path(path:Path)->Path: # beside it
-    return path.with_name(f'.{path.name}.{os.getpid()}.tnb.tmp')
+    return path.with_name(f'.{path.name}.{get_native_id()}.{os.getpid()}.tnb.tmp')
 
 def _make_folder(folder:Path):
     "Create a folder and its parents so that they survive a power cut"
