@@ -49,7 +49,6 @@ def _read_table()->tuple[dict[str,str],str,dict[str,str]]:
 _PARTS, _NOT_LANGUAGE, _RULES = _read_table()
 _HELD = '\ufdd0' # stands for one of these
 _LITERAL = f'({_NOT_LANGUAGE}|{_HELD})'
-_ASIDE, _GROUP = _PARTS['aside'], _PARTS['group']
 
 _CLOSING, _OPENING = '["\'”’“»)\\]]*', '["\'“‘„«(\\[]*'
 _FIRST = f'(?<![{_BASE}])(?<![{_BASE}{_GLUE}][{_GLUE}])' # of a run of symbols
@@ -181,9 +180,9 @@ def _respell(text:str,
     return _sub('odd', better, text)
 
 READING |= dict(
-    symbols=f'{_ASIDE}|{_LITERAL}|{_PARTS["emphasis"]}', group=_GROUP,
-    token=f'{_ASIDE}|[^{SPACES}]+', begins=f'^["\'(\\[. -]*{_LITERAL}',
-    symbolic=f'^(?:!?\\[|{_ASIDE}|[*_~]+'
+    symbols=f'{_PARTS["aside"]}|{_LITERAL}|{_PARTS["emphasis"]}', group=_PARTS["group"],
+    token=f'{_PARTS["aside"]}|[^{SPACES}]+', begins=f'^["\'(\\[. -]*{_LITERAL}',
+    symbolic=f'^(?:!?\\[|{_PARTS["aside"]}|[*_~]+'
              '|[:;=8][-o^]?[()DPpO/|*3]+|<3+|[xX]D+|\\^[_.]?\\^|[-oO][_.][-oO])$')
 
 def _is_item(token:str, following:str)->bool: # does it number or mark what follows?
