@@ -12,16 +12,12 @@ from tempfile import TemporaryDirectory
 from textwrap import wrap
 from urllib.parse import quote
 import live
+from live import EXAMPLES, LONGEST, SHOWN
 from look import parts
 from readme import fenced
-from transformer_nb.formats.page import FAINT, _read
+from transformer_nb.formats.page import FAINT
 
 MODEL, END = 'everyday-en-de', '</s>'
-# The first of these that the model translates like that is shown
-EXAMPLES = {'I think that she will come tomorrow.':
-            'Ich denke, dass sie morgen kommen wird.',
-            'He wants to buy a new car tomorrow.': 'Er will morgen ein neues Auto kaufen.',
-            'I love you.': 'Ich liebe dich.'}
 TRY = ('**Try it.** A small Transformer, the kind of network that is inside ChatGPT, '
        'translates what you type into German, here in your browser. It makes mistakes.')
 LOOK = ('Click on another German word: where did the model look while it wrote that? '
@@ -45,7 +41,7 @@ def first_example(translator):
     for text, right in EXAMPLES.items():
         [candidates] = translator.candidates([text], alignments=True)
         if candidates[0].text == right: return text, candidates[0]
-    raise SystemExit(f'{MODEL} translates none of the examples of docs/landing.py as it '
+    raise SystemExit(f'{MODEL} translates none of the examples of docs/live.py as it '
                      'should; add one that it gets right')
 
 def label(pieces, i):
@@ -73,7 +69,7 @@ def looked_at(best, pick):
     token = label(best.pieces, pick)
     return (f'To write “{token}”, the model looked most at {named[0]}, then at {named[1]}.')
 
-PADDING, GAP = .7, .12 # em
+PADDING, GAP, NARROWEST = .7, .12, 1.45 # em
 WIDE, LETTER, NARROW = .85, .52, .3 # about, of m, of most, and of i
 HIGH = 100 # of no unit: CSS stretches the lines
 
@@ -85,7 +81,7 @@ def places(labels):
     "Left edge and width of each token, in em"
     found, x = [], 0
     for text in labels:
-        width = PADDING + letters(text)
+        width = max(NARROWEST, PADDING + letters(text))
         found.append((x, width))
         x += width + GAP
     return found
@@ -119,7 +115,7 @@ def translation(translator):
     lines = ''.join(drawn_lines(source, target, best.alignment[pick].tolist(), pick))
     look = LOOK.format(workbench=f'translate_here.html#looked?t={quote(text)}')
     box = f'''<div class="live-field"><label for="live-first">English</label>\
-<input type="text" id="live-first" value="{escape(text)}" lang="en" maxlength="120" \
+<input type="text" id="live-first" value="{escape(text)}" lang="en" maxlength="{LONGEST}" \
 autocomplete="off" spellcheck="false"></div>
 <p class="live-whole" lang="de">{escape(best.text)}</p>
 {still_asleep()}
@@ -129,15 +125,13 @@ autocomplete="off" spellcheck="false"></div>
 aria-hidden="true">{lines}</svg>
 <div role="group" aria-label="Translation" lang="de">{token_row(target, pick)}</div>
 </div></div>
-<p class="live-says">{escape(looked_at(best, pick))}</p>
-<details class="live-more"><summary>More</summary></details>'''
+<p class="live-says">{escape(looked_at(best, pick))}</p>'''
     return boxed('translation', TRY, box, look, model='everyday')
 
 def still_asleep():
     "The examples of the figure, which it wakes: their place is taken from the beginning"
-    listed = re.search(r'EXAMPLES = \[(.*?)\]', _read('live_translation.js'), re.S)[1]
     buttons = [f'<button type="button" aria-disabled="true">{text}</button>'
-               for text in re.findall("'(.*?)'", listed)]
+               for text in EXAMPLES]
     return f'<div class="live-presets">{"".join(buttons)}</div>'
 
 def boxed(name, words, stage, after='', model=None):
@@ -148,8 +142,6 @@ def boxed(name, words, stage, after='', model=None):
             f'<div class="live-stage">\n{stage}\n</div>\n\n{after}\n\n</div>')
 
 # The model that learns
-
-SHOWN = 10 # of the pictures: the diagonal appears
 
 def learning(rows):
     "A picture as it was stored, until the slider comes"

@@ -22,12 +22,19 @@ from transformer_nb.formats.page import _header_and_weights, _join, _read
 MODELS, TOKENIZERS = {'everyday': 'everyday-en-de'}, {'captions': 'multi30k-en-de'}
 IN_JUPYTER = r'(?:\n\n\*\(On the site, .*\)\*)?' # a line for those who see no figure
 COMMENT = re.compile(rf'^<!-- live (\w+): (.*?) -->{IN_JUPYTER}$', re.M)
+# Of the first page; of the examples, the first that the model translates like that is shown
+EXAMPLES = {'I think that she will come tomorrow.':
+            'Ich denke, dass sie morgen kommen wird.',
+            'He wants to buy a new car tomorrow.': 'Er will morgen ein neues Auto kaufen.',
+            'I love you.': 'Ich liebe dich.',
+            'I know that he is ill.': 'Ich weiß, dass er krank ist.'}
+LONGEST, SHOWN = 120, 10
 # Pixels that each takes as it begins, in windows 320, 390, 768 and 1,280 wide: its place
 # is kept from the beginning, so that what stands below does not move when it comes
 HEIGHTS = {'learning': (538, 586, 640, 640), 'merges': (864, 777, 473, 440),
            'neighbors': (725, 698, 542, 542), 'positions': (1051, 1026, 690, 690),
            'query': (1320, 1266, 722, 722), 'shuffle': (669, 591, 370, 337),
-           'translation': (930, 732, 514, 480), 'writer': (748, 629, 435, 399)}
+           'translation': (949, 738, 505, 471), 'writer': (748, 629, 435, 399)}
 PLACES = ('narrow', 'phone', 'tablet', 'wide') # as book.css calls them
 BOX = ('<div class="live" data-live="{name}" role="group" aria-label="Live figure: {name}" '
        'style="{heights}" hidden>\n\n**Try it.** {words}\n\n'
@@ -45,7 +52,8 @@ def heights(name):
     return ';'.join(f'--live-{at}:{px}px' for at, px in zip(PLACES, HEIGHTS[name]))
 
 def shared(megabytes): # of each model -> text of each file that all figures need, by name
-    known = dict(megabytes=megabytes, engine=_join('worker'), headers={}, weights={})
+    known = dict(megabytes=megabytes, engine=_join('worker'), headers={}, weights={},
+                 examples=list(EXAMPLES), longest=LONGEST)
     return {'live_load.js': _read('live_load.js'),
             'live.css': _read('live.css'),
             'live.js': f'globalThis.tnb = {as_json(known)}\n' + _join('live')}
@@ -61,7 +69,7 @@ def writer(folder): # the model of chapter 07a, in half precision
 
 def learning(file): # pictures of a training, for a slider
     rows = map(json.loads, file.read_text(encoding='utf8').splitlines())
-    return dict(pictures=list(rows))
+    return dict(pictures=list(rows), shown=SHOWN)
 
 def as_json(x): return json.dumps(x, ensure_ascii=False)
 

@@ -18,7 +18,6 @@ from test_site import (
 from safetensors.torch import load_file
 from transformer_nb.attention import scaled_dot_product_attention, to_ids
 from transformer_nb.embedding import positional_encoding
-from transformer_nb.formats.page import export_page
 from transformer_nb.translation import Translator
 
 ROOT = Path(__file__).parent.parent
@@ -69,7 +68,7 @@ REPLACE_FIGURE = '''name => {
     return modules.live.start(box)
 }'''
 
-SETTLED = '''document.querySelector('.live-says')?.textContent
+SETTLED = '''document.querySelector('.live-says')
              && !document.querySelector('.live-busy')'''
 
 def settle(page): page.wait_for_function(SETTLED, polling=20)
@@ -101,14 +100,6 @@ def chapter_functions(chapter, **known):
 def test_figures_in_chapters_are_those_that_exist(open_figure):
     page = open_figure(NAMES[0], fresh=True)
     assert sorted(page.evaluate('Object.keys(modules.live.FIGURES)')) == NAMES
-
-@pytest.mark.smoke
-def test_box_says_what_to_try():
-    text = 'Above.\n\n<!-- live query: Drag *it*. -->\n\nBelow.'
-    made = live.boxes(text)
-    assert live.names(text) == ['query'] and 'data-live="query"' in made
-    assert '\n\n**Try it.** Drag *it*.\n\n' in made and ' hidden>' in made
-    assert made.startswith('Above.') and made.endswith('Below.') and '<!--' not in made
 
 def test_jupyter_gets_a_line_where_a_figure_is():
     for path in chapters(ROOT):
@@ -142,21 +133,12 @@ def test_on_paper_and_without_javascript_there_is_no_box(open_figure):
     page = open_figure(NAMES[0], ready=False, java_script_enabled=False, fresh=True)
     assert not page.locator('.live').is_visible()
 
-ADD_FIGURE = '''name => { // a second box of the page
-    const box = document.querySelector('.live').cloneNode(true)
-    box.querySelector('.live-stage').replaceChildren()
-    delete box.dataset.started
-    box.dataset.live = name
-    document.querySelector('main').append(box)
-    return modules.live.start(box)
-}'''
-
 def test_a_figure_that_fails_says_so(open_figure):
     page = open_figure(NAMES[0], fresh=True)
     page.evaluate('''() => {
         modules.live.FIGURES.broken = () => { throw Error('a screw is loose') }
     }''')
-    page.evaluate(ADD_FIGURE, 'broken')
+    page.evaluate(REPLACE_FIGURE, 'broken')
     assert 'a screw is loose' in page.inner_text('[role=alert]')
 
 NEED_THE_MODEL = {'neighbors', 'shuffle', 'translation'}
@@ -241,32 +223,6 @@ def test_query_equals_attention(open_figure, query):
         if allowed[0]: assert numbers(row[3]) == [pytest.approx(score, abs=0.0051)]
         else: assert row[3] == '−∞'
 
-def test_equal_weights_are_called_equal(open_figure):
-    page = open_figure('query')
-    page.get_by_role('button', name='Query 3').click()
-    assert 'keys 1, 2 and 3 get the same weight, 0.33 each' in says(page)
-    page.get_by_label('Key 2 may be seen').uncheck()
-    assert 'keys 1 and 3 get the same weight, 0.50 each' in says(page)
-    page.get_by_role('button', name='Query 1').click()
-    assert 'key 3 gets the largest weight, 0.' in says(page)
-
-def test_query_can_be_dragged(open_figure):
-    page = open_figure('query')
-    assert says(page).endswith('(4.00, 5.00).') # as in the chapter
-    box = page.locator('.live svg').first.bounding_box()
-    handle = page.locator('.handle .dot').bounding_box()
-    x, y = handle['x'] + handle['width']/2, handle['y'] + handle['height']/2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 30, y - 60, steps=3)
-    page.mouse.up()
-    moved = page.locator('.handle .dot').bounding_box()
-    assert moved['x'] == pytest.approx(handle['x'] - 30, abs=2)
-    assert moved['y'] == pytest.approx(handle['y'] - 60, abs=2)
-    page.mouse.move(box['x'] + 5, box['y'] + 5) # it has been let go
-    assert page.locator('.handle .dot').bounding_box() == moved
-    assert float(page.get_by_label('query, component 2').input_value()) > 1
-
 def test_a_finger_drags_the_query_and_scrolls_beside_it(open_figure):
     page = open_figure('query', viewport=dict(width=390, height=700), has_touch=True,
                        is_mobile=True, fresh=True)
@@ -280,6 +236,7 @@ def test_a_finger_drags_the_query_and_scrolls_beside_it(open_figure):
         touch('touchEnd')
         pause(page, 200)
     box, before = page.locator('.handle .dot').bounding_box(), says(page)
+    assert before.endswith('(4.00, 5.00).') # as in the chapter
     x, y = box['x'] + box['width']/2, box['y'] + box['height']/2
     swipe(x, y, -40, -60)
     moved = page.locator('.handle .dot').bounding_box()
@@ -359,7 +316,7 @@ def test_translation_equals_pytorch(open_figure, everyday, text):
     rows = page.locator('.live-tokens')
     german = rows.nth(1).locator('button')
     shown = [piece.removeprefix('-') for piece in german.all_inner_texts()]
-    assert shown == [piece.strip() for piece in best.pieces]
+    assert shown == [piece.strip() for piece in best.pieces[:-1]] + ['end']
     for i in range(german.count()):
         german.nth(i).click()
         weights = rows.nth(0).locator('span').evaluate_all(
@@ -373,8 +330,6 @@ def test_translation_by_keyboard_and_without_text(open_figure):
     german = page.locator('.live-tokens button')
     german.first.focus()
     for key in ('End', 'ArrowLeft'): page.keyboard.press(key)
-    chosen = german.nth(german.count() - 2)
-    assert chosen.get_attribute('aria-pressed') == 'true'
     assert page.evaluate('document.activeElement.textContent') == '.'
     assert 'To write “.”' in says(page)
     type_text(page, '   ')
@@ -389,7 +344,7 @@ def test_nonsense_and_a_second_sentence_are_said(open_figure):
     type_text(page, 'Two dogs are playing in the snow. A man is riding a bike.')
     assert says(page).startswith('Only the first sentence is translated here. To write')
     german = page.locator('.live-tokens').nth(1).locator('button').all_inner_texts()
-    assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', '</s>']
+    assert german == ['Zwei', 'Hunde', 'spielen', 'im', 'Schnee', '.', 'end']
     assert page.inner_text('.live-whole') == 'Zwei Hunde spielen im Schnee.'
     type_text(page, 'I love you ❤')
     assert page.inner_text('.live-whole') == 'Ich liebe dich ❤'
@@ -398,24 +353,11 @@ def test_nonsense_and_a_second_sentence_are_said(open_figure):
     type_text(page, 'Call 555-1234.')
     assert says(page).startswith('Beware: the numbers differ: 555, 1234 is missing and')
     type_text(page, '12')
-    assert says(page) == 'Nothing to translate: 12 comes back as it is.'
+    assert page.inner_text('.live-whole') == 'Nothing to translate: 12 comes back as it is.'
     type_text(page, 'Ich habe den Hund nicht gesehen.')
     assert says(page).startswith('This looks like German, but the model reads English. To')
     type_text(page, 'I know that ' * 10)
-    assert says(page).startswith('The field is full: it holds 120 characters. ')
-
-def test_the_figure_reads_back_by_the_page_beside(open_figure, folder):
-    export_page([ROOT/'nbs/models/everyday-de-en'], folder/'translate_german.html')
-    page = open_figure('translation', fresh=True)
-    page.get_by_text('More', exact=True).click()
-    page.get_by_role('button', name='Read it back').click()
-    for text, wanted in {'I have lost my keys.': 'I lost my keys.',
-                         'I LOVE YOU': 'I love you.'}.items(): # what the model wrote
-        type_text(page, text)
-        page.wait_for_function(
-            'text => document.querySelector(".live-back").textContent == text',
-            arg=f'Read back: “{wanted}”')
-    assert page.get_attribute('.live-back', 'role') == 'status'
+    assert page.inner_text('.live-full') == 'The field is full: 120 characters.'
 
 def test_the_newest_sentence_is_answered(open_figure):
     page = open_figure('translation')
@@ -437,7 +379,8 @@ def test_odd_sentences(open_figure, name):
         pause(page, 300)
         settle(page)
         assert page.evaluate('document.documentElement.scrollWidth') <= 390, text
-        assert text or name in ('merges', 'shuffle') or says(page) == 'Type a sentence.'
+        if not text and name == 'translation':
+            assert page.inner_text('.live-whole').startswith('Type a sentence')
 
 # 04: positions
 
@@ -457,20 +400,6 @@ def test_positions_equal_the_encoding(open_figure, log_size, first, second):
     names = [text.split(':')[0] for text in texts if text.startswith('pair')]
     assert names == [f'pair {i}' for i in some]
     assert (f' Six of the {d//2} pairs are drawn' in says(page)) == (d > 8)
-    before = says(page)
-    slide(page, 'both together', 20) # moves both, as far as there is room
-    moved = [int(page.get_by_label(f'{which} position').input_value())
-             for which in ('first', 'second')]
-    assert moved[1] - moved[0] == second - first and max(moved) <= 99
-    assert numbers(says(page)) == pytest.approx(numbers(before), abs=0.011)
-
-def test_clocks_have_room_on_a_phone(open_figure):
-    page = open_figure('positions', viewport=PHONE)
-    page.locator('.curve').wait_for() # on a busy machine it comes after the clocks
-    boxes = page.locator('.clock').evaluate_all(
-        'nodes => nodes.map(node => node.getBoundingClientRect().toJSON())')
-    assert len(boxes) == 6 and len({round(box['top']) for box in boxes}) == 2
-    assert max(box['bottom'] for box in boxes) < page.locator('.curve').bounding_box()['y']
 
 def test_shuffled_words_without_positions(open_figure, everyday):
     "One translation for all orders; with positions, PyTorch's own"
@@ -549,10 +478,8 @@ def test_two_sentences_at_once_are_one(open_figure):
         }""")
         page.wait_for_function("!document.querySelector('.live-busy')")
         row = page.locator('.live-tokens button').all_text_contents()
-        row = [x[1:] if x[0] == '-' and len(x) > 1 else x for x in row if x != '</s>']
+        row = [x[1:] if x[0] == '-' and len(x) > 1 else x for x in row if x != 'end']
         assert ''.join(row).replace('␣', ' ') == page.text_content('.live-written')
-
-def middle(box): return box['x'] + box['width']/2, box['y'] + box['height']/2
 
 # Second actions: the reader changes what an earlier action has chosen
 
@@ -566,11 +493,11 @@ def story(figure, *actions):
     return keep
 
 def press(page, name): page.get_by_role('button', name=name, exact=True).click()
-def to_end(page, name): page.get_by_label(name, exact=True).press('End')
 def token(page, i): page.locator('.live-tokens button').nth(i).click()
 def fill(page, name, text): page.get_by_label(name, exact=True).fill(text)
 def drag(page, selector, dx, dy):
-    x, y = middle(page.locator(selector).bounding_box())
+    box = page.locator(selector).bounding_box()
+    x, y = box['x'] + box['width']/2, box['y'] + box['height']/2
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x + dx, y + dy, steps=4)
@@ -586,11 +513,6 @@ def slides(page, *names):
 
 def cells_of(page):
     return [row.locator('td').all_inner_texts() for row in page.locator('tbody tr').all()]
-
-@story('merges', (slide, 'merges made', 3), (fill, 'Text', 'Ein'))
-def another_text_begins_with_its_bytes(page, captions, everyday):
-    assert slides(page, 'merges made') == [0]
-    assert page.locator('.live-word span').all_inner_texts() == list('Ein')
 
 @story('positions', (slide, 'both together', 95), (slide, 'first position', 10))
 def the_second_position_stays_and_both_follow(page, captions, everyday):
@@ -641,22 +563,12 @@ def another_sentence_has_a_token_of_its_own(page, captions, everyday):
 LINES = (ROOT/'nbs/results/learning.jsonl').read_text(encoding='utf8').splitlines()
 LEARNING = list(map(json.loads, LINES))
 
-@story('learning', (slide, 'step of the training', 3), (to_end, 'step of the training'))
-def nothing_of_an_earlier_step_stays(page, captions, everyday):
-    last = LEARNING[-1]
-    assert f'After {last["step"]} steps' in says(page)
-    assert page.locator('svg .wrong').count() == 0 and last['written'] == last['source']
-    assert page.locator('.square').count() == len(last['source'])**2
-
 @pytest.mark.parametrize('name', STORIES)
 def test_a_second_action(open_figure, translator, everyday, name):
     figure, actions, check = STORIES[name]
     page = open_figure(figure)
     for act, *args in actions: do(page, act, *args)
     check(page, translator, everyday)
-
-def test_every_figure_has_a_story():
-    assert {figure for figure, _, _ in STORIES.values()} == set(NAMES)
 
 @pytest.mark.parametrize('i', [0, 9, 20])
 def test_learning_shows_what_was_stored(open_figure, i):

@@ -90,13 +90,13 @@ def test_tokens_are_fixed_and_let_go(page):
 
 def test_notes(page):
     page.evaluate('update({beam: 1})')
-    notes = {PARLIAMENT: 'captions of photos', 'A dog and ' * 22: 'no maps',
-             BOY: 'Switch off one of 48 heads, cross 4.4',
-             '12 '*120: 'Of a sentence, the first 300 characters are translated here.',
-             'A 中 dog sleeps.': '“中” is no token that it has'}
-    for text, note in notes.items():
+    notes = {PARLIAMENT: ('#notes', 'captions of photos'),
+             BOY: ('#experiment-says', 'Switch off one of 48 heads, cross 4.4'),
+             '12 '*120: ('#field-note', 'Only its first 300 characters are translated.'),
+             'A 中 dog sleeps.': ('#notes', '“中” is no token that it has')}
+    for text, (place, note) in notes.items():
         page.type(text)
-        assert note in page.text('#notes'), text
+        assert note in page.text(place), text
     page.type('A man is riding a bike.')
     assert page.texts('#notes li') == []
     cut = 'text => modules.sentences.sentencesOf(text).map(x => [...x].length)'
@@ -105,21 +105,11 @@ def test_notes(page):
     full = 'The field holds no more than 2000 characters.'
     for text in ('😀'*999 + '1', '😀'*1000): # of which each is two
         page.type(text)
-        assert (full in page.texts('#notes li')) == ('1' not in text)
+        assert (full in page.text('#field-note')) == ('1' not in text)
     page.go('#type?x=1&t=A dog 🐶.')
     assert 'is read as its 4 bytes.' in page.text('#notes')
     titles = page.attributes('#src .chip', 'title')
     assert [x for x in titles if x.startswith('byte')][-1] == 'byte 4 of 4 of 🐶'
-
-def test_no_doubt_of_an_older_sentence_is_told_of_a_newer_one(page):
-    page.type(f'{PARLIAMENT} A man is sleeping.')
-    page.click('.sentence:nth-child(1)')
-    assert 'Sentence 1 is' in page.text('#notes')
-    assert page.evaluate('''() => { // at once, while the newer one is being translated
-        update({text: 'A dog is running. A cat is sleeping.', nth: 0})
-        return [now.busy, document.getElementById('notes').textContent]
-    }''') == [True, '']
-    page.settle()
 
 def test_two_sentences_are_translated_one_by_one(page):
     page.type('A man is riding a bike. Two dogs are playing in the snow.')
@@ -167,28 +157,22 @@ def test_a_guess_is_called_one(page, everyday):
     for text in ('qwrt zxcvb plmok', 'the enzyme catalyzes the hydrolysis of proteins'):
         everyday.type(text)
         assert 'This is' in everyday.text('#notes') # however it is written
-        assert everyday.texts('#notes button') == ['Exactly as typed'], text
+        assert everyday.count('#exact') == 1, text
 
 def test_confidence_is_the_models_own(page):
     probs = page.evaluate('now.scene.seen.token_log_probs.map(Math.exp)')
     share = round(100 * math.prod(probs) ** (1 / len(probs)))
     assert f'confidence: {share}% per token' in page.text('#status')
-    assert 'label smoothing' in page.text('#panel-type') # why it is never surer
-    assert 'not whether it is right' in page.text('#panel-type') and .87 < max(probs) < .95
-    assert 'log p' not in page.text('main')
+    assert .87 < max(probs) < .95 and 'log p' not in page.text('main')
     for view in VIEWS[1:]:
         go_to(page, view)
         assert 'log p' in page.text('#units') and 'nat' in page.text('#units'), view
 
-RACES = {'I have a dog.': 'It was confident of every word',
-         'Hello.': 'It was confident of every word', # but not of the mark
-         'Turn off the light before you go to bed.':
-            'The closest race between tokens: “Sch” (60%)'}
-
 def test_the_closest_race_is_of_tokens(everyday):
-    for text, starts in RACES.items():
+    for text, is_close in {'Hello.': False, # but for the mark
+                           'Turn off the light before you go to bed.': True}.items():
         everyday.type(text)
-        assert everyday.text('#rivals').startswith(starts)
+        assert ('“Sch” (60%)' in everyday.text('#rivals')) == is_close
         assert all(everyday.texts('.choice > span')) # each has a name, a space too
 
 # What people type and paste
@@ -202,10 +186,7 @@ def test_its_form_changes_no_translation(everyday, english):
     for text in FORMS: # whatever keyboard, phone or program wrote it
         everyday.type(text)
         assert translation(everyday) == german, ascii(text)
-        assert everyday.count('#notes button') == 0 # nothing was added to it
-    everyday.type('  I have a dog.\n ')
-    assert translation(everyday) == 'Ich habe einen Hund.'
-    assert '␣' not in everyday.texts('#src .chip > span')
+        assert everyday.count('#exact') == 0 # nothing was added to it
 
 READ_AS = {
     'hello': ('Hello.', 'Read as “Hello.”'),
@@ -220,15 +201,13 @@ def test_what_is_typed_is_read_as_what_it_means(everyday, english):
         assert everyday.evaluate('now.scene.text') == read
         [german] = english.translate([text])
         assert translation(everyday) == everyday.evaluate('wholeTranslation()') == german
-        assert everyday.texts('#notes li')[0] == f'{note} Exactly as typed'
+        assert everyday.texts('#field-note span') == [note]
         everyday.wait(1000)
         assert note in everyday.evaluate("document.getElementById('spoken').textContent")
     everyday.push('Exactly as typed') # of the last one
     [german] = english.translate([text], exact=True)
     assert translation(everyday) == german and 'x=1' in everyday.hash()
-    assert everyday.attribute('#notes button', 'aria-pressed') == 'true'
-    everyday.go(everyday.hash())
-    assert translation(everyday) == german
+    assert everyday.attribute('#exact', 'aria-pressed') == 'true'
     everyday.push('Exactly as typed')
     assert everyday.evaluate('now.scene.text') == read and 'x=1' not in everyday.hash()
 
@@ -239,8 +218,7 @@ def test_what_is_no_language_comes_back_as_it_is(everyday, english, text):
     assert translation(everyday) == same == everyday.evaluate('wholeTranslation()')
     assert everyday.count('#tgt .chip') == 0
     note = f'Nothing to translate: {same} comes back as it is.'
-    assert everyday.texts('#notes li')[0].startswith(note)
-    assert 'it comes back as it is' in everyday.text('#nothing')
+    assert everyday.text('#field-note').startswith(note)
     again = everyday.evaluate('text => tnb.translate(text)', text)
     assert again['text'] == same and again['ids'] == []
     everyday.push('Exactly as typed') # the model's own answer
@@ -261,9 +239,7 @@ def test_a_cut_translation_says_so_wherever_it_is(page):
     note = 'the translation was cut at its limit'
     assert f'Sentence 1: {note}' in page.text('#notes')
     page.click('.sentence:nth-child(1)')
-    n = len(ids_of(page))
-    assert f'stopped after {n} tokens' in page.text('#status')
-    assert f'Stopped after {n} tokens' in page.text('#notes')
+    assert f'stopped after {len(ids_of(page))} tokens' in page.text('#status')
     assert note not in page.text('#notes')
 
 def test_scripts_read_as_the_page_does(everyday, english):
@@ -284,10 +260,8 @@ def test_the_other_language_is_recognized(everyday):
     sources = [row['source'] for row in everyday_sentences() if row['direction'] == 'en-de']
     assert not any(everyday.evaluate(look, [sources, 'en', 'de']))
     everyday.type('Ich möchte ein Bier')
-    read, note = everyday.texts('#notes li')
-    assert read.startswith('Read as “Ich möchte ein Bier.”')
-    assert note == ('This looks like German, but the model reads English. '
-                    'The button ⇄ German → English turns round.')
+    [note] = everyday.texts('#notes li')
+    assert 'looks like German' in note and note.endswith('⇄ German → English turns round.')
 
 def test_a_translation_is_read_back_by_the_other_model(everyday):
     "For those who cannot read it: at once, where both models are in the page"
@@ -332,6 +306,7 @@ def test_a_pin_that_a_view_set_stays_there(page):
     for _ in range(2):
         go_to(page, 'looked')
         assert page.count(pinned) == 1 # of which there are lines at once
+        assert 'pin' not in page.hash() # and which is nobody's own
         go_to(page, 'type')
         assert page.count(pinned) == 0 and 'pin' not in page.hash()
     page.click('#tgt .chip:nth-child(3)')
@@ -411,15 +386,12 @@ def test_a_head_is_switched_off_and_honestly_told(page, model):
     assert spoken == ('Ein Junge hebt einen Ball hoch. Lost: auf. New: hoch. '
                       'Old text 2.64 nats less likely.')
     switch = '#switches [data-head="cross.4.4"]'
-    names = [page.attribute(switch, x) for x in ('role', 'aria-checked', 'aria-label')]
-    assert names == ['switch', 'false', 'cross, layer 4, head 4, long-distance']
+    assert page.attribute(switch, 'aria-checked') == 'false'
     for view in VIEWS: # the banner is everywhere
         go_to(page, view)
         banner = page.text('#banner-text')
         assert '1 off: cross 4.4' in banner
         assert numbers(banner)[1:] == pytest.approx(both, abs=.006)
-    page.click('#undo')
-    assert translation(page) == BOY_DE and 'off=' not in page.hash()
     page.go(f'#break?t={BOY}&off=e1.2,e1.2') # named twice, off once
     assert translation(page) == BOY_DE and page.text('#banner-text').startswith('1 off: ')
     assert 'Unchanged. That is normal' in page.text('#honest')
@@ -456,7 +428,6 @@ def test_words_are_shuffled_and_put_back(page):
     shuffled, words = page.evaluate('state.text'), BOY.lower().strip('.').split()
     assert sorted(shuffled.lower().strip('.').split()) == sorted(words)
     assert shuffled[0].isupper() and shuffled[1:].islower() and shuffled[-1] == '.'
-    assert 'shuffled' in page.text('#experiment-says')
     assert page.text('#banner-text') == 'the words are shuffled'
     page.evaluate("toggle('cross.4.4')") # and still says it, when more is changed
     page.settle()
@@ -468,8 +439,6 @@ def test_words_are_shuffled_and_put_back(page):
     assert state(page, 'text') == shuffled
     page.push('Shuffle the words')
     assert state(page, 'text') == BOY
-    page.type('A cat.')
-    assert 'shuffled' not in page.text('#banner-text')
     found = page.evaluate("""() => { // each order comes in its turn
         let n = 7
         const random = () => (n = n * 48271 % 2147483647) / 2147483647
@@ -485,8 +454,7 @@ def test_words_are_shuffled_and_put_back(page):
 def test_the_beam_grows(page):
     go_to(page, 'step')
     n = int(page.evaluate("document.getElementById('step').max"))
-    assert page.text('#step-name') == f'step 1 of {n}' # the reader makes it grow
-    assert page.count('#steps > li') == 1
+    assert page.count('#steps > li') == 1 # the reader makes it grow
     page.click('#forth')
     assert page.count('#steps > li:nth-child(2) ul:not(.gone) li') == 4
     assert page.count('#steps .dropped') == 8 and page.count('#edges path') == 4
@@ -497,8 +465,6 @@ def test_the_beam_grows(page):
     assert [x.removeprefix('■ ') for x in best] == labels
     assert page.count('#steps .ended') >= 1
     assert page.texts('#ends dt') == ['Beam of 4', 'Greedy']
-    page.pick('beam', '1')
-    assert 'the same text' in page.text('#ends') and 'b=1' in page.hash()
     page.go('#step?t=A man cutting branches of trees.')
     best, greedy = page.evaluate('[shown.steps.best.score, shown.steps.greedy.score]')
     assert best > greedy and f'{best - greedy:.2f} below' in page.text('#ends')
@@ -635,8 +601,6 @@ def test_what_is_off_is_seen_in_the_machine(page, model):
         'embedding, no position', 'embedding, no position', 'masked self-attention, off',
         'cross-attention, head 4 off']
     assert page.count('circle.head.off') == 5
-    label = page.attribute('[data-box="decoder.2"]', 'aria-label')
-    assert label == 'masked self-attention, decoder layer 2, switched off'
     page.click('#reset')
     page.click('[data-box="cross.3"]')
     page.click('#open-heads [aria-label="head 1"]')
@@ -792,15 +756,11 @@ COMES_TWICE = 'Ich denke, dass sie kommt, dass sie morgen kommt.'
 def test_a_first_visit_has_one_thing_to_try(everyday):
     everyday.go('#type?m=en-de')
     assert state(everyday, 'text') == COMES and translation(everyday) == COMES_DE
-    assert 'Say something simple in English' in everyday.text('#promise')
-    says = everyday.text('#experiment-says')
-    assert says == 'Try the first: it says twice that she is coming.'
     assert everyday.count('#banner') == everyday.count('#notes li') == 0
     everyday.push('Make it forget')
     assert translation(everyday) == COMES_TWICE
     assert everyday.text('#banner-old q') == COMES_DE
     assert everyday.texts('#tgt .changed > span') == ['kommt', ',', 'dass', 'sie', 'kommt']
-    assert 'sees its last token' in everyday.text('#experiment-says')
     everyday.push('Make it forget')
     assert translation(everyday) == COMES_DE and everyday.count('#tgt .changed') == 0
 
@@ -969,7 +929,3 @@ def test_a_second_action_in_a_view(captions, model, name):
     captions.go(hash + ('&' if '?' in hash else '?') + f't={BOY}')
     for what, *args in actions: getattr(captions, what)(*args)
     check(captions, model)
-
-def test_every_view_has_a_story():
-    names = {re.match(r'#(\w+)', hash)[1] for hash, _, _ in VIEW_STORIES.values()}
-    assert names == set(VIEWS)

@@ -185,6 +185,10 @@ def test_by_keyboard_only(new_page):
 
 def test_by_mouse(new_page):
     page = new_page('#looked')
+    for selected in (len(BOY), 0): # a second click sets the cursor
+        page.click('#text')
+        place = page.evaluate("[text.selectionStart, text.selectionEnd]")
+        assert place[1] - place[0] == selected
     chips = page.locator('#tgt .chip')
     chips.nth(2).click()
     page.mouse.move(5, 5)
@@ -204,8 +208,15 @@ def test_by_mouse(new_page):
     assert page.input_value('#pair-row') == '5' and page.input_value('#pair-col') == '4'
     go_to(page, 'machine')
     wait(page, "document.querySelector('[data-names]')")
-    page.click('[data-names="memory"]') # its name opens a box, too
-    assert page.locator('#machine-open').is_visible()
+    for word, token in dict(t1='t1', s1='s1').items(): # each is followed
+        page.click(f'#machine-picture [data-at={word}]')
+        assert page.evaluate('state.pin') == token
+    page.set_viewport_size(DESK)
+    for box in ('[data-names="memory"]', '[data-box="decoder.4"]'): # its name opens it, too
+        page.click(box)
+        wait(page, IN_SIGHT, '#machine-open')
+        page.click('#panel-machine .look') # beside it
+        assert page.locator('#machine-open').is_hidden()
 
 def test_back_and_a_reload(new_page):
     page = new_page('#type')
@@ -226,11 +237,19 @@ def test_back_and_a_reload(new_page):
 
 # One screen
 
+IN_SIGHT = """(() => { // as a whole
+    const {left, right, top, bottom} = document.querySelector(arg).getBoundingClientRect()
+    return left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight + 1
+})()"""
+VIEW = """(() => { // its tabs and its beginning
+    const {top, bottom} = document.getElementById('tabs').getBoundingClientRect()
+    return top >= 0 && bottom <= 0.45 * innerHeight
+})()"""
 TABS = "document.getElementById('tabs').getBoundingClientRect().top"
 
 def test_sentence_translation_and_view_are_on_one_screen(new_page, site):
     "Nothing moves when a view opens, and nothing when a part is switched off"
-    for size, most in ((DESK, 480), (PHONE, 800), (dict(width=320, height=640), 900)):
+    for size, most in ((DESK, 480), (PHONE, 800), (dict(width=320, height=640), 1000)):
         page = new_page('', site['translate_here.html'], fresh=True, viewport=size)
         places = set()
         for off in ('', 'cross.3.1'):
@@ -238,29 +257,39 @@ def test_sentence_translation_and_view_are_on_one_screen(new_page, site):
             for view in VIEWS if not off else VIEWS[:1]:
                 go_to(page, view)
                 at_rest(page)
-                places.add(page.evaluate(f'{TABS} + scrollY'))
+                wait(page, VIEW)
+                places.add(page.evaluate(f'Math.round({TABS} + scrollY)'))
                 assert width_of(page) <= size['width'], view
-        banner = page.locator('#banner').bounding_box()
-        assert banner['y'] + banner['height'] <= size['height'] + 1 # it is seen
+        wait(page, IN_SIGHT, '#banner')
         assert len(places) == 1 and places.pop() < most, size
 
 def test_nothing_jumps(new_page):
     page = new_page('#looked')
+    page.evaluate('scrollTo(0, 0)')
     def places():
         return [page.locator(x).bounding_box()['y'] for x in ('#tabs', '#maps', '#map')]
     wait(page, 'Object.keys(costs()).length == 48 && !queue.running')
     before = places()
     page.locator('#tgt .chip').nth(2).click()
     assert places() == before
-    type_text(page, 'A boy is picking up a ball')
-    assert places() == before
-    page.evaluate("toggle('cross.3.1')")
+    for text in ('A boy is picking up a ball', 'a boy is picking up a ball', ''):
+        type_text(page, text)
+        assert places()[0] == before[0], text # whatever is said of it
+    hint = "getComputedStyle(document.getElementById('tgt'), '::before').content"
+    assert 'translation' in page.evaluate(hint) # of nothing
+    assert page.locator('#read-back, #copy-text').locator('visible=true').count() == 0
+    type_text(page, BOY)
+    page.click('#tab-break')
+    head = page.locator('#switches [data-head="cross.4.4"]')
+    place = head.bounding_box()
+    head.click()
     settle(page)
-    assert places() == before
+    assert head.bounding_box() == place
+    bar = page.locator('#banner').bounding_box()
+    assert bar['y'] + bar['height'] <= page.locator('#panel-break').bounding_box()['y'] + 1
 
 CAMERA = 'A+man+who+is+holding+a+camera+is+standing+in+front+of+a+church+and+'
-PHONE_ORDER = ['#text', '#tgt', '#status', '#read-back', '#choices', '#experiments-fold',
-               '#tabs']
+PHONE_ORDER = ['#text', '#tgt', '#status', '#choices', '#try', '#tabs']
 
 def test_a_phone(new_page, site):
     page = new_page('', site['translate_here.html'], viewport=PHONE, fresh=True)
@@ -269,25 +298,25 @@ def test_a_phone(new_page, site):
     names = 'all => all.map(node => `#${node.id}`)'
     found = page.eval_on_selector_all(', '.join(PHONE_ORDER), names)
     assert found == PHONE_ORDER # in the document, too, for who cannot see it
-    experiment, fold = page.locator('.experiment').first, page.locator('#experiments-fold')
-    for _ in range(2):
-        assert experiment.is_hidden()
-        fold.click()
-        assert experiment.is_visible() and fold.get_attribute('aria-expanded') == 'true'
-        fold.click()
     go_to(page, 'looked') # lines would run behind other rows: the tint is all
     colors = page.eval_on_selector_all('#src .chip',
         'all => all.map(node => getComputedStyle(node).backgroundColor)')
     assert page.locator('#lines path').count() == 0 and len(set(colors)) > 1
+    line, head = page.locator('#sticky'), page.locator('#switches [data-head="cross.4.4"]')
     go_to(page, 'break')
-    line = page.locator('#sticky')
-    assert line.is_hidden()
-    head = page.locator('#switches [data-head="cross.4.4"]')
-    head.scroll_into_view_if_needed()
     wait(page, "document.getElementById('sticky').matches('.seen')")
     assert texts(page, '#sticky > *') == [page.input_value('#text'), translation(page)]
-    page.evaluate("toggle('cross')")
+    page.evaluate("""() => { // a head that stands where the bar will
+        const head = document.querySelector('#switches [data-head="cross.4.4"]')
+        const {bottom} = head.getBoundingClientRect()
+        scrollBy({top: bottom - innerHeight, behavior: 'instant'})
+    }""")
+    head.click()
     wait(page, 'now.scene.off.length == 1')
+    bar = page.locator('#banner').bounding_box()
+    assert head.bounding_box()['y'] + head.bounding_box()['height'] <= bar['y']
+    page.evaluate("toggle('cross')")
+    wait(page, 'now.scene.off.length == 2')
     box = line.bounding_box() # what came of it, where one looks
     assert page.locator('#sticky .changed').count() == 1 and line.is_visible()
     assert box['y'] == 0 and box['width'] == 390 and box['height'] < 100
@@ -304,7 +333,6 @@ def test_a_phone(new_page, site):
     assert page.eval_on_selector('#tree-box', at_end)
     page.set_viewport_size(DESK) # turned, or a window made wide
     wait(page, "document.getElementById('choices').parentElement.tagName == 'HEADER'")
-    assert experiment.is_visible() and fold.is_hidden()
 
 def test_on_a_phone_the_machine_is_turned(new_page, site):
     page = new_page('#machine?pin=2', site['translate_here.html'], viewport=PHONE)
@@ -353,7 +381,8 @@ WRONG_TONGUE = '''() => { // words of one sentence that are marked as the other'
     while (walker.nextNode()) {
         const {textContent, parentElement: node} = walker.currentNode
         const {lang} = node.closest('[lang]'), other = {de: 'en', en: 'de'}[lang]
-        if (!node.offsetParent || node.closest('#notes, #examples')) continue
+        const isQuoted = node.closest('#notes, #experiment-says, #examples')
+        if (!node.offsetParent || isQuoted) continue
         for (const word of textContent.match(/\\p{L}+/gu) ?? []) {
             const isWrong = ofSentence[other].has(word) && !ofSentence[lang].has(word)
             if (isWrong) wrong.push(`${word} in ${node.outerHTML.slice(0, 80)}`)
@@ -361,6 +390,16 @@ WRONG_TONGUE = '''() => { // words of one sentence that are marked as the other'
     }
     return wrong
 }'''
+
+# What can be hit: links in a text and the parts of the picture apart, which have names
+SMALL = '''least => [...document.querySelectorAll('button, select, summary, input, a[id]')]
+    .filter(node => {
+        const {width, height} = node.getBoundingClientRect()
+        const isOfText = node.matches('.chip, #exact, #to-book, [type=range], [type=radio]')
+        const isSmall = width < 24 || height < (isOfText ? 24 : least)
+        return node.checkVisibility({visibilityProperty: true}) && isSmall
+            && !node.matches('.part')
+    }).map(node => node.outerHTML.slice(0, 99))'''
 
 @pytest.mark.parametrize('scheme, size, paper, asked', [
     ('light', DESK, 'rgb(255, 255, 255)', ('type', 'machine', 'step')),
@@ -381,6 +420,8 @@ def test_accessible(new_page, scheme, size, paper, asked):
             page.keyboard.press('ArrowDown')
         assert width_of(page) <= size['width'], view
         assert page.evaluate(WRONG_TONGUE) == [], view
+        assert page.evaluate(SMALL, 40 if size is PHONE else 24) == [], view
+        assert '</s>' not in page.inner_text('main'), view # it is called the end
         if view in asked: assert page.evaluate(AXE, [['html'], ALL_RULES, []]) == [], view
     page = new_page(f'#type?pin=3&off=c3.1&t={CAMERA * 2}', viewport=size)
     for view in VIEWS: # of a long sentence
@@ -589,14 +630,17 @@ def test_while_the_weights_come_there_is_something_to_see(chromium, slow_page, w
     page.close()
 
 def test_what_is_typed_while_the_weights_come_is_translated(chromium, slow_page):
-    "Be it after a linked sentence, which is not shown with the tokens of another one"
+    "And meanwhile nothing is shown of another sentence"
     url, may_go_on = slow_page
     page = chromium.new_page()
-    page.goto(f'{url}#type?t=A+cat+is+sleeping.', wait_until='commit')
-    page.wait_for_selector(ON_ITS_WAY)
-    assert page.input_value('#text') == 'A cat is sleeping.'
-    assert page.locator('#stage .chip').count() == 0
+    for hash in ('#type?t=A+cat+is+sleeping.', ''): # a linked one, and the page's own
+        page.goto(url + hash, wait_until='commit')
+        page.wait_for_selector(ON_ITS_WAY)
+        assert (page.input_value('#text') == 'A cat is sleeping.') == bool(hash)
+        assert (page.locator('#stage .chip').count() == 0) == bool(hash)
     page.fill('#text', 'A dog is running.')
+    assert page.locator('#stage .chip').count() == 0
+    assert page.inner_text('#field-note') == 'Loading the model…'
     may_go_on.set()
     page.wait_for_selector('#src .chip:has-text("dog")')
     assert page.input_value('#text') == 'A dog is running.'

@@ -316,7 +316,7 @@ export class Page {
       document: this.document, location, navigator, console, URL, URLSearchParams, Blob, atob,
       AbortController, TextEncoder, TextDecoder, addEventListener: listen, history: {replaceState: go, pushState: go},
       matchMedia: () => ({matches: false}), scrollBy() {}, localStorage: {getItem: () => null},
-      getComputedStyle: () => ({getPropertyValue: () => '#000000'}), innerHeight: 800,
+      getComputedStyle: () => ({getPropertyValue: () => 'rgb(0, 0, 0)'}), innerHeight: 800,
       IntersectionObserver: class { observe() {} },
       innerWidth: 1280, ImageData: Image,
       Worker: FIXTURE.engine ? undefined : function () { return engine }, // else the book's own
@@ -357,7 +357,9 @@ export class Page {
   }
   click(target) {
     const node = typeof target === 'string' ? this.$(target) : target
-    if (node && !isHidden(node)) this.fire(node, 'click')
+    if (!node || isHidden(node)) return
+    node.focus()
+    this.fire(node, 'click')
   }
   pick(id, value) {
     this.$(id).value = value

@@ -52,7 +52,7 @@ race('five sentences are clicked one after the other', async page => {
 race('exactly as typed, twice', async page => {
   await ready(page, 'hi you there')
   for (const _ of [0, 1]) {
-    page.click(page.button('notes', 'Exactly'))
+    page.click('exact')
     await page.wait(2)
   }
   await page.settle()
@@ -62,7 +62,7 @@ race('exactly as typed, twice', async page => {
 race('exactly as typed, while it is being translated', async page => {
   page.type('hi you there')
   await page.wait(405)
-  page.click(page.button('notes', 'Exactly'))
+  page.click('exact')
   await page.settle()
   shows(page, 'hi you there')
 })
@@ -525,7 +525,7 @@ const DEEDS = [
   (page, n) => page.click(page.$('experiments').children[n % 4]),
   (page, n) => page.click(page.button('surgery', ['encoder', 'cross'][n % 2])),
   (page, n) => page.pick('beam', [1, 2, 4, 8][n % 4]),
-  page => page.click(page.button('notes', 'Exactly')),
+  page => page.click('exact'),
   (page, n) => page.click(page.$('tgt').children[n % 3]),
   (page, n) => page.press(['Escape', 'ArrowLeft'][n % 2])]
 

@@ -13,7 +13,7 @@ const pinFor = view => state.pin && state.pin === now.ownPin ? state.pin : first
 const exampleText = () => model().examples?.[0]?.text ?? ''
 
 function writeHash(push) {
-  const {view, text, nth, exact, off, force, pin, head, beam, alpha, present} = state
+  const {view, text, nth, exact, off, force, head, beam, alpha, present} = state
   const {search, checksum} = model()
   const q = new URLSearchParams({m: state.model, t: text})
   if (nth) q.set('n', nth)
@@ -21,7 +21,7 @@ function writeHash(push) {
   if (present) q.set('p', 1)
   if (off.length) q.set('off', off.map(toShort))
   if (force.length) q.set('f', force.join('.'))
-  if (pin) q.set('pin', pin.replace('t', ''))
+  if (pinFor()) q.set('pin', pinFor().replace('t', ''))
   if (head !== firstHead()) q.set('h', toShort(head))
   if (beam !== search.beam_size) q.set('b', beam)
   if (alpha !== search.alpha) q.set('a', alpha)
@@ -63,10 +63,10 @@ function readHash(hash = location.hash) {
     off: [...new Set(list('off', ',').map(fromShort).filter(Boolean))],
     force: list('f', '.').filter(id => /^\d+$/.test(id)).map(Number)
       .filter(id => id < vocab_size),
-    pin: q.has('t') ? readPin(q.get('pin')) : firstPin(view), head: readHead(q.get('h')),
+    pin: readPin(q.get('pin')) ?? firstPin(view), head: readHead(q.get('h')),
     ...readSearch(q),
   })
-  now.ownPin = state.pin === firstPin(view) ? null : state.pin
+  now.ownPin = readPin(q.get('pin'))
   $('text').value = state.text
   state.text = $('text').value // whose ends of lines are its own
 }

@@ -25,6 +25,23 @@ function enable(node, isEnabled) { // `disabled` would take the focus from who j
   node.setAttribute('aria-disabled', !isEnabled)
 }
 
+const isStill = () => matchMedia('(prefers-reduced-motion: reduce)').matches
+
+function glide(node, block) { // until it is seen
+  node.scrollIntoView({block, behavior: isStill() ? 'auto' : 'smooth'})
+}
+
+// The page's own text is replaced by what is typed; a second click sets the cursor
+function selectsSample(input, isSample) {
+  let isNew // has the reader just come to the field?
+  const select = ({type}) => {
+    if (type === 'focus') isNew = true
+    if (isNew && isSample(input.value)) input.select()
+    if (type === 'click') isNew = false
+  }
+  for (const type of ['focus', 'click']) input.addEventListener(type, select)
+}
+
 function write(node, text) {
   if (node.textContent !== text) node.textContent = text
 }
@@ -91,5 +108,5 @@ function segments(box, name, options, value, onPick) { // a row of radio buttons
   })
 }
 
-export {$, phone, el, make, button, attributes, style, enable, write, writeMixed, keep,
-        shape, drawn, player, choose, segments}
+export {$, phone, el, make, button, attributes, style, enable, isStill, glide,
+        selectsSample, write, writeMixed, keep, shape, drawn, player, choose, segments}

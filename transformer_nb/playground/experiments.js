@@ -2,6 +2,7 @@
 import {$, button, attributes, write, keep} from './dom.js'
 import {permuted} from './words.js'
 import {state, now, model, change} from './store.js'
+import {KINDS, OTHERS, headsOf, nameOf} from './parts.js'
 import {sentencesOf, sentence} from './sentences.js'
 
 const EXPERIMENTS = [
@@ -17,7 +18,6 @@ const EXPERIMENTS = [
 ]
 
 const isOn = ({off}) => state.off.length === 1 && state.off[0] === off
-const experimentOf = off => EXPERIMENTS.find(x => off.length === 1 && x.off === off[0])
 const isShuffled = () => now.shuffle?.to === state.text
 
 function drawExperiments() {
@@ -28,9 +28,7 @@ function drawExperiments() {
     attributes(node, {'aria-pressed': isPressed})
     node.onclick = () => experiment.off ? switchExperiment(experiment) : shuffle()
   })
-  write($('experiment-says'), experimentSays())
-  const isHint = !state.off.length && !isShuffled()
-  $('experiment-says').classList.toggle('hint', isHint)
+  drawSays()
 }
 
 function switchExperiment(experiment) {
@@ -68,20 +66,32 @@ function shuffled(text, random = Math.random) { // the mark at its end stays
   return result === text && canChange ? shuffled(text, random) : result
 }
 
-// Before: which one to try with this example. Then what has been done
-function experimentSays() {
-  const experiment = EXPERIMENTS.find(isOn)
-  const says = experiment ? experiment.says : state.off.length ? '' : whatToTry()
-  return [says, isShuffled() && SHUFFLED].filter(Boolean).join(' ')
+// Before: what to try with this example, which has a button here unless it has one above.
+// Then what has been done
+function drawSays() {
+  const {off = [], then = ''} = model().examples?.find(x => x.text === sentence()) ?? {}
+  const isTried = String(off) === String(state.off), experiment = EXPERIMENTS.find(isOn)
+  const ours = EXPERIMENTS.find(experiment => String(off) === experiment.off)
+  const isTrial = off.length > 0 && !ours && !experiment && !state.force.length
+  const place = ['first', 'second', 'third'][EXPERIMENTS.indexOf(ours)]
+  const hint = isTrial ? 'Try:' : place ? `Try the ${place}: ${then}.` : ''
+  const says = experiment?.says ?? hint
+  const [before, trial, after] = $('experiment-says').children
+  write(before, [isShuffled() && SHUFFLED, says].filter(Boolean).join(' '))
+  trial.hidden = !isTrial
+  write(trial, isTrial ? nameOfTrial(off) : '')
+  attributes(trial, {'aria-pressed': isTried})
+  trial.onclick = () => change({off: isTried ? [] : off})
+  write(after, isTrial && then ? `and see: ${then}` : '')
 }
 
-function whatToTry() {
-  const {off = [], then} = model().examples?.find(({text}) => text === sentence()) ?? {}
-  const place = ['first', 'second', 'third'][EXPERIMENTS.indexOf(experimentOf(off))]
-  return place && then ? `Try the ${place}: ${then}.` : ''
+function nameOfTrial(off) {
+  const isHead = off.length === 1 && off[0].split('.').length === 3
+  if (!isHead) return `Switch off ${off.map(x => OTHERS[x]?.[1] ?? nameOf(x)).join(', ')}`
+  return `Switch off one of ${KINDS.flatMap(headsOf).length} heads, ${nameOf(off[0])}`
 }
 
 const SHUFFLED = 'The words are shuffled; click again to put them back. It knows their '
   + 'order only by the positions added to them: does the translation still mean the same?'
 
-export {experimentOf, isShuffled, reset, drawExperiments, shuffled}
+export {isShuffled, reset, drawExperiments, shuffled}

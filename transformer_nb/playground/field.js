@@ -1,7 +1,7 @@
 // The field. What is typed is read a moment later, and in any case before an action: that
 // belongs to the text in the field, and not to the one that was read last.
-import {$} from './dom.js'
-import {state, past, update} from './store.js'
+import {$, selectsSample} from './dom.js'
+import {state, past, model, update} from './store.js'
 import {sentenceAt} from './sentences.js'
 import {isCurrent} from './scene.js'
 
@@ -36,7 +36,10 @@ function beforeAction(event) {
   if (isOld && type !== 'keydown' && target.closest?.(OF_SCENE)) event.stopImmediatePropagation()
 }
 
+const isExample = text => model().examples?.some(example => example.text === text)
+
 function listenToText() {
+  selectsSample($('text'), isExample)
   $('text').addEventListener('compositionend', readLater) // of a character of several keys
   $('text').addEventListener('input', event => {
     if (!event.isComposing) readLater()

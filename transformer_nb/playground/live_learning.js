@@ -2,15 +2,14 @@
 // A row for each token that it writes, a column for each that it reads; the bluer a square,
 // the more attention.
 import {EOS} from './shared.js'
-import {el, shape, player} from './dom.js'
+import {el, shape, player, isStill} from './dom.js'
 import {range} from './words.js'
 import {slider, caption, drawing, scale} from './live_parts.js'
 import {modelHeader} from './live_model.js'
 
-const SHOWN = 10 // where nothing may move: the diagonal appears
 const LEFT = 62, TOP = 44, WIDEST = 460, TEMPO = 350
 
-const name = id => id === EOS ? '</s>' : String(id)
+const name = id => id === EOS ? 'end' : String(id)
 
 function squares(svg, weights, to, size) {
   weights.forEach((row, i) => row.forEach((w, j) => {
@@ -49,9 +48,8 @@ function inWords({step, loss, exact, of, source, written}) {
 }
 
 async function learning(stage) {
-  const {pictures} = await modelHeader('learning'), says = caption()
-  const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches
-  let at = isStill ? SHOWN : 0
+  const {pictures, shown} = await modelHeader('learning'), says = caption()
+  let at = isStill() ? shown : 0
   const map = drawing(380, (svg, width) => paint(svg, width, pictures[at]))
   map.svg.setAttribute('aria-label', 'Where the model looks: the diagonal is right')
   const show = i => {
@@ -76,7 +74,7 @@ async function learning(stage) {
   const controls = el('div', {className: 'live-play'}, button, steps.node)
   stage.replaceChildren(controls, map.svg, says.node)
   show(at)
-  if (!isStill) whenSeen(map.svg, () => button.click())
+  if (!isStill()) whenSeen(map.svg, () => button.click())
 }
 
 function whenSeen(node, begin) { // once

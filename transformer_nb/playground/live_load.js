@@ -46,6 +46,7 @@
 
   for (const box of document.querySelectorAll('.live')) {
     box.hidden = false // without JavaScript it stays away, and the printed figure stands
+    box.oninput = () => box.classList.add('live-old') // what stands there, until it is new
     watcher.observe(box)
   }
 })()

@@ -1,7 +1,7 @@
 // The models of the live figures: each is loaded when the first figure asks for it, and
 // then shared
 import {el, style} from './dom.js'
-import {askEngine, once, startEngine, bytesOf, askBeside} from './connection.js'
+import {askEngine, once, startEngine, bytesOf} from './connection.js'
 import {Tokenizer} from './tokenizer.js'
 import {Reader, exactly} from './reading.js'
 
@@ -74,12 +74,6 @@ function readFirst(name, text, exact = false) { // -> how it is read, and are th
 
 const doubts = (name, source, translation) => readers[name].doubts(source, translation)
 
-const PAGE_BACK = 'translate_german.html' // beside the chapters
-function readBack(text) {
-  const {href: address} = new URL(`../${PAGE_BACK}`, folder)
-  return askBeside({address, text})
-}
-
 let engine
 async function load(name, onShare) { // -> a function that asks this model
   engine ??= startEngine(tnb.engine)
@@ -145,4 +139,4 @@ function onItsWay(name) {
   return `The model is on its way: ${tnb.megabytes[name]} MB, once for this page.`
 }
 
-export {modelHeader, readFirst, doubts, readBack, asker, onItsWay}
+export {modelHeader, readFirst, doubts, asker, onItsWay}

@@ -1,5 +1,5 @@
 // What the live figures of the chapters share: controls, drawings, and words for all ears
-import {el, make, attributes, write, keep, shape} from './dom.js'
+import {el, make, attributes, write, keep, shape, selectsSample} from './dom.js'
 
 // ---- Controls --------------------------------------------------------------------------
 
@@ -39,23 +39,26 @@ function presets(name, all) {
 
 const PAUSE = 250 // ms without a key, before what was typed is used
 
-const LONGEST = 120 // characters of a field
-
-function textField(name, {value, lang = '', maxLength = LONGEST}, onText) {
+function textField(name, {value, lang = '', maxLength = tnb.longest}, onText) {
   const id = newId(), input = el('input', {type: 'text', id, value, lang, maxLength})
+  const full = el('span', {className: 'live-full', role: 'status'})
+  const words = `The field is full: ${maxLength} characters.`
   Object.assign(input, {autocomplete: 'off', spellcheck: false})
-  let timer
+  let timer, sample = value
+  selectsSample(input, text => text === sample)
   input.oninput = ({isComposing}) => {
+    write(full, input.value.length < maxLength ? '' : words)
     clearTimeout(timer)
     if (!isComposing) timer = setTimeout(() => onText(input.value), PAUSE)
   }
   input.addEventListener('compositionend', () => input.oninput({}))
   const label = el('label', {htmlFor: id, textContent: name})
   const set = text => {
-    input.value = text
+    input.value = sample = text
+    write(full, '')
     onText(text)
   }
-  return {node: el('div', {className: 'live-field'}, label, input), input, set}
+  return {node: el('div', {className: 'live-field'}, label, full, input), input, set}
 }
 
 // ---- Words -----------------------------------------------------------------------------
@@ -122,4 +125,4 @@ function line(points, {toX, toY}, values) { // through points [x, y]
   return shape('path', {d: `M${steps.join('L')}`, ...values})
 }
 
-export {LONGEST, slider, presets, textField, caption, drawing, scale, axes, line}
+export {slider, presets, textField, caption, drawing, scale, axes, line}

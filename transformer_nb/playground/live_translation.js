@@ -1,16 +1,14 @@
 // Chapter 00: a sentence, its translation, and where each token of it looked
-import {el, attributes, write, shape} from './dom.js'
+import {el, write, shape} from './dom.js'
 import {sum, range, isSpecial, label, percent} from './words.js'
 import {doubtInWords, isInTarget} from './guess.js'
 import {finish} from './reading.js'
-import {presets, textField, caption, LONGEST} from './live_parts.js'
+import {presets, textField, caption} from './live_parts.js'
 import {tokenRow, fit, drawLines} from './live_tokens.js'
-import {readFirst, doubts, readBack, asker, onItsWay} from './live_model.js'
+import {readFirst, doubts, asker, onItsWay} from './live_model.js'
 
-const MODEL = 'everyday', MORE = 'More'
-const EXAMPLES = ['I think that she will come tomorrow.',
-                  'He wants to buy a new car tomorrow.', 'I love you.',
-                  'I know that he is ill.']
+const MODEL = 'everyday'
+const EXAMPLES = tnb.examples
 
 // Row i of the cross-attention of the last layer, the mean over its heads (as the figure)
 function lookedAt({maps}, i) {
@@ -44,11 +42,10 @@ function inWords(found, i, weights, isAsked) {
 }
 
 // What one should know first: it reads one sentence, as what it means, and may be wrong
-function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading}) {
+function warnings({text, log_prob, tgt, isFirst, isCut, reading}) {
   const {typed, read} = reading, differ = doubts(MODEL, typed, text)
   const isGerman = isInTarget(typed, {src: 'en', tgt: 'de'})
-  return [isFull && `The field is full: it holds ${LONGEST} characters.`,
-          isFirst && 'Only the first sentence is translated here.',
+  return [isFirst && 'Only the first sentence is translated here.',
           isGerman && 'This looks like German, but the model reads English.',
           read !== typed && `Read as “${read}”`,
           isCut && 'The translation was cut at its limit.',
@@ -57,56 +54,42 @@ function warnings({text, log_prob, tgt, isFirst, isFull, isCut, reading}) {
 }
 
 function inAll({found, pin, isAsked}, weights) {
-  const {typed} = found.reading
-  if (!typed) return 'Type a sentence.'
-  if (!found.tgt.length) return `Nothing to translate: ${typed} comes back as it is.`
   return [...warnings(found), inWords(found, pin, weights, isAsked)].join(' ')
+}
+
+function nothing({reading: {typed}}) { // why there is no German
+  if (!typed) return 'Type a sentence, or choose an example.'
+  return `Nothing to translate: ${typed} comes back as it is.`
 }
 
 // On the first page the end of a sentence is no token that is shown
 const shown = ({isHome}, pieces) => isHome ? pieces.filter(x => !isSpecial(x)) : pieces
 
 function drawAll(state, {whole, src, tgt, lines, says}) {
-  const {found, pin} = state
-  write(whole, found.tgt.length ? found.text : '') // as a sentence, not in pieces
-  const weights = found.tgt.length ? lookedAt(found, pin) : []
+  const {found, pin} = state, isHere = found.tgt.length > 0
+  fillWhole(whole, isHere ? found.text : nothing(found), isHere)
+  const weights = isHere ? lookedAt(found, pin) : []
   src.draw(shown(state, found.src), undefined, weights)
   tgt.draw(shown(state, found.tgt), pin)
   fit([src.node, tgt.node])
   drawLines(lines, tgt.node.children[pin], src.node.children, weights)
-  says.tell(inAll(state, weights))
+  says.tell(isHere ? inAll(state, weights) : '')
+}
+
+function fillWhole(whole, text, isGerman) { // as a sentence, not in pieces
+  write(whole, text)
+  whole.lang = isGerman ? 'de' : 'en'
+  whole.closest('.live')?.classList.remove('live-old')
 }
 
 async function lookUp(request, text) {
   const {reading, isFirst} = readFirst(MODEL, text)
-  const isFull = text.length >= LONGEST, found = {reading, isFirst, isFull}
+  const found = {reading, isFirst}
   const answer = await request('translate', {text})
   if (!answer.ids.length) return {...found, src: [], tgt: [], text: reading.typed}
   const {ids, isCut} = answer, inside = await request('inspect', {text, ids})
   const whole = finish(reading, answer.text)
-  return {...inside, ...found, isCut, plain: answer.text, text: whole}
-}
-
-function newSwitch(state, onSwitch) { // a button that stays pressed
-  const switchIt = () => {
-    state.back = !state.back
-    attributes(node, {'aria-pressed': state.back})
-    onSwitch()
-  }
-  const node = el('button', {type: 'button', textContent: 'Read it back', onclick: switchIt})
-  attributes(node, {'aria-pressed': false})
-  return node
-}
-
-async function drawBack(state, node) { // for those who cannot read German
-  const {found, back} = state, isOn = back && Boolean(found?.tgt.length)
-  node.hidden = !isOn
-  if (!isOn) return
-  write(node, 'Reading it back …') // and not what stood there
-  try {
-    const {text} = await readBack(found.plain) // not in the form of what was typed
-    if (found === state.found) write(node, `Read back: “${text}”`)
-  } catch ({message}) { write(node, `It cannot be read back: ${message}.`) }
+  return {...inside, ...found, isCut, text: whole}
 }
 
 // What stands here before the model does: its first example may have come with the page
@@ -137,14 +120,16 @@ function lead(text) {
 async function translation(stage) {
   const {first, ready, said, german, place} = whatIsThere(stage)
   const says = caption(), isHome = Boolean(stage.closest('.home'))
-  const state = {found: null, pin: 0, isAsked: false, back: false, isHome}
-  const ask = asker(MODEL, stage, message => { // of no other sentence, either
+  const state = {found: null, pin: 0, isAsked: false, isHome}
+  const clear = (text, below) => { // what is there of another sentence
     state.found = null
     for (const row of [src, tgt]) row.draw([])
-    for (const node of [whole, lines]) node.replaceChildren()
+    lines.replaceChildren()
     ready?.replaceWith(sides)
-    says.tell(`No translation: ${message}.`)
-  })
+    fillWhole(whole, text)
+    says.tell(below)
+  }
+  const ask = asker(MODEL, stage, message => clear('', `No translation: ${message}.`))
   const lines = shape('svg', {class: 'live-lines', 'aria-hidden': true})
   const src = tokenRow('Tokens of the sentence', 'en')
   const tgt = tokenRow('Translation', 'de', pin => {
@@ -152,7 +137,6 @@ async function translation(stage) {
     draw()
   })
   const whole = el('p', {className: 'live-whole', lang: 'de', textContent: german})
-  const wayBack = el('p', {className: 'live-back', role: 'status', hidden: true})
   const draw = () => {
     if (!state.found) return
     ready?.replaceWith(sides)
@@ -164,18 +148,18 @@ async function translation(stage) {
     if (!found) return
     Object.assign(state, {found, pin: found.tgt.length ? firstPick(found) : 0})
     draw()
-    drawBack(state, wayBack)
   }
   const field = textField('English', {value: first, lang: 'en'}, look)
-  field.input.addEventListener('input', () => lead(field.input.value))
+  const waits = () => state.found || clear('Loading the model…', onItsWay(MODEL))
+  field.input.addEventListener('input', () => {
+    lead(field.input.value)
+    waits()
+  })
   const examples = presets('Examples', EXAMPLES.map(text => [text, () => field.set(text)]))
-  const readsBack = newSwitch(state, () => drawBack(state, wayBack))
   const sides = el('div', {className: 'live-sides'}, lines, src.node, tgt.node)
-  const more = el('details', {className: 'live-more'}, el('summary', {textContent: MORE}),
-                  readsBack, wayBack)
   says.tell([said, onItsWay(MODEL)].filter(Boolean).join(' '))
-  const parts = [whole, examples, ready ?? sides, says.node, more]
-  stage.replaceChildren(field.node, ...parts)
+  stage.replaceChildren(field.node, whole, examples, ready ?? sides, says.node)
+  if (first !== EXAMPLES[0]) waits()
   goOnTyping(field.input, place)
   new ResizeObserver(draw).observe(sides)
   await look(first)

@@ -1,6 +1,6 @@
 // What flows through the picture of the machine: lanes, boxes, lines that are weights of
 // attention, and tiles that are vectors
-import {el, drawn} from './dom.js'
+import {$, el, drawn} from './dom.js'
 import {range} from './words.js'
 import {headsOfLayer, isCovered} from './parts.js'
 import {meanWeights} from './scene.js'
@@ -121,15 +121,15 @@ function shades({data, rows, cols}) { // -1 to 1, of the first numbers of each v
   })
 }
 
-function rgb(name) { // a color of the page: '#0b5c9e' → [11, 92, 158]
-  const value = getComputedStyle(document.documentElement).getPropertyValue(name)
-  return value.match(/[\da-f]{2}/gi).map(x => parseInt(x, 16))
+function rgb(name) { // a color of the picture: 'rgb(11, 92, 158)' → [11, 92, 158]
+  const value = getComputedStyle($('machine-picture')).getPropertyValue(name)
+  return value.match(/\d+/g).map(Number)
 }
 
 // The vectors of one place in the flow, a pixel for each number -> canvas
 function paintTiles(rows, isTurned, n_lanes) {
   const [along, across] = CELLS, step = across + 2 // pixels from lane to lane
-  const size = [along, step * n_lanes], colors = [rgb('--blue'), rgb('--accent')]
+  const size = [along, step * n_lanes], colors = [rgb('color'), rgb('caret-color')]
   const [width, height] = isTurned ? size.reverse() : size
   const canvas = el('canvas', {width, height}), image = new ImageData(width, height)
   rows.forEach((row, lane) => row.forEach((shade, i) => {

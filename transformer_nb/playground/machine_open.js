@@ -1,6 +1,6 @@
 // A box of the machine, opened in place: the maps of its heads and their switches, the
 // lengths of its vectors, or the likeliest tokens, as the other views have them
-import {$, el, make, button, attributes, style, write, writeMixed, keep} from './dom.js'
+import {$, el, make, button, attributes, style, write, writeMixed, keep, glide} from './dom.js'
 import {range, fixed, label} from './words.js'
 import {state, now, model, languages, pointed, update, toggle, pinIt} from './store.js'
 import {headsOfLayer, nameOf, spokenHead, isCovered, OTHERS} from './parts.js'
@@ -35,12 +35,13 @@ MORE.decoder = MORE.cross = MORE.encoder
 function openBox(key) { // a head of it is chosen, unless one is already
   const isOfHeads = headsOf(key).length > 0, isChosen = headsOf(key).includes(state.head)
   update({box: key, ...isOfHeads && !isChosen ? {head: `${key}.1`} : {}})
+  glide($('machine-open'), 'nearest')
 }
 
 function closeBox() {
   const {box} = state
   update({box: null})
-  document.querySelector(`[data-box="${box}"]`)?.focus()
+  document.querySelector(`[data-box="${box}"]`)?.focus({preventScroll: true})
 }
 
 function headsOf(key) {
@@ -149,7 +150,7 @@ function fillTable(box, side, rows) { // a column for each token
   const newHead = (_, i) => el('th', ownWords(i))
   const newCell = (_, i) => el(i ? 'td' : 'th', ownWords(i))
   const columns = isSource ? now.scene.src.map(label)
-    : ['<s>', ...now.scene.tgt.map(label).slice(0, -1)]
+    : ['start', ...now.scene.tgt.map(label).slice(0, -1)]
   box.firstChild.lang = languages()[isSource ? 'src' : 'tgt']
   keep(head.firstChild, [side, 'shape', ...columns], newHead, fill)
   keep(body, rows, make('tr'), (tr, row) => keep(tr, row, newCell, fill))

@@ -1,6 +1,6 @@
 // The words of the picture of the machine: names, tokens and the likeliest next tokens
 import {drawn} from './dom.js'
-import {percent, label, isSpecial, specialName} from './words.js'
+import {percent, label, isSpecial} from './words.js'
 import {TILE, BAR} from './plan.js'
 import {pathOf, headsOff, isBoxOff, hasNoPositions} from './machine_flow.js'
 
@@ -60,20 +60,22 @@ function drawLayers(svg, plan) { // a bracket with a number for each
 
 const LONG = 12 // characters
 const cut = text => text.length > LONG ? `${text.slice(0, LONG - 1)}…` : text
-const wordOf = (piece, i) => isSpecial(piece) ? specialName(piece) : cut(label(piece, i))
+const wordOf = (piece, i) => cut(label(piece, i))
 
 function drawWords(svg, plan, {scene, at, near}) {
-  const draw = (text, stack, i, from, kind) => {
+  const draw = (text, stack, i, from, at, kind) => { // a click goes to token `at`
     const [x, y] = plan.point(from - 8, plan.lane(stack, i))
     const [turn, anchor] = plan.isTurned ? [upwards(x, y), 'start'] : [{}, 'end']
-    const look = {...MIDDLE, ...turn, class: `word ${kind}`}
+    const look = {...MIDDLE, ...turn, class: `word ${kind}`, 'data-at': at}
     drawn(svg, 'text', {x, y, 'text-anchor': anchor, ...look}, text)
   }
   scene.src.forEach((piece, i) => {
-    draw(wordOf(piece, i), 'encoder', i, plan.boxes[0].from, i === near ? 'near' : '')
+    draw(wordOf(piece, i), 'encoder', i, plan.boxes[0].from, `s${i}`, i === near ? 'near' : '')
   })
   const read = ['start', ...scene.tgt.slice(0, at).map(wordOf)]
-  read.forEach((text, i) => draw(text, 'decoder', i, plan.start, i === at ? 'now' : ''))
+  const written = i => `t${Math.max(0, i - 1)}` // where it was
+  read.forEach((text, i) =>
+    draw(text, 'decoder', i, plan.start, written(i), i === at ? 'now' : ''))
 }
 
 // ---- The likeliest next tokens, and the one that is written ----------------------------

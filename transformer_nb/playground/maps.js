@@ -8,7 +8,7 @@ import {paint} from './colors.js'
 
 function axisNames(kind) { // rows and columns: cross predicts its rows, the decoder reads
   const src = now.scene.src.map(label), tgt = now.scene.tgt.map(label)
-  const read = ['<s>', ...tgt.slice(0, -1)]
+  const read = ['start', ...tgt.slice(0, -1)]
   return {encoder: [src, src], decoder: [read, read], cross: [tgt, src]}[kind]
 }
 

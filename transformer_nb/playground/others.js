@@ -1,14 +1,12 @@
 // Other models, in this page or in pages beside it; and the translation turned round
 import {$, choose, write} from './dom.js'
-import {state, models, languages, firstPin} from './store.js'
+import {state, models, languages} from './store.js'
 import {allModels, directionBack, modelBack} from './back.js'
 import {isInTarget} from './guess.js'
 import {wholeTranslation} from './scene.js'
 
 function goBeside(href, text) {
-  const {view} = state, pin = firstPin(view)
-  const q = new URLSearchParams({t: text, ...pin ? {pin: pin.replace('t', '')} : {}})
-  location.href = `${href}#${view}?${q}`
+  location.href = `${href}#${state.view}?${new URLSearchParams({t: text})}`
 }
 
 // `chooseModel` is for those of this page

@@ -1,5 +1,5 @@
 // The page that `tnb_export MODEL page.html` writes: draws everything, and begins
-import {$, phone, el, button, attributes, write, keep, choose} from './dom.js'
+import {$, phone, el, button, attributes, write, keep, choose, glide} from './dom.js'
 import {state, now, models, past, model, languages, onUpdate, onDraw, draw, update,
         undo} from './store.js'
 import {percent} from './words.js'
@@ -53,13 +53,12 @@ function showAll() {
   if (now.scene || !sentence() || isKept()) document.body.classList.add('ready')
 }
 
-// Until the weights are here, the page shows its first example and the translation of that.
-// A link may bring another text, and a browser brings back what was typed.
+// Until the weights are here, the page shows its first example and the translation of that,
+// but not below another text, which a link or the reader may bring
 function drawFirst() {
-  const text = linkedText()
-  if (text !== null) $('text').value = text
-  if ($('text').value === $('text').defaultValue) return
+  if (state.model || $('text').value === $('text').defaultValue) return
   for (const id of ['src', 'tgt']) $(id).replaceChildren()
+  write($('field-note').firstElementChild, 'Loading the model…')
 }
 
 function showLoading(share) {
@@ -81,6 +80,16 @@ function drawTabs() {
 
 function goToView(view) {
   update({view, pin: pinFor(view), box: null}, {push: true})
+  showView()
+}
+
+// Most of the screen is for the view. Above it stand the tabs and, where there is room, the
+// tokens; on a phone the line at the top repeats them.
+function showView() {
+  const {top, bottom} = $('tabs').getBoundingClientRect(), most = 0.4 * innerHeight
+  if (top >= 0 && bottom <= most) return
+  const above = bottom - $('src').getBoundingClientRect().top
+  glide(phone.matches || above > most ? $('tabs') : $('src'), 'start')
 }
 
 function drawEmptiness() { // why a view shows nothing
@@ -88,12 +97,8 @@ function drawEmptiness() { // why a view shows nothing
   const isTooLong = scene?.isLong && isOfMaps
   $('nothing').hidden = Boolean(scene) && !isTooLong
   $('views').classList.toggle('empty', !scene)
-  const empty = isKept() ? 'Nothing in it is translated: it comes back as it is.'
-    : now.busy ? 'Translating…' : sentence() ? ''
-    : 'Type a sentence above, or choose an example.'
-  write($('nothing'), isTooLong
-    ? `This sentence or its translation has more than ${MAX_DRAWN} tokens: no maps here.`
-    : empty)
+  const empty = sentence() ? '' : 'Type a sentence above, or choose an example.'
+  write($('nothing'), isTooLong ? `More than ${MAX_DRAWN} tokens: no maps here.` : empty)
 }
 
 // What changes only with the model
@@ -176,6 +181,7 @@ function listen() {
   document.addEventListener('keydown', onKey)
   $('undo').onclick = undo
   $('again').onclick = tryAgain
+  $('exact').onclick = () => update({exact: !state.exact})
   $('reset').onclick = () => {
     if (state.off.length || state.force.length || isShuffled()) reset()
   }
@@ -210,6 +216,8 @@ async function begin() {
   placeChoices()
   onDraw(drawPage)
   draw()
+  $('text').value = linkedText() ?? $('text').value // or what a browser brings back
+  $('text').oninput = drawFirst
   drawFirst()
   await load(showLoading)
   await checkItself()

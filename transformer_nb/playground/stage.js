@@ -8,7 +8,7 @@ import {allSentences} from './scene.js'
 import {unlikelyTokens} from './guess.js'
 import {glosses} from './gloss.js'
 import {isShuffled, drawExperiments} from './experiments.js'
-import {notes, fillNote} from './notes.js'
+import {notes, drawFieldNote} from './notes.js'
 import {drawLines} from './lines.js'
 import {drawBack} from './back.js'
 
@@ -29,8 +29,9 @@ function drawStage() {
   $('again').hidden = !now.trouble
   $('units').hidden = !scene || state.view === 'type' && !state.off.length
   write($('log-p'), scene ? fixed(scene.written.log_prob) : '')
-  now.notes = notes()
-  keep($('notes'), now.notes, make('li'), fillNote)
+  const list = notes()
+  keep($('notes'), list, make('li'), write)
+  now.warnings = [...drawFieldNote(), ...list]
   drawBanner()
   drawLines()
 }
@@ -50,7 +51,7 @@ function newChip() {
 function drawChips(box, pieces, side) {
   keep(box, pieces, newChip, (node, piece, i) => {
     const at = side + i
-    write(node.firstChild, isSpecial(piece) ? 'end' : label(piece, 0))
+    write(node.firstChild, label(piece, 0))
     node.dataset.at = at
     node.className = 'chip'
     node.classList.toggle('end', beginsWord(pieces[i + 1]))
@@ -125,22 +126,22 @@ function status() {
 function drawBanner() {
   const {off, force} = state, {scene} = now, texts = []
   if (off.length) texts.push(`${off.length} off: ${off.map(nameOf).join(', ')}`)
-  if (off.length && scene?.off.length) {
-    const {intact, old} = scene
-    texts.push(`old text: log p ${fixed(intact.log_prob)} → ${fixed(old.log_prob)}`)
-  }
   if (isShuffled()) texts.push('the words are shuffled')
   if (force.length === 1) texts.push('the first token is fixed')
   if (force.length > 1) texts.push(`the first ${force.length} tokens are fixed`)
-  const old = off.length && scene?.off.length ? scene.intact.text : ''
+  const old = off.length && scene?.off.length ? scene.intact.text : '', bar = $('banner')
   const isSame = old === scene?.written.text
   if (old && isSame) texts.push('the translation is unchanged')
+  if (old) texts.push(`old text: log p ${fixed(scene.intact.log_prob)} → `
+    + fixed(scene.old.log_prob))
   $('banner-old').hidden = !old || isSame
   write($('banner-old').lastElementChild, old)
   write($('banner-text'), texts.join(' · ') || 'Nothing is switched off.')
-  $('banner').classList.toggle('some', texts.length > 0)
-  const isInUse = texts.length > 0 || past.length > 0
-  $('banner').hidden = !isInUse && !$('banner').contains(document.activeElement)
+  bar.title = [...texts, ...old && !isSame ? [`before: ${old}`] : []].join(' · ')
+  bar.classList.toggle('some', texts.length > 0)
+  const isInUse = texts.length > 0, isNew = bar.hidden && isInUse
+  bar.hidden = !isInUse && !bar.contains(document.activeElement) // who reset may undo it
+  if (isNew) document.activeElement.scrollIntoView({block: 'nearest'}) // not below it
   enable($('undo'), past.length > 0)
   enable($('reset'), texts.length > 0)
 }
@@ -153,21 +154,18 @@ const givenText = () => isKept() ? sentence() : now.scene?.given ?? ''
 const QUIET = 800 // ms
 let speaking, spoken = ''
 function speakSoon() { // the translation, what is new in it, and what one should know of it
-  const says = [givenText(), now.scene?.key, ...warnings()].join(' ')
+  const says = [givenText(), now.scene?.key, ...now.warnings].join(' ')
   if (says === spoken) return
   spoken = says
   clearTimeout(speaking)
   speaking = setTimeout(speak, QUIET)
 }
 
-const warnings = () => now.notes.map(note => note.warns ?? note).filter(isText)
-const isText = note => typeof note === 'string'
-
 function speak() {
   const {scene} = now, [translation, change, doubts] = $('spoken').children
   write(translation, givenText())
   writeMixed(change, scene?.off.length ? spokenChange(scene) : [])
-  write(doubts, warnings().map(note => ` ${note}`).join(''))
+  write(doubts, now.warnings.map(note => ` ${note}`).join(''))
 }
 
 function spokenChange({written, intact, old}) {

@@ -1,6 +1,6 @@
 // On a phone the views are far below the sentence. While it is out of sight, a line at the
-// top of the screen holds it and its translation, and the experiments are folded.
-import {$, attributes, write} from './dom.js'
+// top of the screen holds it and its translation.
+import {$, write} from './dom.js'
 import {now, languages} from './store.js'
 import {sentence} from './sentences.js'
 
@@ -14,16 +14,10 @@ function drawSticky() { // it repeats what ears have heard, so they are spared
   target.classList.toggle('changed', isNew)
 }
 
-function fold(isOpen) {
-  attributes($('experiments-fold'), {'aria-expanded': isOpen})
-  $('experiments').classList.toggle('open', isOpen)
-}
-
 function listenToScrolling() {
   const watcher = new IntersectionObserver(([{boundingClientRect: {bottom}}]) =>
     $('sticky').classList.toggle('seen', bottom <= 0))
   watcher.observe($('tgt'))
-  $('experiments-fold').onclick = () => fold(!$('experiments').matches('.open'))
 }
 
 export {drawSticky, listenToScrolling}

@@ -19,7 +19,7 @@ const now = {
   scene: null,        // the newest translation all of whose numbers are here
   loading: 'Loading the model…',
   busy: false,        // a newer one is wanted
-  notes: [],          // what is said below the translation
+  warnings: [],       // what should be known of the sentence, in words
   trouble: '',        // why there is no model, or no translation
   wrong: '',          // what is wrong with the engine in this browser
   foreign: false,     // the link was made with another model
@@ -53,6 +53,7 @@ const sentenceOf = ({model, text, nth, exact}) => JSON.stringify([model, text, n
 function update(patch, {push = false} = {}) {
   const view = patch.view ?? state.view, fresh = {force: [], pin: firstPin(view), step: 1}
   const isOther = sentenceOf({...state, ...patch}) !== sentenceOf(state)
+  if (isOther) now.ownPin = null
   Object.assign(state, isOther ? fresh : {}, patch)
   if ('text' in patch || 'off' in patch) now.foreign = false
   listeners.update.forEach(listener => listener(patch, push))

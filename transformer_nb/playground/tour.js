@@ -1,6 +1,6 @@
 // A tour of two minutes. Each step goes to a state of the page, points at something, says
 // what happened there, and asks.
-import {$, phone, write, enable} from './dom.js'
+import {$, phone, write, enable, isStill} from './dom.js'
 import {state, now, model} from './store.js'
 
 // Number of the step (null: there is no tour), and whether its translation is here
@@ -57,13 +57,12 @@ function pointAt(node) {
   if (old !== node) old?.classList.remove('pointed')
   if (!node) return
   node.classList.add('pointed')
-  const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches
   const {right, bottom} = node.getBoundingClientRect()
   const box = $('tour').getBoundingClientRect(), isBeside = box.left >= right
   const first = isBeside && state.view === 'type' ? $('tgt') : node
   const {top} = first.getBoundingClientRect(), end = isBeside ? innerHeight : box.top
   const down = Math.min(top - MARGIN, bottom - end + MARGIN)
-  scrollBy({top: down, behavior: isStill ? 'auto' : 'smooth'})
+  scrollBy({top: down, behavior: isStill() ? 'auto' : 'smooth'})
 }
 
 // On a phone its box covers what the reader is asked to try: it is small until it is tapped

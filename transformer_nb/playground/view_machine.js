@@ -41,7 +41,7 @@ function drawMachine() {
 function drawOnce(picture) { // -> its plan
   const svg = $('machine-picture'), width = $('machine').clientWidth
   const {scene, at, near, vectors} = picture
-  const colors = getComputedStyle(document.documentElement).getPropertyValue('--blue')
+  const colors = getComputedStyle(svg).getPropertyValue('color')
   const key = JSON.stringify([scene.key, at, near, Boolean(vectors), width, colors])
   const page = {width, isTurned: phone.matches}
   if (svg.drawn !== key) svg.plan = drawPicture(svg, picture, page)
@@ -86,7 +86,7 @@ function mostLooked({kind, layer}, scene, at) { // in the mean of the heads that
   const weights = meanWeights(headsOn({kind, layer}, scene.off), at)
   const most = Math.max(...weights), i = weights.indexOf(most)
   const piece = kind === 'cross' ? scene.src[i] : scene.tgt[i - 1]
-  const text = !piece ? 'start' : isSpecial(piece) ? 'end' : label(piece, i)
+  const text = piece ? label(piece, i) : 'start'
   return [text, percent(most)]
 }
 
@@ -144,8 +144,11 @@ function listenToMachine() {
   $('machine-back').onclick = () => go(-1)
   $('machine-forth').onclick = () => go(1)
   player($('machine-play'), TEMPO, step, begin)
-  $('machine-picture').onclick = ({target}) => { // the name of a box opens it, too
-    if (target.dataset.names) openBox(target.dataset.names)
+  $('panel-machine').onclick = ({target}) => { // a name opens its box, a word is followed,
+    const {names, at} = target.dataset         // and a click beside a box closes it
+    if (names) openBox(names)
+    else if (at) pinIt(at)
+    else if (state.box && !target.closest('#machine-open, #machine-steps, button')) closeBox()
   }
   $('machine-scroll').onscroll = () => state.box && draw()
 }

@@ -11,11 +11,11 @@ function likelier(delta) {
 }
 
 const isSpecial = ({text}) => /^<\/?s>$/.test(text)
-const specialName = ({text}) => text === '<s>' ? 'start' : 'end'
 const beginsWord = piece => !piece || piece.text.startsWith(' ') || isSpecial(piece)
 
 // The i-th token of a sentence, by itself; -n goes on with a word
 function label({text, byte}, i = 1) {
+  if (isSpecial({text})) return text === '<s>' ? 'start' : 'end'
   if (byte) return `${byte[2]} ${byte[0]}/${byte[1]}`
   if (/^ +$/.test(text)) return text.replaceAll(' ', '␣')
   if (text === '\xa0') return 'no-break ␣' // which looks like nothing, too
@@ -66,5 +66,5 @@ function permuted(list, random = Math.random) { // each order is as likely
   return all
 }
 
-export {sum, range, fixed, percent, likelier, isSpecial, specialName, beginsWord, label,
+export {sum, range, fixed, percent, likelier, isSpecial, beginsWord, label,
         marked, permuted}
