@@ -84,8 +84,8 @@ def test_tokens_are_fixed_and_let_go(page):
     page.click('#reset')
     assert translation(page) == BOY_DE and state(page, 'force') == []
     page.click('.card:nth-child(1) .choice:not(.taken)')
-    page.type('A cat sleeps.') # undo stays with its sentence
-    page.click('#undo')
+    page.type('A cat sleeps.')
+    page.evaluate('undo()') # which stays with its sentence
     assert state(page, 'force') == [] and 'fixed' not in page.text('#banner')
 
 def test_notes(page):
@@ -478,7 +478,6 @@ def test_the_beam_keeps_what_the_reader_fixed(page):
     page.click('.card:nth-child(1) .choice:not(.taken)')
     go_to(page, 'step')
     assert page.evaluate('shown.steps.best.ids') == ids_of(page)
-    assert page.count('#steps > li:nth-child(1) ul:not(.gone) li') == 1
     assert page.evaluate('shown.steps.greedy.ids[0] == state.force[0]')
 
 def test_a_finished_translation_shows_its_score(page, model):
