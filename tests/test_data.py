@@ -60,12 +60,6 @@ def test_a_batch_is_its_pairs_and_padding(sizes):
             for row, ids in zip(rows, (src + [EOS], [BOS] + tgt, tgt + [EOS])):
                 assert row == ids + [PAD]*(len(row) - len(ids))
 
-@given(lengths)
-def test_by_length_is_an_order(sizes):
-    order = order_by_length(np.array(sizes), np.random.default_rng(0)).tolist()
-    assert sorted(order) == list(range(len(sizes)))
-    assert [max(sizes[i]) for i in order] == sorted(map(max, sizes))
-
 @given(st.lists(st.tuples(st.integers(1, 70_000), st.integers(1, 70_000)), min_size=1))
 def test_the_order_is_one_sort_by_three_keys(sizes):
     "Also where lengths do not fit into 16 bits"

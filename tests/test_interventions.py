@@ -3,6 +3,7 @@ planted heads, one head or position at a time; minimal pairs of known truth."""
 from dataclasses import replace
 import pytest, torch
 from torch.testing import assert_close
+from running import definitions
 from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.model import Transformer, TransformerConfig, attention_modules
 from transformer_nb.text import WordTokenizer
@@ -151,3 +152,22 @@ def test_attributions_are_the_slope_of_a_patch(model, runs):
         with patched(model, {head: step}): after = iv.differences(model, runs)
         shares = 1e4 * (before - after) / (before + swap_partners(before))
         assert_close(estimate, shares.view(-1, 2).mean(1), rtol=1e-2, atol=1e-4)
+
+STUDY = definitions('16a_interventions')
+
+@pytest.mark.parametrize('luck, alike, word', [
+    (.1, .2, 'one direction carries it'), (.1, 1.8, 'a direction carries a part'),
+    (1., .2, 'undecided')])
+def test_the_rule_of_a_direction(monkeypatch, luck, alike, word):
+    "It beats chance, and does more between genders than within one"
+    def changes(model, runs, head, matrices): # of six pairs, both ways
+        shares = [2*alike] if len(matrices) == 1 else [.95, .9, .05] + [luck]*20
+        return 2 * torch.tensor(shares)[:, None].expand(-1, 12)
+    for name, fake in dict(direction_between=torch.ones(5), differences=torch.ones(12),
+                           encode_runs=None).items():
+        monkeypatch.setattr(STUDY, name, lambda *args, fake=fake: fake)
+    monkeypatch.setattr(STUDY, 'changes_through', changes)
+    monkeypatch.setattr(STUDY, 'by_nouns', lambda x, runs: x)
+    found = STUDY.study_direction(None, None, Place('cross', 0, head=0), [], [], [], 20)
+    assert found['word'] == word
+    assert STUDY.one_gender('mat/fence box/bed') == 'mat/box fence/bed'

@@ -1,6 +1,5 @@
 """Chapter 17 beyond its own proofs: sweeps against oracles, and the three measures on cases
 whose answer is known."""
-import gc
 import pytest, torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
@@ -8,7 +7,6 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from transformer_nb.attention import scaled_dot_product_attention
 from running import definitions
-from transformer_nb.studies.layer_types import PeakMemory
 
 chapter = definitions('17_layer_types')
 Convolution, Recurrent = chapter.Convolution, chapter.Recurrent
@@ -97,15 +95,3 @@ def test_path_length_of_any_graph(n, seed, density):
     if torch.equal(reads, itself): reads[0, 1] = True # nobody to hear from: no path at all
     def edges(step): return reads
     assert path_length(edges) == max(steps_from(start, edges, n) for start in range(n))
-
-def test_peak_memory():
-    with PeakMemory() as memory:
-        a = torch.zeros(1000)
-        for _ in range(5): b = a + 1     # the old one is dropped when the new one stands
-        assert (memory.held, memory.peak) == (8000, 12000)
-        c = b[10:].view(9, 110)          # a view costs nothing
-        del a, b
-        gc.collect()
-        assert memory.held == 4000       # and keeps alive what it looks at
-        del c
-    assert memory.held == 0
