@@ -47,10 +47,16 @@ class DataConfig:
     held_out: str|list[str]|None = None # more sentences, of either language, not to learn
 
     def __post_init__(self): # raises `FieldError`
+        for name, value in list(vars(self).items()):
+            object.__setattr__(self, name, _without_paths(value))
         for name, usual in dict(src_lang='de', tgt_lang='en').items():
             if self.corpus and not getattr(self, name):
                 object.__setattr__(self, name, usual) # it is frozen
         _check_data(self)
+
+def _without_paths(value): # which are kept as text
+    if isinstance(value, list): return list(map(_without_paths, value))
+    return str(value) if isinstance(value, Path) else value
 
 def as_list(value)->list: # of what may be a list, one value, or None
     return value if isinstance(value, list) else [] if value is None else [value]

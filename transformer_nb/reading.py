@@ -58,18 +58,9 @@ _LAZY = f'(?:(?<=[{_LOW}]{{2}})|(?<=[{_HIGH}]{{4}}))[.!?](?= [{_LOW}])' # no cap
 _BREAK = f'((?:{_AFTER})(?= {_NEXT}[{_CAPITAL}0-9])|{_LAZY}) '
 _BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[{_LETTER}0-9])' # in a text without capitals
 
-_BEGIN = '(?:^|[ "\'“„(\\[.-])'
-
 READING = _RULES | dict( # which the page gets as they are
     literal=_LITERAL,
-    capital=f'[{_CAPITAL}]', letter=f'[{_LETTER}]', break_=_BREAK, break_small=_BREAK_SMALL,
-    short=f'{_BEGIN}(?:{_PARTS["short"]})[.]$',
-    short_number=f'{_BEGIN}(?:{_PARTS["before_number"]})[.]$',
-    short_small=f'{_BEGIN}(?:{_PARTS["before_small"]})[.]$',
-    ordinal=f'{_BEGIN}(?:{_PARTS["before_ordinal"]}) [0-9]{{1,4}}[.]$',
-    no_ordinal='(?:^|[^a-z])(?:i am [0-9]+|[ap][.]m)[.]$', small=f'^[{_LOW}]',
-    month=f'^(?:{_PARTS["months"]})(?![{_LETTER}])',
-    number_end='(?:^|[^0-9])[0-9]{1,2}[.]$', digit='^[0-9]')
+    capital=f'[{_CAPITAL}]', letter=f'[{_LETTER}]', break_=_BREAK, break_small=_BREAK_SMALL)
 
 @cache
 def _compiled(name:str, is_ascii:bool)->re.Pattern: # ASCII needs no long sets
