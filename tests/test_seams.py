@@ -131,6 +131,9 @@ def test_every_option_of_the_search_is_taken():
 def test_a_wrong_name_is_told_the_right_one(guess, meant):
     with pytest.raises(InputError, match=meant): guess()
 
+def test_paths_are_kept_as_text():
+    assert str(DataConfig(src=Path('s'), tgt=[Path('t')])).count('Path') == 0
+
 def test_the_front_door(tmp_path, monkeypatch):
     "The page *From Python* runs from top to bottom; the package lists eight names"
     names = [name for name in dir(transformer_nb) if name[0] != '_']

@@ -82,9 +82,11 @@ def _why_low(translations:list[str], references:list[str], n_fours:int # four wo
             )->list[str]: # reasons that are not the translations, mostly none
     pairs = list(zip(translations, references))
     n_forms = sum(normalize(x) == x and normalize(y) != y for x, y in pairs)
+    n_cut = sum('@@ ' in x or '▁' in x for x in translations)
     n_odd = sum(x.count('"') % 2 > y.count('"') % 2 for x, y in pairs)
     told = {f'references with spaces, letters or marks in another form than the '
             f'translations, which BLEU counts as wrong: {n_forms}': n_forms,
+            f'translations that are still cut into pieces (“@@ ”, “▁”): {n_cut}': n_cut,
             f'translations with an odd number of quotation marks: {n_odd}': n_odd,
             'no translation has the four words in a row that BLEU asks for: see chrf':
             not n_fours}

@@ -68,7 +68,7 @@ def _compiled(name:str, is_ascii:bool)->re.Pattern: # ASCII needs no long sets
     if is_ascii: pattern = pattern.replace(_LETTER, 'A-Za-z').replace(_CAPITAL, 'A-Z')
     return re.compile(pattern)
 
-_SPECIAL = re.compile(r'[`{%<\]:/@_#$\\=+*·×÷≤≥≈≠\ufdd0]|[.][^ ]|[(][)]')
+_SPECIAL = re.compile(r'[`{%<>｟\]:/@_#$\\=+*·×÷≤≥≈≠\ufdd0]|[.][^ ]|[(][)]')
 _NONE = re.compile('((?!))')
 
 def _pattern(name:str, text:str)->re.Pattern:
