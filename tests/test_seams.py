@@ -131,9 +131,6 @@ def test_every_option_of_the_search_is_taken():
 def test_a_wrong_name_is_told_the_right_one(guess, meant):
     with pytest.raises(InputError, match=meant): guess()
 
-def test_paths_are_kept_as_text():
-    assert str(DataConfig(src=Path('s'), tgt=[Path('t')])).count('Path') == 0
-
 def test_the_front_door(tmp_path, monkeypatch):
     "The page *From Python* runs from top to bottom; the package lists eight names"
     names = [name for name in dir(transformer_nb) if name[0] != '_']
@@ -158,7 +155,8 @@ def test_a_number_of_any_length(translator):
     lambda s: s.replace('s', '\uff53')])
 def test_a_leak_is_seen_as_the_tokenizer_reads(change, tmp_path):
     valid = [('Der Hund schläft über Nacht.', 'The dog sleeps over night.')]
-    config = DataConfig(drop_leaks=True, normalize='plain')
+    config = DataConfig(drop_leaks=True, normalize='plain', src=[tmp_path])
+    assert config.src == [str(tmp_path)] # so that it can be stored
     held_out = find_held_out(valid, config)
     src, tgt = map(change, valid[0])
     assert _find_fault(src, 'Another.', False, held_out, config) == 'held out'
