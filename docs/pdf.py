@@ -3,9 +3,8 @@
 
     python docs/pdf.py        # after `make docs`; `make pdf` does both
 
-The articles of all pages become one page, after a cover and a table of contents; asides and
-answers are open, and of folded code, such as imports and drawing, the name is printed.
-Chromium makes the outline and the page numbers. A link from one page to another
+The articles of all pages become one page, asides open, folded code by its name, after a cover
+and a table of contents; Chromium makes the outline and the page numbers. A link from one page to another
 becomes a link within the book. One to what a book cannot hold, such as the page that
 translates, is dropped.
 """
@@ -76,8 +75,7 @@ def contents(pages):
         if part != before: yield f'<p class="part">{part}</p>'
         before = part
         yield f'<div class="row"><a href="#{name}">{title}</a><i></i><span></span></div>'
-    yield ('<p>Of code that the site folds, such as imports and drawing, only the name is '
-           'printed. The notebooks have it.</p></div>')
+    yield '<p>Of code that the site folds, only the name is printed.</p></div>'
 
 def one_page(folder):
     "The whole book as HTML"
