@@ -3,10 +3,10 @@
 
     python docs/pdf.py        # after `make docs`; `make pdf` does both
 
-The articles of all pages become one page, asides open, folded code by its name, after a cover
-and a table of contents; Chromium makes the outline and the page numbers. A link from one page to another
-becomes a link within the book. One to what a book cannot hold, such as the page that
-translates, is dropped.
+The articles of all pages become one page, asides open, folded code by its name, after a
+cover and a table of contents; Chromium makes the outline and the page numbers. A link from
+one page to another becomes one within the book. One to what a book cannot hold, such as the
+page that translates, is dropped.
 """
 import re, sys
 from html import escape
