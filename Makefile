@@ -63,7 +63,6 @@ chapters: .venv/ready
 	@$(BIN)/python tools/chapters.py
 
 robustness: docs
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long tests
 	@$(BIN)/python -m pytest -q tests/robustness
 	@$(BIN)/python benchmarks/gpu.py --rehearse
 

@@ -35,8 +35,7 @@ def pytest_configure(config):
     settings.load_profile('book')
     slow = 'slow: takes more than ten seconds; `make check` leaves it to `make test`'
     smoke = 'smoke: a few of each room; `make check` runs them for any change of code'
-    long = 'long: dear, and like others that `make test` runs; `make robustness` runs it'
-    for line in (slow, smoke, long): config.addinivalue_line('markers', line)
+    for line in (slow, smoke): config.addinivalue_line('markers', line)
 
 def pytest_collection_modifyitems(items):
     "`TNB_ORDER=7`: the files, and the tests of each, in the order of this draw"
@@ -44,17 +43,6 @@ def pytest_collection_modifyitems(items):
     if order is None: return
     def draw(name): return random.Random(f'{order} {name}').random()
     items.sort(key=lambda item: (draw(item.path.name), draw(item.nodeid)))
-
-LEFT_OUT = 'a long test; `make robustness` runs it, and so does `pytest -m long`'
-
-def pytest_runtest_setup(item):
-    is_asked_for = 'long' in item.config.option.markexpr
-    if item.get_closest_marker('long') and not is_asked_for: pytest.skip(LEFT_OUT)
-
-def pytest_terminal_summary(terminalreporter):
-    skipped = terminalreporter.stats.get('skipped', [])
-    n = sum(LEFT_OUT in str(report.longrepr) for report in skipped)
-    if n: terminalreporter.write_line(f'{n} long tests are left out: make robustness')
 
 def pytest_collection_finish():
     gc.freeze()

@@ -5,7 +5,6 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from unittest import mock
-import pytest
 from book import cells
 
 BIN = Path(sys.executable).parent
@@ -37,14 +36,6 @@ def call_script(command, *words, stdin=b''):
     arguments = [command.__name__, *map(str, words)]
     with mock.patch.object(sys, 'argv', arguments):
         return call(lambda: exec('command()', module), stdin=stdin)
-
-def sample(cases, step):
-    "Cases of one kind: `make test` tries one in `step`, and the others are `long`"
-    return [as_long(case) if i % step else case for i, case in enumerate(cases)]
-
-def as_long(case):
-    values = case if isinstance(case, tuple) else (case,)
-    return pytest.param(*values, marks=pytest.mark.long)
 
 def write(path, lines):
     text = ''.join(line + '\n' for line in lines)

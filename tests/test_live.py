@@ -11,9 +11,8 @@ import torch
 import live
 from book import cells, chapters
 from browser import PHONE, pause
-from running import sample
 from test_site import (
-    ALL_RULES, BUT_CONTRAST, HTML, OWN_HEIGHT, WITHOUT_COLORS, prepare_axe, unreadable,
+    ALL_RULES, BUT_CONTRAST, HTML, OWN_HEIGHT, prepare_axe, unreadable,
     violations)
 from safetensors.torch import load_file
 from transformer_nb.attention import scaled_dot_product_attention, to_ids
@@ -143,7 +142,7 @@ def test_a_figure_that_fails_says_so(open_figure):
 
 NEED_THE_MODEL = {'neighbors', 'shuffle', 'translation'}
 
-@pytest.mark.parametrize('name', sample(NAMES, 4))
+@pytest.mark.parametrize('name', NAMES)
 def test_figure_for_everyone(open_figure, name):
     "It fits a phone, each control is reached by keyboard, and axe finds nothing"
     page = open_figure(name, viewport=PHONE, fresh=True)
@@ -174,9 +173,9 @@ def not_reached_by_keyboard(page):
         .filter(node => !seen.has(node)).map(node => node.outerHTML)''')
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', sample(NAMES, 8))
+@pytest.mark.parametrize('name', NAMES)
 def test_figure_on_its_page(watched, name):
-    "In the chapter that `make docs` built, among the styles of the site"
+    "In the chapter that `make docs` built it fits a phone, and the place kept for it"
     path = HTML/f'{CHAPTERS[name]}.html'
     if not path.exists(): pytest.skip('no site here; `make docs` builds it')
     page = watched.page(PHONE)
@@ -193,11 +192,6 @@ def test_figure_on_its_page(watched, name):
     }''', arg=name)
     assert page.evaluate('document.documentElement.scrollWidth') <= 390
     assert box.evaluate(OWN_HEIGHT) == pytest.approx(live.HEIGHTS[name][1], abs=60)
-    prepare_axe(page)
-    page.evaluate(WITHOUT_COLORS) # of the chapter's code, around the figure
-    here = f'.live[data-live={name}]'
-    assert violations(page, 'light', dict(include=[here]), ALL_RULES, BUT_CONTRAST) == []
-    for theme in ('light', 'dark'): assert unreadable(page, theme, here) == [], theme
 
 # 01: the query
 
@@ -368,8 +362,7 @@ def test_the_newest_sentence_is_answered(open_figure):
     settle(page)
     assert 'Mann' in page.locator('.live-tokens').nth(1).inner_text()
 
-@pytest.mark.parametrize('name', sample(
-    ['translation', 'merges', 'shuffle'], 3))
+@pytest.mark.parametrize('name', ['translation', 'merges', 'shuffle'])
 def test_odd_sentences(open_figure, name):
     "None at all, half a character's bytes, and a word that is wider than a phone"
     page = open_figure(name, viewport=PHONE)
@@ -420,7 +413,7 @@ def test_shuffled_words_without_positions(open_figure, everyday):
 
 # 04: words with similar rows
 
-@pytest.mark.parametrize('word', sample(['Mary', 'Hund', 'drink'], 3))
+@pytest.mark.parametrize('word', ['Mary', 'Hund', 'drink'])
 def test_neighbors_equal_the_rows(open_figure, everyday, word):
     table = everyday.model.state_dict()['embeddings.0.weight'].float()
     rows = torch.nn.functional.normalize(table - table.mean(0), dim=1)

@@ -10,7 +10,6 @@ from beside import (
     BOY, BOY_DE, MODEL, MODELS, VIEWS, ids_of, inputs, log_prob, logits_of, maps_of,
     numbers, shares)
 from node import Window, packed
-from running import sample
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.corpora import everyday_sentences
 from transformer_nb.decoding import search
@@ -780,12 +779,10 @@ def check_promise(then, before, after):
         m = re.match(r'(.+?)(:|$)', words)
         assert m[1] in after and m[1] not in before
 
-HALVES = [(key, i) for key in ('en-de', 'de-en') for i in range(2)]
-
-@pytest.mark.parametrize('key, half', sample(HALVES, 2))
-def test_every_example_keeps_its_promise(everyday, key, half):
+@pytest.mark.parametrize('key', ['en-de', 'de-en'])
+def test_every_example_keeps_its_promise(everyday, key):
     everyday.go(f'#type?m={key}')
-    for example in everyday.evaluate('model().examples')[half::2]:
+    for example in everyday.evaluate('model().examples'):
         everyday.type(example['text'])
         before = translation(everyday)
         assert 'nonsense' not in everyday.text('#notes')
