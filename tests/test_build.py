@@ -858,6 +858,12 @@ def test_a_class_is_graded_into_a_table(tmp_path, capsys):
         with pytest.raises(SystemExit): tnb_class(**asked)
         assert capsys.readouterr().err.count('\n') == 1
 
+def test_a_class_that_is_stopped_keeps_its_rows(tmp_path):
+    for name in ('ada', 'n' * 252): (tmp_path/'class'/name).mkdir(parents=True)
+    asked = dict(out=tmp_path/'x.csv', reports=str(tmp_path/'r'), stage=1)
+    with pytest.raises(SystemExit): tnb_class(tmp_path/'class', **asked) # too long a name
+    assert (tmp_path/'x.csv').read_text().count('\n') == 3
+
 def test_one_odd_folder_stops_no_class(tmp_path, capsys):
     "A damaged kit.json, files one folder below, a name that no terminal should see"
     folder, out = tmp_path/'class', tmp_path/'class.csv'

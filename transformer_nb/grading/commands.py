@@ -218,11 +218,11 @@ def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
         results, problem = _results_of(student, stages, layout, masks, asked, seconds)
         told = problem or _total(results)
         rows.append(_row(student.name, results, problem))
+        write_atomically(out, _as_csv(rows).encode()) # as far as it is, if it is stopped
         counts.update({title for result in results for title in _differing(result)})
         text = '\n\n'.join([*map(report, results), told])
         if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
         print(f'{printable(student.name)}: {told}', flush=True)
-    write_atomically(out, _as_csv(rows).encode())
     print(f'\n{_commonest(counts, len(rows))}')
 
 def _students(folder:str)->list[Path]: # each student's folder, in the order of their names
