@@ -92,6 +92,8 @@ def test_names_do_not_make_a_folder_ours(tmp_path):
     assert left == dict.fromkeys(names, 'important')
 
 def test_the_marker_stays_until_there_is_a_state(tmp_path):
+    put(tmp_path/'m'/'..training.begun.1.99999999.tnb.tmp', '') # as a kill leaves it
+    assert not check_output_folder(tmp_path/'m')
     def begin():
         with training_lock(tmp_path/'m'):
             mark_begun(tmp_path/'m')

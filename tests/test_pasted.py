@@ -29,7 +29,6 @@ SAME += [ # of public reports of other translators, after the review
     ('Attention Is All You Need', 'Attention is all you need.'),
     ('THis is my HOuse', 'This is my house.'), ('I LOVE you.', 'I love you.'),
     ('tHIS IS WRONG', 'This is wrong.'),
-    ('I dont know', "I don't know."), ('whats this', "What's this?"),
     ('{name} is here', '{name} is here.'), ('%s is here', '%s is here.')]
 
 GERMAN = [

@@ -69,7 +69,6 @@ def test_what_is_no_text_is_named(translator):
         translator.translate(['a', float('nan')])
 
 def test_maps_belong_to_their_thread(translator):
-    "While another thread translates, with the same model"
     [[wanted]] = translator.candidates(['The dog sleeps.'], alignments=True)
     is_over, alone, given = threading.Event(), translator.translate(TEXTS), []
     def others():

@@ -63,8 +63,6 @@ def save_model(folder:str|Path, # created if it is missing
         for name, data in files.items(): write_atomically(Path(folder)/name, data)
 
 # %% ../nbs/11_checkpoint.ipynb #d3712653
-_SAVING = threading.Lock()
-
 def _sha256(data:bytes)->str: return hashlib.sha256(data).hexdigest()
 
 def _versions()->dict[str,str]: # of the programs that wrote a model
@@ -528,7 +526,9 @@ _LOCK, _BEGUN = '.training.lock', '.training.begun'
 
 def _files(folder:Path)->Iterator[Path]:
     for path in folder.rglob('*'):
-        if path.name not in (_LOCK, _BEGUN) and not path.is_dir(): yield path
+        if path.name in (_LOCK, _BEGUN) or path.is_dir(): continue
+        is_cut = path.match('..*.begun.*.tnb.tmp') and not path.lstat().st_size
+        if not is_cut: yield path # which a kill leaves of a mark
 
 def _kind(path:Path)->str: # of a checkpoint, by what it says; only the header is read
     with safe_open(path, 'pt') as file: return json.loads(file.metadata()['info'])['kind']
@@ -617,7 +617,7 @@ def locked(path:Path, message:str # if another process has it
             with suppress(OSError): path.unlink()
 
 # %% ../nbs/11_checkpoint.ipynb #11lock01
-_IS_WINDOWS = sys.platform == 'win32'
+_SAVING, _IS_WINDOWS = threading.Lock(), sys.platform == 'win32'
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 def _open_lock(path:str, flags:int)->int: # a pipe is not waited for, a link not followed
