@@ -26,6 +26,7 @@ from transformer_nb.corpora import load_corpus
 from transformer_nb.data import TokenBatches
 from transformer_nb.decoding import search
 from transformer_nb.speed.fast import accelerate
+from transformer_nb.support.distributed import mfu
 from transformer_nb.speed.gpu import (
     CudaGraphs, FixedBatches, RecordedSearch, RecordedSteps, accelerate_on_gpu,
     prepare_gpu)
@@ -40,9 +41,6 @@ from runs import read_results, write_results
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT/'nbs'/'models'/'multi30k-en-de'
 CPU = torch.device('cpu')
-# dense 16-bit products, in operations per second; for others, MFU is left out
-PEAKS = {'H200': 989e12, 'H100': 989e12, 'A100': 312e12, 'L4': 121e12, 'T4': 65e12,
-         'V100': 125e12, 'A10': 125e12, '4090': 165e12, '3090': 71e12}
 
 class Day:
     "What the stages need to know: sizes, and where they compute"
@@ -135,7 +133,7 @@ def climb(day:Day, config:TransformerConfig, batch_tokens:int, parts:list[str])-
                  median_ms=round(1000 * median(steady), 2),
                  longest_ms=round(1000 * max(steady), 2),
                  first_round_seconds=round(sum(seconds[:n]), 2))
-    found |= mfu(config, found['tokens_per_second'])
+    found |= utilization(config, found['tokens_per_second'])
     found['attention'] = attention_kernels(day, config.d_k)
     if day.device.type == 'cuda':
         found['num_alloc_retries'] = torch.cuda.memory_stats()['num_alloc_retries']
@@ -227,17 +225,13 @@ def throughput(day:Day, size:str)->dict:
     seconds = interleave(steppers, batches, warm_up=day.pick(10, 4))
     tokens = sum(batch.n_tokens for batch in batches[day.pick(10, 4):])
     speeds = {name: round(tokens / sum(spent)) for name, spent in seconds.items()}
-    return dict(tokens_per_second=speeds, precision=day.precision) | mfu(
+    return dict(tokens_per_second=speeds, precision=day.precision) | utilization(
         config, speeds['ours'])
 
-def mfu(config:TransformerConfig, tokens_per_second:float)->dict:
-    "6 operations for each weight and target token, attention not counted; tied weights"
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ''
-    peaks = [peak for part, peak in PEAKS.items() if part in name]
-    if not peaks: return {}
+def utilization(config:TransformerConfig, tokens_per_second:float)->dict:
     with torch.device('meta'): model = Transformer(config)
-    operations = 6 * sum(p.numel() for p in model.parameters())
-    return dict(mfu=round(tokens_per_second * operations / peaks[0], 3))
+    part = mfu(sum(p.numel() for p in model.parameters()), tokens_per_second)
+    return {} if part is None else dict(mfu=part)
 
 def base_throughput(day): return throughput(day, 'base')
 def big_throughput(day): return throughput(day, 'big')

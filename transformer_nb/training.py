@@ -29,8 +29,9 @@ from transformer_nb.support.core import (
     FieldError, InputError, check_positive, remove_half_written, set_seed,
     write_atomically)
 from .data import Batch, TokenBatches
-from .support.distributed import (
-    all_gather, all_reduce_sum, broadcast_from_rank0, in_any_process, rank, world_size)
+from transformer_nb.support.distributed import (
+    all_gather, all_reduce_sum, broadcast_from_rank0, in_any_process, mfu, rank,
+    world_size)
 from .model import Stack
 from .support.notebook import new_axes
 from .optimizer import (
@@ -449,6 +450,8 @@ class MetricsLog(list):
             lr=s.lr,
             train_loss=round(_train_loss(s), 4),
             tokens_per_second=round(_tokens_per_second(s)))
+        used = mfu(self[0].get('parameters', 0), _tokens_per_second(s)) if self else None
+        if used: trained['mfu'] = used
         line = dict(
             step=s.step,
             epoch=s.epoch,
