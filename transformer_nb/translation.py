@@ -35,7 +35,7 @@ from transformer_nb.speed.gpu import (
     searcher_for, shapes_of)
 from .foreign import add_tags, load_any_tokenizer
 from .hub import open_model, open_record, open_tokenizer
-from .model import Transformer, TransformerConfig
+from .model import Transformer
 from .support.notebook import heatmap
 from .prepare import (
     PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
@@ -54,6 +54,7 @@ def train_translator(out:str|Path,         # model folder to write
                      init:str|Path|None=None,      # model folder to start from
                      tokenizer:str|Path|None=None, # model or file; by default, learned
                      on_validate:Callable|None=None, # gets each line of `metrics.jsonl`
+                     family:type[Transformer]=Transformer, # or a class of your own
                     )->list[dict]:         # the lines of `metrics.jsonl`
     "Train as `config` says, such as `preset('tiny').override(lr=1e-3)`; write the folder"
     weights, given = _read_beginning(init, tokenizer, config)
@@ -68,7 +69,7 @@ def train_translator(out:str|Path,         # model folder to write
 
         if config.data.data: config = replace(config, data=settle(config.data, data))
         if resume: weights = None # the state has them
-        model = _build_model(config, data.tokenizer.vocab_size, weights)
+        model = _build_model(config, data.tokenizer.vocab_size, weights, family)
         trainer = _make_trainer(out, config, data, model, on_validate)
         if resume: _resume(trainer, out, data)
         if rank() == 0: _write_beginning(out, config, data, trainer)
@@ -164,9 +165,10 @@ def _is_stored(out:Path, config:RunConfig, corpus:dict|None)->bool: # the data o
     return True
 
 # %% ../nbs/15_translation.ipynb #31c37b7e
-def _build_model(config:RunConfig, vocab_size:int, weights:dict|None)->Transformer:
+def _build_model(config:RunConfig, vocab_size:int, weights:dict|None,
+                 family:type[Transformer])->Transformer:
     set_seed(config.training.seed)
-    model = Transformer(replace(config.model, vocab_size=vocab_size))
+    model = family(replace(config.model, vocab_size=vocab_size))
     if weights: model.load_state_dict(_with_rows(weights, vocab_size))
     device = find_device(config.training.device)
     if device.type == 'cuda': return accelerate_on_gpu(accelerate(model)).to(device)
@@ -192,7 +194,7 @@ def _make_trainer(out:Path, config:RunConfig, data:PreparedData, model:Transform
     batches = kind(data.pairs('train'), budget, seed, data.mix(config.data))
     valid = list(TokenBatches(data.pairs('valid'), budget).epoch(0))
     summary = _summarize(data, sum(p.numel() for p in model.parameters()))
-    run_settings = _run_settings(config, data, model.config)
+    run_settings = _run_settings(config, data, model)
     scores = _sample_scores(config, data.tokenizer, data.pairs('valid'))
     return Trainer(model, batches, valid, how, out, run_settings, history=[summary],
                    on_validate=on_validate, scores=scores, take_step=gpu_step(how, device))
@@ -253,7 +255,7 @@ def _format_data_summary(summary:dict, vocab_size:int)->str: # on one line
                       vocabulary])
 
 # %% ../nbs/15_translation.ipynb #F3f60d91
-def _run_settings(config:RunConfig, data:PreparedData, model_config:TransformerConfig
+def _run_settings(config:RunConfig, data:PreparedData, model:Transformer
                  )->dict: # must agree when it is resumed
     texts = [data.splits[split]['fingerprint'] for split in ('train', 'valid')]
     return dict(corpus=fingerprint(texts),
@@ -262,7 +264,8 @@ def _run_settings(config:RunConfig, data:PreparedData, model_config:TransformerC
                 normalize=config.data.normalize,
                 batch_tokens=config.data.batch_tokens,
                 mix=data.mix(config.data),
-                max_ratio=config.data.max_ratio) | asdict(model_config)
+                max_ratio=config.data.max_ratio,
+                family=type(model).__name__) | asdict(model.config)
 
 # %% ../nbs/15_translation.ipynb #c402f906
 class Translator:

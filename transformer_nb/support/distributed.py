@@ -76,18 +76,15 @@ def check_shared_device(name:str|None): # as the user wrote it, such as 'cuda:0'
         raise FieldError('device', f'is {name}, one GPU for {n_here} processes; '
                          f'with {kind} each takes its own')
 
-_PEAKS = {'H200': 989e12, 'H100': 989e12, 'A100': 312e12, 'L4': 121e12, 'T4': 65e12,
-          'V100': 125e12, 'A10': 125e12, '4090': 165e12, '3090': 71e12} # FLOPs, 16 bits
+_PEAKS = dict(H200=989e12, H100=989e12, A100=312e12, V100=125e12, T4=65e12) # in 16 bits
 
-def mfu(n_parameters:int, # with each shared one counted once
-        tokens_per_second:float # targets, of all processes together
+def mfu(n_parameters:int, tokens_per_second:float # targets, of all processes together
        )->float|None: # None where the GPU's peak is not known
     "Model FLOPs utilization (Chowdhery et al., 2022): of the peak, six a weight and token"
-    if not torch.cuda.is_available(): return None
-    words = set(re.split(r'\W+', torch.cuda.get_device_name()))
-    for name, peak in _PEAKS.items():
-        if name in words and 'PCIe' not in words: # whose peak is lower
-            return round(6 * n_parameters * tokens_per_second / (peak * world_size()), 3)
+    words = re.split(r'\W', torch.cuda.get_device_name()) if torch.cuda.is_available() else []
+    peaks = [_PEAKS[x] for x in words if x in _PEAKS and 'PCIe' not in words] # theirs is lower
+    flops = 6 * n_parameters * tokens_per_second
+    return round(flops / (peaks[0] * world_size()), 3) if peaks else None
 
 _LOST = re.compile('connection (closed|reset|refused)|broken pipe|timed out|timeout|'
                    'nccl.*(error|abort)|watchdog', re.I)
