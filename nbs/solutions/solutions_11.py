@@ -12,12 +12,9 @@ def running_mean(mean, new, m):
 
 def gelu_family():
     "Exercise 2."
-    class GELUFeedForward(FeedForward):
-        def forward(self, x): return self.outer(gelu(self.inner(x)))
-
     class GELUTransformer(Transformer):
         def __init__(self, config):
             super().__init__(config)
-            for layer in [*self.encoder.layers, *self.decoder.layers]:
-                layer.feed_forward = GELUFeedForward(config.d_model, config.d_ff)
+            for x in filter(lambda x: isinstance(x, FeedForward), self.modules()):
+                x.forward = lambda y, own=x: own.outer(gelu(own.inner(y)))
     return GELUTransformer

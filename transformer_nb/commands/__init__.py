@@ -28,7 +28,7 @@ from transformer_nb.decoding import SEARCH_TOKENS, SearchConfig, autocast_search
 from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import TransformerConfig
-from transformer_nb.support.notebook import check_figures, save_figure
+from transformer_nb.support.notebook import save_figure
 from transformer_nb.prepare import (
     DataConfig, PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
     format_vocabulary, prepare_data)
@@ -819,7 +819,6 @@ def tnb_demo(
     "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)
-    check_figures()
     out = Path(out)
     print('1. The copy task: repeat a sequence that was never seen\n', flush=True)
     _copy_task(out/'copy_task')

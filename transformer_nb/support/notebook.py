@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import torch
 from torch import Tensor
 from torch.testing import assert_close
-from transformer_nb.support.core import InputError, set_seed
+from transformer_nb.support.core import set_seed
 
 INK = '#808080' # gray that is readable on a light and on a dark page
 COLORS = ['#0072B2', '#E69F00', '#009E73', '#D55E00', '#CC79A7', '#56B4E9', '#F0E442', INK]
@@ -61,15 +61,6 @@ def save_figure(drawn,         # a figure, or axes in it
     figure = drawn.figure # of a figure: itself
     figure.savefig(path, metadata={'Date': None})
     plt.close(figure)
-
-def check_figures():
-    "Raise `InputError` now if the surroundings would let no figure be drawn later"
-    try:
-        figure_style()
-        from matplotlib.figure import Figure
-        save_figure(Figure((1, 1)), BytesIO())
-    except (ImportError, OSError, OverflowError, ValueError) as e:
-        raise InputError(f'figures cannot be drawn: {e}') from None
 
 def heatmap(matrix:Tensor,                   # what to draw (rows, columns)
             rows:Sequence[str]|None=None,    # labels of the rows
@@ -246,8 +237,7 @@ def read_ladder(path:str|Path, # what `benchmarks/ladder.py` has written
                 last:str,      # number of a chapter, such as '03'
                )->dict[str,list[dict]]: # name of each rung up to this chapter -> its runs
     rungs = {}
-    for line in Path(path).read_text(encoding='utf8').splitlines():
-        run = json.loads(line)
+    for run in read_jsonl(path):
         if run['chapter'] <= last: rungs.setdefault(run['rung'], []).append(run)
     return rungs
 
