@@ -230,8 +230,7 @@ def throughput(day:Day, size:str)->dict:
 
 def utilization(config:TransformerConfig, tokens_per_second:float)->dict:
     with torch.device('meta'): model = Transformer(config)
-    part = mfu(sum(p.numel() for p in model.parameters()), tokens_per_second)
-    return {} if part is None else dict(mfu=part)
+    return mfu(sum(p.numel() for p in model.parameters()), tokens_per_second)
 
 def base_throughput(day): return throughput(day, 'base')
 def big_throughput(day): return throughput(day, 'big')

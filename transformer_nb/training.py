@@ -450,8 +450,7 @@ class MetricsLog(list):
             lr=s.lr,
             train_loss=round(_train_loss(s), 4),
             tokens_per_second=round(_tokens_per_second(s)))
-        used = mfu(self[0].get('parameters', 0), _tokens_per_second(s)) if self else None
-        if used: trained['mfu'] = used
+        if self: trained |= mfu(self[0].get('parameters', 0), _tokens_per_second(s))
         line = dict(
             step=s.step,
             epoch=s.epoch,

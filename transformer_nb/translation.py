@@ -165,8 +165,7 @@ def _is_stored(out:Path, config:RunConfig, corpus:dict|None)->bool: # the data o
     return True
 
 # %% ../nbs/15_translation.ipynb #31c37b7e
-def _build_model(config:RunConfig, vocab_size:int, weights:dict|None,
-                 family:type[Transformer])->Transformer:
+def _build_model(config:RunConfig, vocab_size:int, weights:dict|None, family:type):
     set_seed(config.training.seed)
     model = family(replace(config.model, vocab_size=vocab_size))
     if weights: model.load_state_dict(_with_rows(weights, vocab_size))
@@ -263,8 +262,7 @@ def _run_settings(config:RunConfig, data:PreparedData, model:Transformer
                 vocab_size_asked=config.data.vocab_size,
                 normalize=config.data.normalize,
                 batch_tokens=config.data.batch_tokens,
-                mix=data.mix(config.data),
-                max_ratio=config.data.max_ratio,
+                mix=data.mix(config.data), max_ratio=config.data.max_ratio,
                 family=type(model).__name__) | asdict(model.config)
 
 # %% ../nbs/15_translation.ipynb #c402f906

@@ -314,11 +314,10 @@ def _format_history(out:str|Path, history:list[dict],
     speeds = [line['tokens_per_second'] for line in history if line.get('step')]
     speed = sum(speeds) / len(speeds)
     skipped = f", {last['skipped']} steps skipped" if last['skipped'] else ''
-    used = f", MFU {last['mfu']:.1%}" if 'mfu' in last else ''
     rows = [
         f"{data['parameters']:,} parameters trained on {data['pairs']:,} pairs: "
         f"{last['step']} steps in {last['seconds']/60:.1f} minutes, "
-        f"{speed:,.0f} target tokens/s{used}{skipped}",
+        f"{speed:,.0f} target tokens/s{skipped}",
         _format_perplexities(history),
         f'translate with: tnb_translate {out} < sentences.txt > translations.txt',
         *_tag_advice(tags),

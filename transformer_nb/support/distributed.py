@@ -78,12 +78,11 @@ def check_shared_device(name:str|None): # as the user wrote it, such as 'cuda:0'
 
 _PEAKS = dict(H200=989e12, H100=989e12, A100=312e12, V100=125e12, T4=65e12) # in 16 bits
 
-def mfu(n_parameters:int, tokens_per_second:float # targets, of all processes together
-       )->float|None: # None where the GPU's peak is not known
+def mfu(n:int, speed:float)->dict: # parameters, tokens per second; {} without a known peak
     "Model FLOPs utilization (Chowdhery et al., 2022): of the peak, six a weight and token"
-    words = re.split(r'\W', torch.cuda.get_device_name() if torch.cuda.is_available() else '')
-    peaks = [] if 'PCIe' in words else [_PEAKS[x] for x in words if x in _PEAKS]
-    return peaks and round(6*n_parameters*tokens_per_second / (peaks[0]*world_size()), 3) or None
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ''
+    peaks = [peak for x, peak in _PEAKS.items() if re.search(rf'\b{x}\b(?!.*PCIe)', name)]
+    return dict(mfu=round(6*n*speed / peaks[0] / world_size(), 3)) if peaks else {}
 
 _LOST = re.compile('connection (closed|reset|refused)|broken pipe|timed out|timeout|'
                    'nccl.*(error|abort)|watchdog', re.I)
