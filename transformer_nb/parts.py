@@ -127,8 +127,8 @@ BIASES = 'paper', 'none', 'attention', 'all' # 'paper': in norms and feed-forwar
 
 def new_norm(c)->nn.Module:
     eps = {} if c.norm_eps is None else dict(eps=c.norm_eps)
-    if c.norm_type == 'rmsnorm': return RMSNorm(c.d_model, **eps)
-    return nn.LayerNorm(c.d_model, bias=c.biases != 'none', **eps)
+    kinds = dict(layernorm=partial(nn.LayerNorm, bias=c.biases != 'none'), rmsnorm=RMSNorm)
+    return kinds[c.norm_type](c.d_model, **eps)
 
 def new_residual(c)->ResidualNorm:
     residual = ResidualNorm(c.d_model, c.dropout, c.norm)
