@@ -142,9 +142,9 @@ def changed(owner, name, value):
     try: yield
     finally: setattr(owner, name, before)
 
-def unmasked(self, x, mask):
-    one, two = self.residuals
-    return two(one(x, self.self_attention, mask=None), self.feed_forward)
+def unmasked(self, x, mask): return right_encoder(self, x, torch.ones_like(mask))
+def mixing(self, x, mask): return right_encoder(self, x, mask.roll(1, 0)) # a neighbor's
+right_encoder = EncoderLayer.forward
 
 def cheating(self, x, memory, mask, memory_mask, cache=None):
     one, two, three = self.residuals
@@ -158,14 +158,11 @@ def deaf(self, x, memory, mask, memory_mask, cache=None):
     x = two(x, self.cross_attention, memory=0*memory, mask=memory_mask)
     return three(x, self.feed_forward)
 
-def cut_off(self, x, memory, mask, memory_mask, cache=None):
-    return right_decoder(self, x, memory.detach(), mask, memory_mask)
+def cut_off(self, x, memory, *masks): return right_decoder(self, x, memory.detach(), *masks)
 right_decoder = DecoderLayer.forward
 
 def mixed(self, x): return (right_network(self, x) + right_network(self, x).mean(0)) / 2
 right_network = FeedForward.forward
-
-def noisy(self, x): return F.dropout(right_network(self, x), 0.1, True)
 
 def split_wrongly(self, x):
     b, t, _ = x.shape
@@ -173,16 +170,19 @@ def split_wrongly(self, x):
 
 @pytest.mark.parametrize('owner, name, value, ask, told', [
     (EncoderLayer, 'forward', unmasked, 'source_padding', 'source padding'),
+    (EncoderLayer, 'forward', mixing, 'source_padding', 'source padding'),
     (DecoderLayer, 'forward', cheating, 'causality', 'causality'),
     (DecoderLayer, 'forward', deaf, 'source_read', 'source is read'),
     (DecoderLayer, 'forward', cut_off, 'gradients', 'gradients'),
     (FeedForward, 'forward', mixed, 'batch_mates', 'batch mates'),
-    (FeedForward, 'forward', noisy, 'evaluation', 'evaluation'),
+    (FeedForward, 'forward', lambda self, x: F.dropout(right_network(self, x), 0.1, True),
+     'evaluation', 'evaluation'),
     (MultiHeadAttention, 'split_heads', split_wrongly, 'causality', 'causality')])
 def test_a_fault_is_found(owner, name, value, ask, told):
     with changed(owner, name, value):
         verdict = asked(made(), book(), ask)[told]
     assert verdict.outcome == 'fails' and verdict.told
+    assert value is not mixing or 'beside a longer one' in verdict.case
 
 def halved(self, x, sublayer, *args, **options):
     return self.norm(x/2 + sublayer(x, *args, **options))
@@ -190,11 +190,9 @@ def halved(self, x, sublayer, *args, **options):
 def lost(self, x, sublayer, *args, **options):
     return self.norm(sublayer(x, *args, **options))
 
-def linear(self, x): return self.outer(self.inner(x))
-
 @pytest.mark.parametrize('owner, name, value, row', [
-    (FeedForward, 'forward', linear, 'activation'), (ResidualNorm, 'forward', lost,
-                                                     'residual')])
+    (FeedForward, 'forward', lambda self, x: self.outer(self.inner(x)), 'activation'),
+    (ResidualNorm, 'forward', lost, 'residual')])
 def test_what_is_unusual_is_told(owner, name, value, row):
     with changed(owner, name, value): found = identify(Foreign(made(), book()))
     assert row in [r[0] for r in found.rows if r[3] == 'unusual']
@@ -203,6 +201,9 @@ def test_what_no_setting_explains_is_named():
     with changed(ResidualNorm, 'forward', halved): found = identify(Foreign(made(), book()))
     part, lines = found.unexplained
     assert part == 'encoder layer 1, self-attention: the sum or the norm after it' and lines
+    def cooled(model, src, tgt): return model(src, tgt) / tgt.shape[1]**.5
+    proof = prove(made(), SimpleNamespace(**vars(book()) | dict(logits=cooled)), only=[])
+    assert 'same function' not in proof.text() and 'decoder layer 2' not in proof.text()
 
 class Padded(Transformer):
     "Its embedding gives the row of padding no gradient, and its targets begin with that"
@@ -254,9 +255,6 @@ def test_a_search_that_is_not_greedy():
 
 # Bad input
 
-def shaped(model, src, tgt): return model(src, tgt).flatten(0, 1)
-def probable(model, src, tgt): return model(src, tgt).softmax(-1)
-def several(model, src, tgt): return model(src, tgt), None
 def other_model(model, src, tgt): return OTHER(src, tgt).to(next(model.parameters()))
 def equal_only(model, src, tgt):
     return model(src, tgt) + (src[..., None] - tgt[..., None]) * 0.
@@ -264,11 +262,13 @@ OTHER = made().eval()
 
 def test_a_bad_adapter_gets_one_line():
     for change, message in [
-            (dict(logits=shaped), r'returned shape \(15, 30\); it must be \(3, 5, 30\)'),
-            (dict(logits=probable), 'logits are probabilities'),
-            (dict(logits=several), 'logits returned tuple'),
+            (dict(logits=lambda model, *ids: model(*ids).flatten(0, 1)),
+             r'returned shape \(15, 30\); it must be \(3, 5, 30\)'),
+            (dict(logits=lambda model, *ids: model(*ids).softmax(-1)), 'are probabilities'),
+            (dict(logits=lambda model, *ids: (model(*ids), None)), 'logits returned tuple'),
             (dict(logits=other_model), 'does not use the model that it is given'),
             (dict(logits=equal_only), 'equal lengths work'),
+            (dict(vocab_size=40), 'is vocab_size 40 right'),
             (dict(logits=3), 'not a function'), (dict(vocab_size=None), 'vocab_size'),
             (dict(pad=30), 'pad is 30; it must be an id below 30')]:
         adapter = SimpleNamespace(**vars(book()) | change)

@@ -98,6 +98,7 @@ class Foreign:
 
     def _failed(self, error:Exception)->InputError:
         words = f'{type(error).__name__}: {" ".join(str(error).split())}'
+        if isinstance(error, IndexError): words += f'; is vocab_size {self.src_size} right?'
         try: self(*self.draw(3, 5, 5))
         except Exception: return InputError(f'logits(model, src, tgt) failed: {words}')
         return InputError(f'sources of 7 and targets of 5 tokens failed, though equal lengths '

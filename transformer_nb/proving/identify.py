@@ -535,6 +535,8 @@ class Walk:
                    default=None)
         rest = [u for u in self.uses if u.number not in used
                 and (not last or u.number > last.number)]
-        ends = [u.line for u in (last, min(rest, key=lambda u: u.number, default=None))
-                if u]
+        following = min(rest, key=lambda u: u.number, default=None)
+        if not following or following.output.shape == self.logits.shape:
+            name = f'{state.side}: what follows its last layer'
+        ends = [u.line for u in (last, following) if u]
         return name, ' to '.join(dict.fromkeys(ends))

@@ -94,24 +94,31 @@ def source_padding(f:Foreign)->Verdict:
         src, tgt = f.draw(b, s, t)
         one, padded = f(src, tgt), F.pad(src, (0, 3), value=f.pad)
         longer = torch.cat([f.draw(1, s + 3, t)[0], padded])
-        pairs = [f(longer, torch.cat([tgt[:1], tgt]))[1:]]
-        try: pairs.append(f(padded, tgt))
+        pairs = {' beside a longer one': f(longer, torch.cat([tgt[:1], tgt]))[1:]}
+        try: pairs[''] = f(padded, tgt)
         except Exception as e: raised = type(e).__name__
-        for two in pairs:
+        for beside, two in pairs.items():
             if gap(one, two) > f.tolerance:
-                return _padding(f, name, src, padded, tgt, one, two)
+                return _padding(f, src, padded, tgt, one, two, beside)
     if not raised: return Verdict(name, 'holds')
     return Verdict(name, 'differs', f'A batch wider than its longest source raises {raised}.')
 
-def _padding(f, name, src, padded, tgt, one, two)->Verdict:
-    case = (f'source {show(src[0])} and {show(padded[0])}, target {show(tgt[0])}: '
-            f'a logit is {numbers(one[0], two[0])}')
+def _padding(f, src, padded, tgt, one, two, beside)->Verdict:
+    row = (one - two).abs().nan_to_num(torch.inf).flatten(1).amax(1).argmax()
+    case = (f'source {show(src[row])} and {show(padded[row])}{beside}, target '
+            f'{show(tgt[row])}: a logit is {numbers(one[row], two[row])}')
     src, tgt = f.draw(1, 11, 7)
-    padded = F.pad(src, (0, 2), value=f.pad)
-    def cut(x, y): return x, _narrow(y, {13: 11})
-    where = first_difference(f, (src, tgt), (padded, tgt), cut)
-    return Verdict(name, 'fails', 'Logits depend on the padding of the source.', case,
-                   where)
+    padded, b = F.pad(src, (0, 2), value=f.pad), 1 + bool(beside)
+    if beside: padded = torch.cat([padded, f.draw(1, 13, 7)[0]])
+    def cut(x, y): return x, _rows(x, _narrow(y, {13: 11}), b)
+    where = first_difference(f, (src, tgt), (padded, tgt.repeat(b, 1)), cut)
+    return Verdict('source padding', 'fails', 'Logits depend on the padding of the source.',
+                   case, where)
+
+def _rows(x, y, b:int): # of y, whose batch is b times as large: the first of them
+    for axis, (m, n) in enumerate(zip(x.shape, y.shape)):
+        if n == b*m: y = y.narrow(axis, 0, m)
+    return y
 
 def target_padding(f:Foreign)->Verdict:
     "Padding after a target changes nothing before it"
@@ -140,10 +147,7 @@ def batch_mates(f:Foreign)->Verdict:
 def _mates(f, b, i, src, tgt, alone, together)->Verdict:
     case = (f'source {show(src[i])}, target {show(tgt[i])}, alone and as row {i} of {b}: '
             f'a logit is {numbers(alone[0], together[i])}')
-    def cut(x, y):
-        for axis, (m, n) in enumerate(zip(x.shape, y.shape)):
-            if n == b*m: y = y.narrow(axis, 0, m)
-        return x, y
+    def cut(x, y): return x, _rows(x, y, b)
     where = first_difference(f, (src[:1], tgt[:1]), (src, tgt), cut)
     told = 'Sentences of a batch change one another'
     told += f' where b = t = {b}.' if b == tgt.shape[1] else '.'
@@ -574,16 +578,17 @@ class Proof:
         if isinstance(x, str):
             return f'Which Transformer it is: not found, since the {x} is not known.'
         if x.unexplained:
-            part, lines = x.unexplained
-            told = f'known settings explain all up to {part} ({lines})'
+            told = 'known settings explain all up to {} ({})'.format(*x.unexplained)
             return f'Which Transformer it is: {told}.'
-        told = 'The book\'s model with these settings is the same function to '
-        told += f'{max(x.difference, 1e-17):.0e}'
-        if x.difference <= 1e-10: return told + '.'
-        if x.own_tables < 1e-10:
-            told += '; with its own tables of positions, which are rounded, '
-            return told + f'to {x.own_tables:.0e}.'
-        if x.single: return f'{told}; what is left is single precision, as at {x.single}.'
+        if x.difference > 1e-4: # more than rounding
+            return f'Which Transformer it is: not found (the nearest: {x.difference:.0e} off).'
+        told = (f'The book\'s model with these settings is the same function to '
+                f'{max(x.difference, 1e-17):.0e}')
+        if x.difference > 1e-10 > x.own_tables:
+            told += ('; with its own tables of positions, which are rounded, '
+                     f'to {x.own_tables:.0e}')
+        elif x.difference > 1e-10 and x.single:
+            told += f'; what is left is single precision, as at {x.single}'
         return told + '.'
 
     def text(self)->str:
