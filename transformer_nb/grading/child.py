@@ -154,6 +154,8 @@ def _not_imported(stage, folder, error)->dict:
     if isinstance(error, _TooSlow): error = TimeoutError('the import does not end')
     if not Path(folder, stage.file).exists(): text = f'{stage.file} is missing'
     elif isinstance(error, NotImplementedError): text = NOT_WRITTEN
+    elif 'unknown encoding' in str(error): text = (
+        f'{stage.file}: "coding:" in its first two lines names an encoding; reword the comment')
     else: text = f'{stage.file} cannot be imported: {error_of(error)[ERROR]}'
     found = error_of(error)
     return {f'new · {ERROR}': text} | {f'new · {LINE}': x for x in [found.get(LINE)] if x}
@@ -186,8 +188,7 @@ def _read(path:Path, folder:Path)->dict|Run|None: # of what a child wrote; None:
         if not _is_small(run): return found
         return _unpacked(json.loads(run.read_text(encoding='utf8')), found, folder)
 
-def _text(x:Tensor)->str:
-    return printable(bytes(x.tolist()).decode(errors='replace'))
+def _text(x:Tensor)->str: return printable(bytes(x.tolist()).decode(errors='replace'))
 
 def _packed(run:Run, folder:str)->list:
     places = {id(x): i for i, x in enumerate(run.made)}

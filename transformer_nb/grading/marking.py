@@ -94,21 +94,25 @@ def _remarks(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->l
     if len(wrong) == len(marked) and len(texts) == 1 == len({m.found[0].n for m in wrong}):
         return [f'{what(wrong[0].found[0], wrong[0])}.'] # no file, for example
     said = []
-    for name in dict.fromkeys(m.check.part.name for m in wrong):
-        of_part = [m for m in marked if m.check.part.name == name]
+    refused = {m.check.part.name for m in wrong if not m.check.asks}
+    def name_of(m): # of a check that asks two parts, the first that is not right
+        name = m.check.part.name
+        return name if name in refused else m.check.asks or name
+    for name in dict.fromkeys(map(name_of, wrong)):
+        of_part = [m for m in marked if name_of(m) == name]
         if all(d.came == NOT_WRITTEN for m in of_part for d in m.found[:1]): continue
-        said.append(_remark(folder, stage, kit, of_part, seconds))
+        said.append(_remark(name, folder, stage, kit, of_part, seconds))
     return said
 
-def _remark(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->str:
+def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->str:
     "What differs, when, where, what the book has there, what to read"
     first = next(m for m in marked if m.found)
-    d, part = _plainest(first.found), first.check.part
+    d = _plainest(first.found)
     alone = _alone(folder, stage, kit, first, d, seconds)
     if alone and alone.found and not d.in_first_call: # as a first call, it differs, too
         d = replace(alone.found[0], step=alone.method)
         first.notes[d.n][f'{d.step} · {LINE}'] = alone.mine.notes.get(LINE, '')
-    told = [f'{part.name}: {what(d, first)}.']
+    told = [f'{name}: {what(d, first)}.']
     if alone and not alone.found and d.what.startswith((ERROR, 'result')): told.append(_KEPT)
     else:
         told += (said := _when(d, first, marked))
@@ -168,7 +172,8 @@ def _name(place:str, part)->str:
         return names[int(i)] if int(i) < len(names) else f'result {i}'
     return 'the result' if place == 'result' else place
 
-_RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
+_RESULTS = dict(load_model=('the first translation', 'the second translation'),
+                scaled_dot_product_attention=('the output', 'the weights'),
                 shifted=('the source', 'the target', 'the labels'),
                 beam_search=('the list of ids', 'the score'))
 
@@ -270,8 +275,7 @@ def _where(alone:_Alone, d:Difference)->list[str]:
     last = lines.get(d.what) or lines.get('')
     if last and last.text.startswith('with '): last = None # it only ends
     is_sure = place and (place.kind in ('order', 'argument') or place.line == last)
-    if last and not is_sure:
-        said.insert(0, f'What differs comes from l{_at(last)}.')
+    if last and not is_sure: said.insert(0, f'What differs comes from l{_at(last)}.')
     return said
 
 def _single(alone:_Alone, d:Difference)->Line|None:

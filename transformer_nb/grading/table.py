@@ -22,6 +22,7 @@ class Check:
     read: tuple                # chapter and heading
     ignored: tuple = ()        # what another check asks
     expected: dict|None = None # what is right, where the book's version is not run
+    asks: str = ''             # a part behind this one: told of, if this one is right
 
 @dataclass(frozen=True)
 class Stage:

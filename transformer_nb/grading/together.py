@@ -35,6 +35,10 @@ def logits_of(loaded, args):
         [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
     return real(loaded.double()(src, tgt), tgt != PAD)
 
+def state_of(loaded, args)->str:
+    mode = f'a model in {"training" if loaded.training else "evaluation"} mode'
+    return mode + ', half precision' * any(p.element_size() < 4 for p in loaded.parameters())
+
 def long_running(case)->Toy: # where the limit of steps counts
     end = 0. if case.n == 12 else (-30., 0., -1.5, -3.)[case.n % 4] # 12: α decides
     model = sys.modules.get('model') # whose class it has, for who asks
@@ -57,13 +61,12 @@ def stage_9(folder:str)->Stage:
     toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
                 text=Made(digits))
     return Stage(9, 'translation.py', "the book's weights", (
+        Check(1, 'the model is in evaluation mode', Part('load_model', shown=state_of, **loading), READ),
         Check(2, "the logits of the book's model", Part(
             'load_model', shown=logits_of, tolerance=1e-4, **loading), READ),
-        Check(1, 'the model is in evaluation mode', Part(
-            'load_model', shown=lambda loaded, _: loaded.training, **loading), READ),
         Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13), READ),
         Check(2, "the book's translations", Part(
-            'load_model', shown=translations(folder), **loading), READ)))
+            'load_model', shown=translations(folder), **loading), READ, asks='translate')))
 
 # All together
 

@@ -222,8 +222,7 @@ def readings(own:list[Linear], other:list[Linear], h:int)->Iterator[Reading]:
     if not other: yield from _split(own, h, 3)
     else:
         q = torch.arange(sum(len(u.weight) for u in own))
-        for r in _split(other, h, 2):
-            yield Reading(r.name, h, r.n_kv_heads, [q, *r.index])
+        for r in _split(other, h, 2): yield Reading(r.name, h, r.n_kv_heads, [q, *r.index])
 
 def _split(uses:list[Linear], h:int, n_roles:int)->Iterator[Reading]:
     sizes = [len(u.weight) for u in uses]

@@ -438,8 +438,7 @@ def schedule(f:Foreign)->Verdict:
 
 def _plain(f:Foreign, src:Tensor, n:int)->list[list[int]]: # greedy, by the whole model
     tgt = torch.full((len(src), 1), f.bos or 0)
-    for _ in range(n):
-        tgt = torch.cat([tgt, f(src, tgt)[:, -1:].argmax(-1)], 1)
+    for _ in range(n): tgt = torch.cat([tgt, f(src, tgt)[:, -1:].argmax(-1)], 1)
     return [_cut(row, f.eos) for row in tgt[:, 1:].tolist()]
 
 def _cut(ids, eos)->list[int]: # up to the first eos
@@ -506,8 +505,7 @@ def _penalty(f:Foreign, name:str, scored:list)->Verdict:
 
 # Training
 
-def _fresh(f:Foreign, model:nn.Module)->nn.Module:
-    return deepcopy(model).float().eval()
+def _fresh(f:Foreign, model:nn.Module)->nn.Module: return deepcopy(model).float().eval()
 
 def overfits(f:Foreign, seconds:float=15.)->Verdict:
     "A few sentences are learned by heart"

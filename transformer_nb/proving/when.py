@@ -11,8 +11,6 @@ class When:
     cases: int                 # of so many
     having: int                # so many of them are of the kind of those that fail
     calls: str = 'calls'
-    @property
-    def exact(self)->bool: return self.failed == self.having
 
     def __str__(self)->str:
         if self.failed == self.cases: return f'in each of the {self.cases} {self.calls} tried'

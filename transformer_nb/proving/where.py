@@ -1,9 +1,8 @@
 """Where two parts differ: both runs traced, number by number and call by call
 
-`traced` runs one case and notes every tensor that is made, with the line that made it, and
-every call of another part. `where` finds the first number of the one that the other never
-makes, and the other's line whose number never comes. Tensors are compared by sums that no
-order of axes changes; what a part hands to another is compared in its order, too."""""
+`traced` runs a case and notes every tensor that is made, with its line, and every call of
+another part. `where` finds the first number that the other never makes, and the other's line
+whose number never comes. Tensors are known by sums that no order of axes changes."""
 import linecache, sys, torch
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,6 +16,7 @@ from .draw import Part
 LIKE = ( # of which the shape counts alone
     'aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like',
     'aten.new_zeros', 'aten.new_ones', 'aten.new_full', 'aten.new_empty')
+CUTS = 'aten.slice', 'aten.select', 'aten.split', 'aten.split_with_sizes', 'aten.unbind'
 SAME = 'aten.detach', 'aten.alias', 'aten.clone', 'aten._to_copy', 'aten.lift_fresh'
 
 @dataclass
@@ -176,8 +176,7 @@ def _is_lowered(result, given:list[Tensor])->bool:
     return is_single and any(x.dtype == torch.float64 for x in given)
 
 def _memory(x:Tensor)->int: return x.untyped_storage().data_ptr()
-def _place(x:Tensor)->tuple:
-    return _memory(x), x.data_ptr(), tuple(x.shape), x.stride()
+def _place(x:Tensor)->tuple: return _memory(x), x.data_ptr(), tuple(x.shape), x.stride()
 
 def _part_of(frame)->str: # what is called; empty: no part
     code, owner = frame.f_code, frame.f_locals.get('self')
@@ -226,12 +225,14 @@ def where(mine:list[Made], ours:list[Made])->Place|None:
     alien, lost = own.first_lost(), book.first_lost()
     if called and (alien is None or own.comes_first(called[0], alien)):
         return _of_call(*called, book)
-    line = lost.line if lost else None
-    if not alien: return Place('missing', None, line) if lost else None
+    line = lost.line if lost and book.follows(lost) else None
+    if not alien: return Place('missing', None, line) if line else None
     if turned := lost and _turned(alien, lost, book):
         return Place('order', turned.line or alien.line, line)
-    is_rooted = any(own.is_known(x) for x in _before(alien))
-    return Place('number', alien.line, line) if is_rooted else None
+    twins = sum((x.name, x.line) == (alien.name, alien.line) for x in own.made)
+    if alien.name in CUTS and twins > 1 and not (lost and lost.name in CUTS): return None
+    own_line = alien.line if own.follows(alien) else None
+    return Place('number', own_line, line) if own_line or line else None
 
 class _Run:
     "What one run made, and what of it the other run has, too"
@@ -249,6 +250,9 @@ class _Run:
         theirs = torch.stack(theirs) if theirs else torch.zeros(0, 6)
         self.shared = {id(x) for x in self.made + self.given
                        if self.counts(x) and _is_among(x.sums, theirs)}
+        every = torch.stack([torch.zeros(6), *(y.sums for y in other.made + other.given)])
+        self.right = {id(x) for x in self.made + self.given # also if too weak to be shared
+                      if x.name == 'given' or _is_among(x.sums, every)}
         self.reaching = set() # from which a way leads to a shared one
         for x in reversed(self.made):
             if id(x) in self.shared or id(x) in self.reaching:
@@ -258,19 +262,11 @@ class _Run:
         for x in self.made:
             if self.counts(x) and id(x) not in self.shared | self.reaching: return x
 
-    def is_known(self, x:Made)->bool: return id(x) in self.shared or x.name == 'given'
+    def follows(self, x:Made)->bool: # are all numbers that go into it right?
+        return bool(x.inputs) and all(id(y) in self.right for y in x.inputs)
 
     def comes_first(self, x:Made, y:Made)->bool:
         return self.order[id(x)] < self.order[id(y)]
-
-def _before(x:Made)->list[Made]: # all that it is made of
-    found, rest = {}, list(x.inputs)
-    while rest:
-        y = rest.pop()
-        if id(y) not in found:
-            found[id(y)] = y
-            rest += y.inputs
-    return list(found.values())
 
 def _turned(x:Made, y:Made, book:_Run)->Made|None:
     "Of the same operation, an input with the right numbers in another order"
