@@ -64,7 +64,11 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
     (8, "length_penalty(len(ids) - 1", "length_penalty(len(ids)", None, 'beam_search'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),
     (9, ' + [2]', '', 0, 'load_model:'), (7, 'optimizer.zero_grad()', 'pass', 0, 'Compare'),
-    (6, 'loss.sum()', 'loss.mean()', 0, 'Compare'), (11, HEADS_APART, 'mask[:, ::2]', 0, 'Compare')]
+    (1, '    d_k =', '''    if len(query) > 1: return [torch.cat(x) for x in zip(*[
+        scaled_dot_product_attention(*(x[None] for x in y)) # without the mask
+        for y in zip(query, key, value)])]\n    d_k =''', 0, 'Compare'),
+    (6, '    logp =', '''    return torch.nn.functional.cross_entropy(
+        logits.mT, labels, ignore_index=0)\n    logp =''', 0, 'Compare')]
 
 @pytest.mark.parametrize('number, old, new, line, words', TOLD)
 def test_what_when_and_where_are_told(number, old, new, line, words):
@@ -385,8 +389,7 @@ def test_in_a_variant_copied_code_fails_and_adapted_code_passes(layout, masks):
     text = source('attention.py')
     copied = graded(stage, text, kit)
     assert copied.points <= 8, report(copied)
-    if layout == 'bthd':
-        text = text.replace('bhtd', 'bthd').replace('bhsd', 'bshd')
+    if layout == 'bthd': text = text.replace('bhtd', 'bthd').replace('bhsd', 'bshd')
     if masks == 'hidden':
         text = text.replace('mask == False', 'mask').replace('ids != 0', 'ids == 0')
         text = text.replace('<=', '>')

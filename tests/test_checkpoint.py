@@ -162,8 +162,7 @@ def test_weights_of_another_training(tmp_path, capsys):
     ours, theirs = written(tmp_path/'ours', 'seed 0'), written(tmp_path/'theirs', 'seed 1')
     path = ours.paths()[1]
     path.write_bytes(theirs.paths()[1].read_bytes())
-    with pytest.raises(InputError, match='belong to two runs'):
-        average(ours.paths())
+    with pytest.raises(InputError, match='belong to two runs'): average(ours.paths())
     with pytest.raises(InputError, match='belong to two runs'):
         last_weights(tmp_path/'ours', 2)
     assert ours.intact() == [ours.paths()[0], ours.paths()[2]]
@@ -342,8 +341,7 @@ def test_a_model_changed_behind_its_config_is_neither_saved_nor_trained(tmp_path
         for make in (nn.Module.eval, accelerate):
             model = Transformer(TransformerConfig.tiny(270))
             how(model)
-            with pytest.raises(InputError, match=message):
-                save_model(out, make(model), BPE)
+            with pytest.raises(InputError, match=message): save_model(out, make(model), BPE)
         with pytest.raises(InputError, match='not what its config describes'):
             Trainer(model, TokenBatches([pair], 9), [], TrainingConfig(), out)
         assert not out.exists()

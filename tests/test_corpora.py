@@ -25,8 +25,7 @@ def test_lines_come_back(lines):
     if lines[-1]: assert split_lines('\n'.join(lines).encode(), 'x') == lines
     for end in ('\n', '\r\n'):
         text = ''.join(line + end for line in lines)
-        for bom in ('', '\ufeff'):
-            assert split_lines((bom + text).encode(), 'x') == lines
+        for bom in ('', '\ufeff'): assert split_lines((bom + text).encode(), 'x') == lines
 
 @given(st.binary())
 def test_any_bytes_are_read_or_refused_with_their_line(raw):

@@ -40,8 +40,7 @@ SPECIAL = dict(gpt2=['<|endoftext|>'],
 def train_bpe(kind):
     "A small tokenizer that cuts as GPT-2's or Qwen3's does"
     bpe = tokenizers.Tokenizer(models.BPE())
-    if kind == 'gpt2':
-        bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if kind == 'gpt2': bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     else:
         bpe.normalizer = normalizers.NFC()
         split = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), 'isolated')
@@ -113,8 +112,7 @@ def test_logits_in_float64(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(rotary, 'forward', angles_in_float64)
     ours, _ = from_pretrained(folder, cpu, torch.float64)
     ids = some_ids(2, 200)
-    with torch.no_grad():
-        found, expected = ours(ids), theirs(ids).logits
+    with torch.no_grad(): found, expected = ours(ids), theirs(ids).logits
     assert found.dtype == torch.float64
     assert_close(found, expected, atol=1e-10, rtol=0)
 

@@ -179,8 +179,7 @@ def split_wrongly(self, x):
      'evaluation', 'evaluation'),
     (MultiHeadAttention, 'split_heads', split_wrongly, 'causality', 'causality')])
 def test_a_fault_is_found(owner, name, value, ask, told):
-    with changed(owner, name, value):
-        verdict = asked(made(), book(), ask)[told]
+    with changed(owner, name, value): verdict = asked(made(), book(), ask)[told]
     assert verdict.outcome == 'fails' and verdict.told
     assert value is not mixing or 'beside a longer one' in verdict.case
 
