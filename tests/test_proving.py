@@ -90,8 +90,8 @@ def test_a_cache_is_seen_in_a_second_call_alone():
 
 def test_when_is_the_empty_row():
     found = when_of(compare(PART, without_clearing, attention))
-    assert (found.feature, found.there, found.exact) == (
-        'a query may attend to nothing', True, True)
+    assert (found.feature, found.there, found.failed) == (
+        'a query may attend to nothing', True, found.having)
 
 def test_when_says_no_more_than_was_counted():
     assert 'each of the 3 calls' in str(when([{'a'}, {'b'}, set()], []))
