@@ -1,5 +1,5 @@
 """The commands of *Build it yourself*: begin, check, grade a class"""
-import csv, io, json, os, subprocess, sys, tempfile, torch
+import csv, io, json, os, subprocess, sys, tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +65,6 @@ def check(folder:Arg('of the submission', str, 'DIR'),
     kit = _kit_of(Path(folder), layout, masks, key, model)
     stages = _with_model(_chosen(stage, week), kit)
     if not json: _refuse_another_folder(Path(folder)) # a program needs its report
-    torch.set_num_threads(1) # a process that forks has one thread
     results = []
     for stage_of in stages:
         results.append(grade(folder, stage_of, kit, seconds))
@@ -212,7 +211,6 @@ def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
         if new: check_new_file(new)
     asked = Kit(layout or 'bhtd', masks or 'allowed', key, _model_folder(model))
     stages = _with_model(stages, asked)
-    torch.set_num_threads(1)
     rows, counts = [], Counter()
     for student in _students(folder):
         results, problem = _results_of(student, stages, layout, masks, asked, seconds)

@@ -63,6 +63,7 @@ def grade(folder:str|Path, # of a submission
           own:bool=False,    # with its own earlier stages
          )->StageResult:
     "Grade one stage, with the right earlier stages"
+    torch.set_num_threads(1) # a process that forks has one thread
     stage = with_kit(stage.number, kit, own)
     notes = collect(Path(folder), stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
