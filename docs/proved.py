@@ -1,7 +1,7 @@
 """The table of others' Transformers, from nbs/results/proved.jsonl, as Markdown."""
 import json, re
 
-PLACE = 'PROVED'
+PLACE = '*(On the site the table stands here; its lines: `nbs/results/proved.jsonl`.)*'
 SHORT = ('norm', 'kind of norm', 'activation', 'positions')
 
 def rows(root):

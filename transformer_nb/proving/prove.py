@@ -591,7 +591,7 @@ class Proof:
 
     def text(self)->str:
         lines = [self.identity(), '']
-        if not isinstance(self.found, str):
+        if not isinstance(self.found, str) and (self.found.difference or 0) <= 1e-4:
             rows = [('', 'here', 'paper', '', ''), *self.found.rows]
             widths = [max(len(row[i]) for row in rows) for i in range(3)]
             for name, here, paper, verdict, where in rows:
