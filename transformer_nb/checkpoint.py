@@ -59,10 +59,11 @@ def save_model(folder:str|Path, # created if it is missing
         sha256={name: _sha256(data) for name, data in files.items()})
     text = json.dumps(config, indent=1, ensure_ascii=False) + '\n'
     files['config.json'] = text.encode()
-    with _SAVING: # the files of one model at a time
+    with _SAVING:
         for name, data in files.items(): write_atomically(Path(folder)/name, data)
 
 # %% ../nbs/11_checkpoint.ipynb #d3712653
+_SAVING = threading.Lock() # the files of one model at a time
 def _sha256(data:bytes)->str: return hashlib.sha256(data).hexdigest()
 
 def _versions()->dict[str,str]: # of the programs that wrote a model
@@ -611,13 +612,12 @@ def locked(path:Path, message:str # if another process has it
             if not _lock(file): raise InputError(message)
             try: yield
             finally:
-                if not _IS_WINDOWS: path.unlink(missing_ok=True) # while the lock is ours
+                if sys.platform != 'win32': path.unlink(missing_ok=True) # while the lock is ours
     finally:
-        if _IS_WINDOWS: # removes no file that somebody has open
+        if sys.platform == 'win32': # removes no file that somebody has open
             with suppress(OSError): path.unlink()
 
 # %% ../nbs/11_checkpoint.ipynb #11lock01
-_SAVING, _IS_WINDOWS = threading.Lock(), sys.platform == 'win32'
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 def _open_lock(path:str, flags:int)->int: # a pipe is not waited for, a link not followed
