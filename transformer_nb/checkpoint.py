@@ -612,7 +612,7 @@ def locked(path:Path, message:str # if another process has it
             if not _lock(file): raise InputError(message)
             try: yield
             finally:
-                if sys.platform != 'win32': path.unlink(missing_ok=True) # while the lock is ours
+                if sys.platform != 'win32': path.unlink(missing_ok=True) # it is ours
     finally:
         if sys.platform == 'win32': # removes no file that somebody has open
             with suppress(OSError): path.unlink()
