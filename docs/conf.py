@@ -27,5 +27,5 @@ html_context = {'promise': settings['description'], 'source': home and home.url,
                 'last_run': doors.last_run(HERE.parent)}
 templates_path = [str(HERE/'templates')]
 html_show_sourcelink, html_copy_source = False, False
-# what is typed, not what is printed
-copybutton_selector = 'div:not(.output) > div.highlight > pre'
+copybutton_selector = 'div:not(.output) > div.highlight > pre' # not what is printed
+copybutton_image_svg = '<span>Copy</span>' # a word, which is its name, too
