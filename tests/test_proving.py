@@ -4,7 +4,7 @@ from torch import nn
 from transformer_nb.proving.compare import compare, observed
 from transformer_nb.proving.draw import Choice, Mask, Numbers, Part, Size
 from transformer_nb.proving.match import Unset, fill
-from transformer_nb.proving.when import when, when_of
+from transformer_nb.proving.when import when
 from transformer_nb.proving.where import traced, where
 
 def attention(query, key, value, mask=None):
@@ -64,9 +64,7 @@ WRONG = {
 
 @pytest.mark.parametrize('name', WRONG)
 def test_a_difference_is_found(name):
-    old, new = WRONG[name]
-    own = wrong(old, new)
-    assert compare(PART, own, attention, most=1).failed
+    assert compare(PART, wrong(*WRONG[name]), attention, most=1).failed
 
 def test_arguments_are_given_by_name_too():
     def own(q, k, v, mask=None): return attention(q, k, v, mask)
@@ -89,7 +87,8 @@ def test_a_cache_is_seen_in_a_second_call_alone():
     assert found and not any(d.in_first_call for d in found)
 
 def test_when_is_the_empty_row():
-    found = when_of(compare(PART, without_clearing, attention))
+    found = compare(PART, without_clearing, attention)
+    found = when(*([*map(PART.case_features, n)] for n in (found.failed, found.passed)))
     assert (found.feature, found.there, found.failed) == (
         'a query may attend to nothing', True, found.having)
 

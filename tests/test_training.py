@@ -564,6 +564,7 @@ def test_a_line_tells_of_its_own_steps(tmp_path, monkeypatch):
         log.report(s)
     found = [(x['train_loss'], x['tokens_per_second'], x['mfu']) for x in log[1:]]
     assert found == [(4., 10, .061), (2., 30, .182)] # six FLOPs each, of 989e12
+    assert training.mfu(0, 10.) == {} # where nobody says how many parameters there are
 
 def test_the_end_of_an_epoch_is_not_its_beginning():
     batches, s = TokenBatches(pairs(30), 100), TrainingState()

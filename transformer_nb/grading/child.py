@@ -104,7 +104,7 @@ def right_before(check:Check, stage:Stage, code, right):
 
 def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
-    in the place of None the number of a case, a method, and whether its second arguments count"""
+    in place of None the number of a case, a method, and whether with its second arguments"""
     stage = with_kit(number, kit, own)
     _end_with_parent()
     _silence()
@@ -154,8 +154,8 @@ def _not_imported(stage, folder, error)->dict:
     if isinstance(error, _TooSlow): error = TimeoutError('the import does not end')
     if not Path(folder, stage.file).exists(): text = f'{stage.file} is missing'
     elif isinstance(error, NotImplementedError): text = NOT_WRITTEN
-    elif 'unknown encoding' in str(error): text = (
-        f'{stage.file}: "coding:" in its first two lines names an encoding; reword the comment')
+    elif 'unknown encoding' in str(error):
+        text = f'{stage.file}: "coding:" in its first two lines names an encoding; reword it'
     else: text = f'{stage.file} cannot be imported: {error_of(error)[ERROR]}'
     found = error_of(error)
     return {f'new · {ERROR}': text} | {f'new · {LINE}': x for x in [found.get(LINE)] if x}
@@ -169,7 +169,8 @@ def _make_room_for_torch(folder:str):
 
 def _write(path:Path, found, folder:str):
     if isinstance(found, Run):
-        path.with_suffix('.run').write_text(json.dumps(_packed(found, folder)), encoding='utf8')
+        packed = json.dumps(_packed(found, folder))
+        path.with_suffix('.run').write_text(packed, encoding='utf8')
         found = found.notes
     tensors = {}
     for key, x in found.items():
@@ -179,7 +180,7 @@ def _write(path:Path, found, folder:str):
         else: tensors[key] = x.detach().contiguous().clone()
     path.with_suffix('.out').write_bytes(save(tensors))
 
-def _read(path:Path, folder:Path)->dict|Run|None: # of what a child wrote; None: nothing, or not usable
+def _read(path:Path, folder:Path)->dict|Run|None: # None: a child wrote nothing usable
     with suppress(Exception): # whatever lies there may be a submission's
         run, notes = path.with_suffix('.run'), path.with_suffix('.out')
         if not _is_small(notes): return None

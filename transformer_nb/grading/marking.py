@@ -114,18 +114,20 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
         d = replace(alone.found[0], step=alone.method)
         first.notes[d.n][f'{d.step} · {LINE}'] = alone.mine.notes.get(LINE, '')
     told = [f'{name}: {what(d, first)}.']
-    if alone and not alone.found and d.what.startswith((ERROR, 'result')): told.append(_KEPT)
+    if alone and not alone.found and d.what.startswith((ERROR, 'result')):
+        told.append(_KEPT)
     else:
-        told += (said := _when(d, first, marked))
-        told += _example(d, first, bool(alone and alone.second), 'none of' not in str(said))
+        it, found = _when(d, first, marked)
+        if found and found.failed: told.append(f'{it} is wrong {found}.')
+        told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
         if alone and d.what != ERROR: told += _where(alone, d)
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
     return ' '.join(told)
 
-_KEPT = ('That is so after other calls; the same call alone, in a new process, gives what is '
-         'right. Is something kept from one call to the next, or shared by two objects?')
+_KEPT = ('That is so after other calls; the same call alone, in a new process, gives what '
+         'is right. Is something kept from one call to the next, or shared by two objects?')
 
 def _plainest(found:list[Difference])->Difference:
     """Of the first case whose first call fails, or else of the first that fails: its
@@ -182,7 +184,7 @@ def _unlike(x, y)->str: # x came, y is right
     if x is None: return 'does not come'
     if y is None: return 'comes, and is not asked for'
     x, y = ({'0 results': 'an empty list', '': 'an empty text'}.get(z, z) for z in (x, y))
-    if isinstance(x, str) or isinstance(y, str): return f'is {_shown(x)}, and should be {_shown(y)}'
+    if str in (type(x), type(y)): return f'is {_shown(x)}, and should be {_shown(y)}'
     is_list = x.dim() == y.dim() == 1 and max(len(x), len(y)) < 45
     if x.shape != y.shape and not is_list:
         return f'has the shape {tuple(x.shape)}, and should have {tuple(y.shape)}'
@@ -193,9 +195,10 @@ def _unlike(x, y)->str: # x came, y is right
         return f'is {_shown(x)}, and should be {_shown(y)}'
     wrong = ~torch.isclose(x.double(), y.double(), 1e-6, 1e-9, equal_nan=True)
     if not wrong.any(): return 'differs'
-    at = tuple(wrong.nonzero()[0].tolist())
-    share = 'everywhere' if wrong.all() else f'in {int(wrong.sum())} of {wrong.numel()} places'
-    return f'differs {share}: at {list(at)} it is {_shown(x[at], 9)}, not {_shown(y[at], 9)}'
+    at, n = tuple(wrong.nonzero()[0].tolist()), int(wrong.sum())
+    share = 'everywhere' if wrong.all() else f'in {n} of {wrong.numel()} places'
+    mine, ours = (_shown(z[at], 9) for z in (x, y))
+    return f'differs {share}: at {list(at)} it is {mine}, not {ours}'
 
 def _shown(x, digits:int=6)->str:
     def rounded(x):
@@ -204,13 +207,13 @@ def _shown(x, digits:int=6)->str:
     if isinstance(x, Tensor): x = rounded(x.tolist())
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
-def _when(d:Difference, m:Marked, marked:list[Marked])->list[str]:
+def _when(d:Difference, m:Marked, marked:list[Marked])->tuple[str,When|None]:
     "Over all cases of the part, or of the check, as far as first calls tell"
-    if d.n < 0 or not d.in_first_call or m.check.part.once: return []
+    if d.n < 0 or not d.in_first_call or m.check.part.once: return '', None
     for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
         found = _of_cases(some)
-        if found.feature or found.failed == found.cases: return [f'{it} is wrong {found}.']
-    return [f'{it} is wrong {found}.'] if found.failed else []
+        if found.feature or found.failed == found.cases: break
+    return it, found
 
 def _of_cases(marked:list[Marked])->When:
     failed, passed, calls = [], [], 'calls'
@@ -239,7 +242,7 @@ def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
 
 def _is_short(x)->bool: # masks are left out: a kit has its own
     if isinstance(x, Tensor): return x.dtype == torch.long and x.numel() < 60
-    return isinstance(x, (int, float, str, dict, list, Toy, type(None))) and len(str(x)) < 300
+    return isinstance(x, int | float | str | dict | list | Toy | None) and len(str(x)) < 300
 
 # Where
 
@@ -261,8 +264,8 @@ def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->
     file = str(rights.FOLDER/stage.file)
     ours = _ours(traced, m.check.part, stage.module, d.n, method, second=bool(which),
                  is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
-    came, right = ({f'{method} · {k}': x for k, x in run.notes.items()} for run in (mine, ours))
-    found = [x for x in differences(came, right, d.n, m.check.part.tolerance)
+    def noted(run): return {f'{method} · {what}': x for what, x in run.notes.items()}
+    found = [x for x in differences(noted(mine), noted(ours), d.n, m.check.part.tolerance)
              if x.what not in m.check.ignored]
     return _Alone(method, bool(which), found, mine, ours)
 

@@ -37,7 +37,8 @@ def logits_of(loaded, args):
 
 def state_of(loaded, args)->str:
     mode = f'a model in {"training" if loaded.training else "evaluation"} mode'
-    return mode + ', half precision' * any(p.element_size() < 4 for p in loaded.parameters())
+    is_half = any(p.element_size() < 4 for p in loaded.parameters())
+    return mode + ', half precision' * is_half
 
 def long_running(case)->Toy: # where the limit of steps counts
     end = 0. if case.n == 12 else (-30., 0., -1.5, -3.)[case.n % 4] # 12: α decides
@@ -47,7 +48,8 @@ def long_running(case)->Toy: # where the limit of steps counts
 
 def digits(case)->str: # two to a word, so that words are not tokens
     n = 1 if case.n == 4 else 20 if case.n == 8 else 2 + case.random.randrange(6)
-    ids = [*'7767'] if case.n == 12 else [str(case.random.randrange(4, 8)) for _ in range(n)]
+    ids = [str(case.random.randrange(4, 8)) for _ in range(n)]
+    if case.n == 12: ids = [*'7767']
     return ' '.join(''.join(ids[i:i + 2]) for i in range(0, n, 2))
 
 def translations(folder:str):
@@ -61,7 +63,8 @@ def stage_9(folder:str)->Stage:
     toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
                 text=Made(digits))
     return Stage(9, 'translation.py', "the book's weights", (
-        Check(1, 'the model is in evaluation mode', Part('load_model', shown=state_of, **loading), READ),
+        Check(1, 'the model is in evaluation mode', Part(
+            'load_model', shown=state_of, **loading), READ),
         Check(2, "the logits of the book's model", Part(
             'load_model', shown=logits_of, tolerance=1e-4, **loading), READ),
         Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13), READ),

@@ -1,1 +1,1 @@
-"The engine: `draw` a part's calls, `match` parameters, `compare`, and tell `when` and `where`"
+"The engine: `draw` calls, `match` parameters, `compare`, and tell `when` and `where`"

@@ -168,7 +168,8 @@ def observed(part:Part,
         step(', the first call again', first)
     if model is not None:
         more = ', '.join(sorted({*shapes_of(model)} - names))
-        note(f'{part.name}, afterward', {GROWN: more and f'after a call, it has parameters that it had not before: {more}'})
+        told = more and f'after a call, it has parameters that it had not before: {more}'
+        note(f'{part.name}, afterward', {GROWN: told})
     if model is not None and n in part.drops: note(*_drawn(part, model, drawn, kit))
     return found
 
@@ -239,7 +240,7 @@ def _first_values(part, own, drawn, model, parameters:dict)->dict:
     one, other = (own(*copied(drawn.new).values()).named_parameters() for _ in range(2))
     same = [name for (name, x), (_, y) in zip(one, other)
             if x.dim() > 1 and x.requires_grad and x.equal(y)]
-    found[FRESH] = f'two new models begin with the same {", ".join(same[:4])}' if same else ''
+    found[FRESH] = f'two new models begin with equal {", ".join(same[:4])}' if same else ''
     for name in part.first:
         if name not in parameters: continue
         seeded(1)

@@ -579,7 +579,7 @@ class Proof:
             told = 'known settings explain all up to {} ({})'.format(*x.unexplained)
             return f'Which Transformer it is: {told}.'
         if x.difference > 1e-4: # more than rounding
-            return f'Which Transformer it is: not found (the nearest: {x.difference:.0e} off).'
+            return f'Which Transformer it is: not found (nearest: {x.difference:.0e} off).'
         told = (f'The book\'s model with these settings is the same function to '
                 f'{max(x.difference, 1e-17):.0e}')
         if x.difference > 1e-10 > x.own_tables:

@@ -1,7 +1,6 @@
 """When two parts differ: the one feature of a case that tells failing from passing"""
 from dataclasses import dataclass
 from math import comb
-from .compare import Comparison
 
 @dataclass
 class When:
@@ -13,8 +12,9 @@ class When:
     calls: str = 'calls'
 
     def __str__(self)->str:
-        if self.failed == self.cases: return f'in each of the {self.cases} {self.calls} tried'
-        if not self.feature: return f'in {self.failed} of the {self.cases} {self.calls} tried'
+        tried = f'of the {self.cases} {self.calls} tried'
+        if self.failed == self.cases: return f'in each {tried}'
+        if not self.feature: return f'in {self.failed} {tried}'
         where = 'where' if self.there else 'unless'
         which = f'in each of the {self.failed}' if self.failed == self.having else (
             f'in {self.failed} of the {self.having}')
@@ -26,7 +26,8 @@ def when(failed:list[set], # the features of the cases that fail
         )->When:
     "Counted over the cases that were tried, and no more is said"
     n = len(failed) + len(passed)
-    names = sorted(set().union(*failed, *passed), key=_rank)
+    # what a task is about comes before sizes
+    names = sorted(set().union(*failed, *passed), key=lambda x: (_is_of_sizes(x), x))
     for exact in (True, False):
         for there in (True, False):
             for name in names:
@@ -34,12 +35,6 @@ def when(failed:list[set], # the features of the cases that fail
                     having = sum((name in x) == there for x in [*failed, *passed])
                     return When(name, there, len(failed), n, having)
     return When('', True, len(failed), n, n)
-
-def when_of(found:Comparison)->When:
-    "Told by first calls: those that fail, and those of the cases that pass"
-    features = found.part.case_features
-    first = dict.fromkeys(d.n for d in found.differences if d.in_first_call)
-    return when([*map(features, first)], [*map(features, found.passed)])
 
 def _tells(name, there, exact, failed, passed)->bool:
     "Is it in all failing cases, and in none that passes (or in few)?"
@@ -50,8 +45,5 @@ def _tells(name, there, exact, failed, passed)->bool:
     if len(failed) < 2 or without < 2: return False # by chance, then
     if _is_of_sizes(name) and (not exact or ways < 500): return False
     return others == 0 if exact else others <= len(failed) and without >= len(failed)
-
-def _rank(name:str)->tuple: # what a task is about comes before sizes
-    return _is_of_sizes(name), name
 
 def _is_of_sizes(name:str)->bool: return ' = ' in name or 'one of' in name

@@ -1,8 +1,8 @@
 """Where two parts differ: both runs traced, number by number and call by call
 
-`traced` runs a case and notes every tensor that is made, with its line, and every call of
-another part. `where` finds the first number that the other never makes, and the other's line
-whose number never comes. Tensors are known by sums that no order of axes changes."""
+`traced` runs a case and notes every tensor that is made, with its line, and every call
+of another part. `where` finds the first number that the other never makes, and the line of
+the other whose number never comes. Sums that no order of axes changes tell tensors apart."""
 import linecache, sys, torch
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -82,7 +82,7 @@ def mfu(n:int, speed:float)->dict: # parameters, tokens per second; {} without a
     "Model FLOPs utilization (Chowdhery et al., 2022): of the peak, six a weight and token"
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ''
     peaks = [peak for x, peak in _PEAKS.items() if re.search(rf'\b{x}\b(?!.*PCIe)', name)]
-    return dict(mfu=round(6*n*speed / peaks[0] / world_size(), 3)) if peaks else {}
+    return dict(mfu=round(6*n*speed / peaks[0] / world_size(), 3)) if n and peaks else {}
 
 _LOST = re.compile('connection (closed|reset|refused)|broken pipe|timed out|timeout|'
                    'nccl.*(error|abort)|watchdog', re.I)
