@@ -966,7 +966,7 @@ def test_week(tmp_path):
     pairs = mini_corpus(0, 60, 0, 0)['train']
     for name, part in dict(text=pairs[:40], valid=pairs[40:50], test=pairs[50:]).items():
         for side, texts in zip(('src', 'tgt'), zip(*part)):
-            write(tmp_path/f'my {name}.{side}', texts)
+            write(tmp_path/f'my {name}.{side}', [x.replace(' ', '\t', 1) for x in texts])
     tiny = dict(data=dict(vocab_size=300), search=dict(beam_size=1, max_extra=3),
                 model=dict(d_model=16, d_ff=16, n_encoder_layers=1, n_decoder_layers=1),
                 training=dict(max_steps=2, warmup_steps=1))
@@ -979,4 +979,5 @@ def test_week(tmp_path):
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert 'comparison' in json.loads((tmp_path/'mixed.json').read_text())
+    assert {*read_lines(tmp_path/'clean.src')} <= {*read_lines(tmp_path/'my text.src')}
     assert (tmp_path/'hub/tokenizer.json').exists()

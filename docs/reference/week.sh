@@ -15,10 +15,10 @@ prepare() { # a folder, and what goes into it
         --held_out "$test_src" "$test_tgt" --drop_duplicates --drop_leaks
 }
 best() { # of two files, $5 in 100 pairs, which the first model likes best, as $3 and $4
-    tnb_score "$first" "$1" "$2" | paste - "$1" "$2" | sort -gr -k2,2 > scored.tsv
-    head -n $(($(wc -l < "$1") * $5 / 100)) scored.tsv > best.tsv
-    cut -f3 best.tsv > "$3"
-    cut -f4 best.tsv > "$4"
+    tnb_score "$first" "$1" "$2" | awk '{ print $2 "\t" NR }' | sort -gr > scored.tsv
+    head -n $(($(wc -l < "$1") * $5 / 100)) scored.tsv | cut -f2 > kept # numbers of lines
+    awk 'NR == FNR { kept[$1]; next } FNR in kept' kept "$1" > "$3"
+    awk 'NR == FNR { kept[$1]; next } FNR in kept' kept "$2" > "$4"
 }
 
 # Monday: what is in the text?
