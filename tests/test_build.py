@@ -466,7 +466,7 @@ LIMITS = """import os, resource
     print('loud')
     os.write(1, b'loud'), os.write(2, b'loud')
     open(os.devnull, 'w').write('loud')
-    x = torch.empty(2**30, dtype=torch.uint8)"""
+    x = torch.empty(2**28, dtype=torch.uint8)"""
 
 def test_a_submission_is_limited_and_silent(tmp_path, capfd):
     result = first_stage(tmp_path, LIMITS, 20)
