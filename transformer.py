@@ -1,19 +1,20 @@
-"""The Transformer of *Attention Is All You Need* (Vaswani et al., 2017), whole.
+"""The Transformer of *Attention Is All You Need* (Vaswani et al., 2017) in one file
 
     python transformer.py                                         # learns to copy, a minute
     python transformer.py translate everyday-en-de "I love you."  # with the book's weights
 
-Needs torch; to translate, also safetensors and tokenizers. Axes: b batch, h head, t target,
-s source, d feature, v vocabulary. Masks are True where attention is allowed. Ids: <pad> 0,
-<s> 1, </s> 2, <unk> 3. The book explains this file. `make export` joins it from the right
-stages of Build it yourself, and tests/test_one_file.py proves it equal to the package."""
+Needs torch; to translate, also safetensors and tokenizers. Axes: b batch, h head, t queries
+(target), s keys (source), d feature, v vocabulary. Masks: True where attention is allowed.
+The chapters are in nbs/. tools/onefile.py writes this file; tests compare it with them."""
 import json, math, sys
 from dataclasses import dataclass
 from pathlib import Path
 import torch
 from torch import nn
 
-# §3, Table 3: the sizes of a model
+PAD, BOS, EOS = 0, 1, 2 # the ids of <pad>, <s> and </s>
+
+# §3, Table 3: the sizes of a model (chapter 05)
 @dataclass(frozen=True)
 class TransformerConfig:
     vocab_size: int            # one vocabulary for source and target
@@ -27,7 +28,7 @@ class TransformerConfig:
     dropout: float = 0.1       # probability that an element is dropped
     max_len: int = 512         # maximum sequence length in tokens
 
-# §3.2.1: attention, and two masks
+# §3.2.1, §3.2.3: attention, and two masks (chapters 01 and 02)
 def scaled_dot_product_attention(query, key, value, mask=None): # Eq. (1)
     d_k = key.size(-1)
     scores = torch.einsum('bhtd,bhsd->bhts', query, key) / math.sqrt(d_k) # (b, h, t, s)
@@ -35,42 +36,39 @@ def scaled_dot_product_attention(query, key, value, mask=None): # Eq. (1)
         scores = scores.masked_fill(~mask, float('-inf'))
     weights = torch.softmax(scores, dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)
+        weights = weights.masked_fill(~mask, 0.0) # no key allowed: 0, not NaN
     return torch.einsum('bhts,bhsd->bhtd', weights, value), weights
 
 def padding_mask(ids): # (b, 1, 1, s)
-    not_pad = ids != 0
+    not_pad = ids != PAD
     return not_pad.unsqueeze(1).unsqueeze(2)
 
 def causal_mask(t): # (t, t)
     row = torch.arange(t)
     return row[None, :] <= row[:, None]
 
-# §3.2.2: several heads
+# §3.2.2: several heads (chapter 02)
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads, d_k, d_v):
         super().__init__()
-        self.n_heads, self.d_k, self.d_v, self.d_model = n_heads, d_k, d_v, d_model
+        self.n_heads = n_heads
         self.query = nn.Linear(d_model, n_heads * d_k, bias=False)
         self.key = nn.Linear(d_model, n_heads * d_k, bias=False)
         self.value = nn.Linear(d_model, n_heads * d_v, bias=False)
         self.output = nn.Linear(n_heads * d_v, d_model, bias=False)
 
-    def to_heads(self, x, size): # (b, t, h·size) to (b, h, t, size)
-        batch, length, _ = x.shape
-        return x.reshape(batch, length, self.n_heads, size).permute(0, 2, 1, 3)
+    def to_heads(self, x): # (b, t, h·d) to (b, h, t, d)
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
     def forward(self, x, memory=None, mask=None): # queries are made of x
         source = x if memory is None else memory
-        q = self.to_heads(self.query(x), self.d_k)
-        k = self.to_heads(self.key(source), self.d_k)
-        v = self.to_heads(self.value(source), self.d_v)
+        q = self.to_heads(self.query(x))
+        k = self.to_heads(self.key(source))
+        v = self.to_heads(self.value(source))
         out, _ = scaled_dot_product_attention(q, k, v, mask)
-        batch, heads, length, size = out.shape
-        out = out.permute(0, 2, 1, 3).reshape(batch, length, heads * size)
-        return self.output(out)
+        return self.output(out.transpose(1, 2).flatten(2))
 
-# §3.3, §3.1, §5.4: feed-forward; residual, dropout, norm
+# §3.3, §3.1, §5.4: feed-forward; residual, dropout, norm (chapter 03)
 class FeedForward(nn.Module): # Eq. (2)
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -86,11 +84,11 @@ class ResidualNorm(nn.Module):
         self.norm = nn.LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x, sublayer, *args, **kwargs):
-        return self.norm(x + self.dropout(sublayer(x, *args, **kwargs)))
+    def forward(self, x, out): # of the sub-layer
+        return self.norm(x + self.dropout(out))
 
-# §3.4, §3.5: tokens and positions
-class Embedding(nn.Module):
+# §3.4, §3.5: tokens and positions (chapter 04)
+class Embedding(nn.Module): # its first values are the book's; other layers have PyTorch's
     def __init__(self, vocab_size, d_model):
         super().__init__()
         self.d_model = d_model
@@ -104,22 +102,23 @@ class Embedding(nn.Module):
 
 def positional_encoding(n_positions, d_model):
     pe = torch.zeros(n_positions, d_model)
-    position = torch.arange(0, n_positions).unsqueeze(1).double()
-    div = torch.exp(torch.arange(0, d_model, 2).double() * (-math.log(10000.0) / d_model))
-    pe[:, 0::2] = torch.sin(position * div)
-    pe[:, 1::2] = torch.cos(position * div)
+    position = torch.arange(n_positions).unsqueeze(1)
+    angle = position / 10000 ** (torch.arange(0, d_model, 2).double() / d_model)
+    pe[:, 0::2] = torch.sin(angle)
+    pe[:, 1::2] = torch.cos(angle)
     return pe
 
 class PositionalEncoding(nn.Module):
     def __init__(self, d_model, dropout, max_len):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.register_buffer('pe', positional_encoding(max_len, d_model))
+        self.register_buffer('pe', positional_encoding(max_len, d_model), persistent=False)
 
     def forward(self, x):
+        assert x.size(1) <= len(self.pe), f'{x.size(1)} tokens, {len(self.pe)} positions'
         return self.dropout(x + self.pe[:x.size(1)])
 
-# §3.1: the model
+# §3.1: the model (chapter 05)
 class EncoderLayer(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -130,8 +129,8 @@ class EncoderLayer(nn.Module):
             [ResidualNorm(config.d_model, config.dropout) for _ in range(2)])
 
     def forward(self, x, mask):
-        x = self.residuals[0](x, self.self_attention, mask=mask)
-        return self.residuals[1](x, self.feed_forward)
+        x = self.residuals[0](x, self.self_attention(x, mask=mask))
+        return self.residuals[1](x, self.feed_forward(x))
 
 class DecoderLayer(nn.Module):
     def __init__(self, config):
@@ -144,9 +143,9 @@ class DecoderLayer(nn.Module):
             [ResidualNorm(config.d_model, config.dropout) for _ in range(3)])
 
     def forward(self, x, memory, mask, memory_mask):
-        x = self.residuals[0](x, self.self_attention, mask=mask)
-        x = self.residuals[1](x, self.cross_attention, memory, memory_mask)
-        return self.residuals[2](x, self.feed_forward)
+        x = self.residuals[0](x, self.self_attention(x, mask=mask))
+        x = self.residuals[1](x, self.cross_attention(x, memory, memory_mask))
+        return self.residuals[2](x, self.feed_forward(x))
 
 class Transformer(nn.Module):
     def __init__(self, config):
@@ -167,48 +166,39 @@ class Transformer(nn.Module):
 
     def decode(self, tgt, memory, memory_mask): # logits (b, t, v)
         x = self.positions(self.embedding(tgt))
-        mask = causal_mask(tgt.size(1))
+        # padding comes last: no token sees it, and the loss skips what it predicts
+        mask = causal_mask(tgt.size(1)).to(tgt.device)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
         return self.embedding.logits(x)
 
     def forward(self, src, tgt):
-        memory = self.encode(src)
-        return self.decode(tgt, memory, padding_mask(src))
+        return self.decode(tgt, self.encode(src), padding_mask(src))
 
-# §5.3, §5.4: learning rate, Adam, label smoothing
+# §5.3, §5.4: learning rate, Adam, label smoothing (chapter 06)
 def paper_lr(step_num, d_model, warmup_steps=4000): # Eq. (3)
-    decay = 1 / step_num ** 0.5
-    warmup = step_num / warmup_steps ** 1.5
-    return min(decay, warmup) / d_model ** 0.5
+    return d_model ** -0.5 * min(step_num ** -0.5, step_num * warmup_steps ** -1.5)
 
 def make_adam(model):
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
 
 def smoothed_loss(logits, labels, label_smoothing=0.1):
     logp = torch.log_softmax(logits, dim=-1)
-    v = logits.size(-1)
-    target = torch.full_like(logp, label_smoothing / v)
-    right = torch.nn.functional.one_hot(labels, v)
-    target = target + right * (1 - label_smoothing)
-    loss = -(target * logp).sum(-1)
-    loss = loss[labels != 0]
-    return loss.sum()
+    right = logp.gather(-1, labels.unsqueeze(-1)).squeeze(-1) # (b, t)
+    loss = -(1 - label_smoothing) * right - label_smoothing * logp.mean(dim=-1)
+    return loss[labels != PAD].sum()
 
-# The training loop, on the copy task
+# The training loop, on the copy task (chapter 07)
 def shifted(seqs): # source, target and labels of the copy task
-    rows = []
-    for seq in seqs.tolist():
-        real = [i for i in seq if i != 0]
-        padding = [0] * (len(seq) - len(real))
-        rows.append(([*real, 2, *padding], [1, *real, *padding], [*real, 2, *padding]))
-    src, tgt, labels = (torch.tensor(column) for column in zip(*rows))
-    return src, tgt, labels
+    lengths = (seqs != PAD).sum(dim=1, keepdim=True)
+    src = nn.functional.pad(seqs, (0, 1)).scatter(1, lengths, EOS)
+    tgt = nn.functional.pad(seqs, (1, 0), value=BOS)
+    return src, tgt, src.clone()
 
 def copy_loss(model, seqs):
     src, tgt, labels = shifted(seqs)
     logits = model(src, tgt)
-    n = (labels != 0).sum()
+    n = (labels != PAD).sum()
     return smoothed_loss(logits, labels, label_smoothing=0.0) / n
 
 def train(model, optimizer, batches, lr_of):
@@ -222,74 +212,82 @@ def train(model, optimizer, batches, lr_of):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
+        if step % 100 == 0: print(f'step {step}: loss {losses[-1]:.4f}')
     return losses
 
-# §6.1: greedy and beam search
+# §6.1: greedy and beam search (chapter 13)
+@torch.no_grad()
 def greedy(model, src, max_steps):
     mask = padding_mask(src)
     memory = model.encode(src)
-    tgt = torch.full((src.size(0), 1), 1)
+    tgt = torch.full((src.size(0), 1), BOS, device=src.device)
     for _ in range(max_steps):
-        logits = model.decode(tgt, memory, mask)
-        new = logits[:, -1, :].argmax(dim=-1)
-        tgt = torch.cat([tgt, new[:, None]], dim=1)
-    rows = [row[1:] + [2] for row in tgt.tolist()]
-    return [row[:row.index(2)] for row in rows] # up to the first </s>
+        logits = model.decode(tgt, memory, mask)[:, -1]
+        tgt = torch.cat([tgt, logits.argmax(dim=-1, keepdim=True)], dim=1)
+        if (tgt == EOS).any(dim=1).all(): break
+    rows = [row[1:] + [EOS] for row in tgt.tolist()]
+    return [row[:row.index(EOS)] for row in rows] # up to the first </s>
 
 def length_penalty(n, alpha):
     return (5 + n) ** alpha / (5 + 1) ** alpha
 
+@torch.no_grad()
 def beam_search(model, src, beam_size, alpha, max_steps):
+    assert len(src) == 1, f'one sentence at a time, not {len(src)}'
     memory = model.encode(src)
     mask = padding_mask(src)
-    beam = [(0.0, [1])]
+    beam = [(0.0, [BOS])]
     done = []
     for _ in range(max_steps):
+        tgt = torch.tensor([ids for _, ids in beam], device=src.device)
+        logits = model.decode(tgt, memory.expand(len(beam), -1, -1), mask)[:, -1]
         candidates = []
-        for total, ids in beam:
-            logits = model.decode(torch.tensor([ids]), memory, mask)[0, -1]
-            logp = torch.log_softmax(logits, dim=-1)
+        for (total, ids), logp in zip(beam, torch.log_softmax(logits, dim=-1)):
             top = torch.topk(logp, min(beam_size, len(logp)))
             for value, index in zip(top.values.tolist(), top.indices.tolist()):
                 candidates.append((total + value, ids + [index]))
         candidates.sort(reverse=True)
         beam = []
         for total, ids in candidates[:beam_size]:
-            if ids[-1] == 2:
+            if ids[-1] == EOS:
                 done.append((total / length_penalty(len(ids) - 1, alpha), ids))
             else:
                 beam.append((total, ids))
-        if not beam: break
+        most = beam[0][0] / length_penalty(max_steps, alpha) if beam else float('-inf')
+        if done and max(done)[0] >= most: break # no live hypothesis can win any more
     if not done:
         done = [(total / length_penalty(len(ids) - 1, alpha), ids) for total, ids in beam]
     score, ids = max(done)
-    return [i for i in ids if i > 2], score
+    return [i for i in ids if i > EOS], score
 
-# The book's weights
-def load_model(folder):
+# The book's weights (chapter 15)
+PAPER = dict(family='Transformer', positions='sinusoidal', activation='relu', norm_eps=None,
+             n_kv_heads=None, scale_embeddings=True) # what the names of weights do not tell
+
+def load_model(folder): # whose weights are named as the layers of the package
     from safetensors.torch import load_file
-    fields = json.loads(Path(folder, 'config.json').read_text(encoding='utf8'))['model']
-    known = TransformerConfig.__dataclass_fields__
-    config = TransformerConfig(**{k: v for k, v in fields.items() if k in known})
-    model = Transformer(config)
-    weights = {}
-    for name, tensor in load_file(Path(folder, 'model.safetensors')).items():
-        ours = name.replace('embeddings.0.', 'embedding.').replace('.layers.', '.')
-        weights[ours] = tensor
-    model.load_state_dict(weights, strict=False) # the table of positions is not stored
+    record = json.loads(Path(folder, 'config.json').read_text(encoding='utf8'))
+    fields = record | record['model']
+    for name, value in PAPER.items():
+        assert fields.get(name, value) == value, f'{folder}: {name} is {fields[name]}'
+    sizes = {name: fields[name] for name in TransformerConfig.__dataclass_fields__}
+    model = Transformer(TransformerConfig(**sizes))
+    weights = {name.replace('embeddings.0.', 'embedding.').replace('.layers.', '.'): tensor
+               for name, tensor in load_file(Path(folder, 'model.safetensors')).items()}
+    assert weights.keys() == model.state_dict().keys(), f'{folder} is another model'
+    model.load_state_dict(weights)
     return model.eval()
 
 def translate(model, tokenizer, text):
-    ids = tokenizer.encode(text).ids + [2]
-    with torch.no_grad():
-        best, _ = beam_search(model, torch.tensor([ids]), 4, 0.6, len(ids) - 1 + 50)
+    ids = tokenizer.encode(text).ids
+    best, _ = beam_search(model, torch.tensor([ids + [EOS]]), 4, 0.6, len(ids) + 50)
     return tokenizer.decode(best)
 
 # Run it
-def draw(n, held_out): # n sequences of 4 to 20 tokens; a tenth of all is held out
-    seqs = torch.randint(4, 24, (20 * n, 20))
-    seqs[torch.arange(20) >= torch.randint(4, 21, (20 * n, 1))] = 0
-    side = (seqs * torch.arange(1, 21)).sum(1) % 10 == 0
+def draw(n, held_out): # n sequences of 4 to 20 tokens, padded
+    seqs = torch.randint(4, 24, (20 * n, 20)) # more than n, as only one side is taken
+    seqs[torch.arange(20) >= torch.randint(4, 21, (20 * n, 1))] = PAD
+    side = (seqs * torch.arange(1, 21)).sum(1) % 10 == 0 # a tenth: for the test alone
     return seqs[side == held_out][:n]
 
 def learn_to_copy(steps=1000, n_test=500):
@@ -298,11 +296,12 @@ def learn_to_copy(steps=1000, n_test=500):
                                n_encoder_layers=1, n_decoder_layers=1, dropout=0)
     model = Transformer(config)
     batches = (draw(32, held_out=False) for _ in range(steps))
-    def lr_of(step): # up, then down to 0: so short a run wants it, where paper_lr goes on
-        return 5e-3 * min(12 * step / steps, 12/11 * (1 - step / (steps + 1)))
+    warmup = steps / 12
+    def lr_of(step): # falls to nearly 0, which helps so short a run; paper_lr falls slowly
+        return 5e-3 * min(step / warmup, (steps + 1 - step) / (steps + 1 - warmup))
     losses = train(model, make_adam(model), batches, lr_of)
     seqs = draw(n_test, held_out=True)
-    with torch.no_grad(): copies = greedy(model.eval(), shifted(seqs)[0], max_steps=21)
+    copies = greedy(model.eval(), shifted(seqs)[0], max_steps=21)
     right = sum(copy == [i for i in seq if i] for copy, seq in zip(copies, seqs.tolist()))
     print(f'loss {losses[0]:.2f} -> {losses[-1]:.4f} nats per token in {steps} steps;',
           f'{right} of {n_test} sequences that it never saw are copied without a mistake')
@@ -313,8 +312,9 @@ if __name__ == '__main__':
         from tokenizers import Tokenizer
         shipped = Path(__file__).parent/'nbs/models'/sys.argv[2]
         folder = shipped if shipped.is_dir() else Path(sys.argv[2])
-        if not (folder/'config.json').is_file(): sys.exit(f'{folder} is not a model folder')
+        if not (folder/'tokenizer.json').is_file(): sys.exit(f'{folder} has no tokenizer')
         tokenizer = Tokenizer.from_file(str(folder/'tokenizer.json'))
         tokenizer.encode_special_tokens = True # a typed </s> is text, not the end
-        print(translate(load_model(folder), tokenizer, sys.argv[3]))
+        try: print(translate(load_model(folder), tokenizer, sys.argv[3]))
+        except AssertionError as error: sys.exit(str(error))
     else: sys.exit(__doc__)

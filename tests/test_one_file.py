@@ -36,9 +36,8 @@ def test_the_same_logits_and_gradients(two):
     for mine, book in zip(*found): assert_close(mine, book, rtol=1e-6, atol=1e-6)
 
 def test_the_same_schedule_and_batches():
-    for step in (1, 7, 3999, 4000, 4001, 10**6):
-        ours = transformer.paper_lr(step, 512, 4000)
-        assert ours == pytest.approx(optimizer.paper_lr(step, 512, 4000), rel=1e-12)
+    for n in (1, 7, 3999, 4000, 4001, 10**6):
+        assert transformer.paper_lr(n, 512) == pytest.approx(optimizer.paper_lr(n, 512))
     seqs = transformer.draw(9, held_out=True)
     for mine, book in zip(transformer.shifted(seqs), copy_batch(seqs)):
         assert torch.equal(mine, book)
@@ -53,14 +52,42 @@ def test_the_same_search(two):
         assert ids == best.ids and score == pytest.approx(best.score, abs=1e-9)
         [[best]] = search(theirs, src[:, :-1].tolist(), beam_size=1, max_extra=5)
         assert transformer.greedy(ours, src, length + 5) == [best.ids]
+    with pytest.raises(AssertionError, match='one sentence at a time, not 2'):
+        transformer.beam_search(ours, src.expand(2, -1), 4, 0.6, 1)
+
+def test_a_search_ends_early(two, monkeypatch): # and decodes its hypotheses together
+    model, calls = two[0], []
+    decode = model.decode
+    monkeypatch.setattr(model, 'decode', lambda *args: calls.append(1) or decode(*args))
+    src = torch.tensor([[44, 1137, 307, 17, 2]]) # I love you.
+    transformer.greedy(model, src, 50)
+    transformer.beam_search(model, src, 4, 0.6, 50)
+    assert len(calls) < 30
+
+def test_masks_are_where_the_ids_are():
+    model = transformer.Transformer(transformer.TransformerConfig(9, 8, 8)).to('meta')
+    ids = torch.ones(2, 3, dtype=torch.int64, device='meta')
+    assert model(ids, ids).shape == (2, 3, 9)
+
+@pytest.mark.parametrize('old, new, said', [
+    ('"sinusoidal"', '"rotary"', 'positions is rotary'),
+    ('"format"', '"family": "Mine", "format"', 'family is Mine')])
+def test_another_model_is_refused(old, new, said, tmp_path):
+    config = (MODEL/'config.json').read_text('utf8').replace(old, new)
+    (tmp_path/'config.json').write_text(config)
+    with pytest.raises(AssertionError, match=said): transformer.load_model(tmp_path)
 
 def test_it_translates_as_the_package_does():
     text = 'Can I pay by credit card?'
     command = [sys.executable, 'transformer.py', 'translate', 'everyday-en-de', text]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == Translator(MODEL).translate([text])[0]
-    done = subprocess.run([*command[:3], 'nowhere', text], cwd=ROOT, capture_output=True)
-    assert done.returncode == 1 and b'nowhere is not a model folder' in done.stderr
+    for name, source, said in (('nowhere', text, 'no tokenizer'),
+                               ('families/decoder', text, 'another model'),
+                               ('everyday-en-de', 600 * 'dog ', '512 positions')):
+        told = subprocess.run([*command[:3], name, source], cwd=ROOT, capture_output=True)
+        assert told.returncode == 1 and said in told.stderr.decode().splitlines()[0]
+        assert told.stderr.count(b'\n') == 1
 
 def test_it_learns(capsys):
     "A tenth of the steps that `python transformer.py` takes"

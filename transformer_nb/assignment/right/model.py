@@ -15,8 +15,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x, mask):
         x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))
-        x = self.residuals[1](x, self.feed_forward)
-        return x
+        return self.residuals[1](x, self.feed_forward)
 
 class DecoderLayer(nn.Module):
     def __init__(self, config):
@@ -31,8 +30,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x, memory, mask, memory_mask):
         x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))
         x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory_mask))
-        x = self.residuals[2](x, self.feed_forward)
-        return x
+        return self.residuals[2](x, self.feed_forward)
 
 class Transformer(nn.Module):
     def __init__(self, config):
@@ -53,11 +51,11 @@ class Transformer(nn.Module):
 
     def decode(self, tgt, memory, memory_mask): # logits (b, t, v)
         x = self.positions(self.embedding(tgt))
-        mask = causal_mask(tgt.size(1))
+        # padding comes last: no token sees it, and the loss skips what it predicts
+        mask = causal_mask(tgt.size(1)).to(tgt.device)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
         return self.embedding.logits(x)
 
     def forward(self, src, tgt):
-        memory = self.encode(src)
-        return self.decode(tgt, memory, padding_mask(src))
+        return self.decode(tgt, self.encode(src), padding_mask(src))

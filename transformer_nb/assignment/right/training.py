@@ -1,19 +1,18 @@
-import torch
+import torch.nn as nn
 from optimizer import smoothed_loss
 
+PAD, BOS, EOS = 0, 1, 2
+
 def shifted(seqs): # source, target and labels of the copy task
-    rows = []
-    for seq in seqs.tolist():
-        real = [i for i in seq if i != 0]
-        padding = [0] * (len(seq) - len(real))
-        rows.append(([*real, 2, *padding], [1, *real, *padding], [*real, 2, *padding]))
-    src, tgt, labels = (torch.tensor(column) for column in zip(*rows))
-    return src, tgt, labels
+    lengths = (seqs != PAD).sum(dim=1, keepdim=True)
+    src = nn.functional.pad(seqs, (0, 1)).scatter(1, lengths, EOS)
+    tgt = nn.functional.pad(seqs, (1, 0), value=BOS)
+    return src, tgt, src.clone()
 
 def copy_loss(model, seqs):
     src, tgt, labels = shifted(seqs)
     logits = model(src, tgt)
-    n = (labels != 0).sum()
+    n = (labels != PAD).sum()
     return smoothed_loss(logits, labels, label_smoothing=0.0) / n
 
 def train(model, optimizer, batches, lr_of):
@@ -26,5 +25,6 @@ def train(model, optimizer, batches, lr_of):
         loss = copy_loss(model, seqs)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
+        if step % 100 == 0: print(f'step {step}: loss {losses[-1]:.4f}')
     return losses
