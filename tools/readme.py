@@ -40,7 +40,7 @@ def made_files(root):
 
 def bent(text):
     "Links as seen from the root instead of nbs/; the page that is alive as a film"
-    text = LEFT_OUT.sub('', text.replace(*FILM))
+    text = re.sub(r' "\w+"\)', ')', LEFT_OUT.sub('', text.replace(*FILM))) # no tab to open
     into_nbs = re.sub(r'(\]\()(?![a-z]+:|#|/)(?!\.\./)', r'\1nbs/', text)
     return into_nbs.replace('](../', '](')
 
