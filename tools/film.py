@@ -12,7 +12,7 @@ CHROMIUM, SIZE = '/usr/bin/chromium', dict(width=1200, height=800)
 TYPED = 'I know this man.'
 # Of the tour: number of the step, what is seen of it and said, the button that moves it
 SCENES = [(1, '#sides', 'Where did it look while it wrote a word? This is kommen.', ''),
-          (2, '#cards', 'Put another word in its place: the rest is written anew.', ''),
+          (2, '#sides', 'Put another word in its place: the rest is written anew.', ''),
           (4, '#sides', 'Blindfolded, it makes up a sentence.', ''),
           (6, '#panel-machine', 'The whole machine at work.', 'machine-play'),
           (7, '#panel-step', 'Beam search keeps four beginnings at a time.', 'play')]
@@ -38,6 +38,7 @@ def shot(page, ms): return page.screenshot(), ms
 
 def typing(page):
     "One picture a word: the page translates what stands there"
+    page.wait_for_function('modules.store.now.scene')
     page.evaluate(CAPTION, 'Type a sentence, and a Transformer translates it.')
     words = TYPED.split()
     for n in range(len(words)):
@@ -68,16 +69,15 @@ def frames():
                                 bypass_csp=True) # which forbids to wait for a state
         page.set_default_timeout(180_000) # ms: the machine may be busy
         page.goto((ROOT/PAGE).as_uri())
-        page.wait_for_function(SETTLED)
+        page.fill('#text', TYPED) # so that the film begins with a model
         yield from typing(page)
         for row in SCENES: yield from scene(page, *row)
         browser.close()
 
 def write(taken, path):
     from PIL import Image
-    pictures = [Image.open(BytesIO(data)).convert('RGB') for data, _ in taken]
+    first, *others = [Image.open(BytesIO(data)).convert('RGB') for data, _ in taken]
     times = [ms for _, ms in taken]
-    first, *others = pictures
     first.save(path, save_all=True, append_images=others, duration=times, loop=0,
                quality=60, method=6)
     return sum(times)
