@@ -304,6 +304,10 @@ def test_weights_that_are_no_real_numbers():
     for kind in (torch.int8, torch.complex64):
         weights = {name: w.detach().to(kind) for name, w in model.named_parameters()}
         with pytest.raises(InputError, match=f'is of {kind}'): load_weights(model, weights)
+    for kind in (torch.float8_e4m3fn, torch.bfloat16): # fewer bits than ours are read
+        weights = {name: w.detach().to(kind) for name, w in model.named_parameters()}
+        load_weights(model, weights)
+        assert torch.equal(model.weight, weights['weight'].float())
 
 def test_a_lock_is_a_plain_file(tmp_path):
     "A pipe was waited for, and the target of a link was created"
@@ -362,6 +366,8 @@ def test_a_folder_is_whole_or_not_there_and_kills_leave_nothing_for_good(tmp_pat
         (folder/'a').write_text('half')
         raise OSError(28, 'No space left on device')
     with pytest.raises(OSError, match='No space left.*/k'): write_folder(tmp_path/'k', fail)
+    def read(folder): (tmp_path/'source').read_bytes()
+    with pytest.raises(OSError, match='No such.*/source'): write_folder(tmp_path/'k', read)
     assert sorted(tmp_path.iterdir()) == sorted([alive, other])
     write_folder(tmp_path/'k', lambda folder: (folder/'a').write_text('whole'))
     assert (tmp_path/'k'/'a').read_text() == 'whole'

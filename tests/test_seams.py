@@ -3,7 +3,9 @@ import re, threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from functools import partial
 from inspect import signature
+from itertools import product
 from pathlib import Path
 from unicodedata import normalize
 import numpy as np
@@ -11,12 +13,14 @@ import pytest, torch
 import transformer_nb
 from transformer_nb.checkpoint import load_model, save_model
 from transformer_nb.decoding import beam_search, search
-from transformer_nb.evaluation import score
+from transformer_nb.evaluation import (
+    moses_lc, paired_bootstrap, paired_test, score, seeds_bootstrap)
 from transformer_nb.model import Transformer
-from transformer_nb.prepare import DataConfig, _find_fault, find_held_out
+from transformer_nb.prepare import DataConfig, _find_fault, find_held_out, prepare_data
 from transformer_nb.support.core import InputError, write_atomically
 from transformer_nb.text import BPETokenizer
-from transformer_nb.translation import Translator, evaluate, preset, train_translator
+from transformer_nb.translation import (
+    Translator, encode_each, evaluate, evaluate_lines, preset, train_translator)
 
 ROOT = Path(__file__).parent.parent
 TEXTS = ['I love you.', '', 'The dog sleeps.']
@@ -58,15 +62,36 @@ def test_any_iterable_is_a_list_of_texts(translator, tmp_path):
     references = [line for line in lines if line]
     assert score(iter(references), (line for line in references))['bleu'] == 100
 
-@pytest.mark.parametrize('texts', ['text', b'text', {'a', 'b'}, frozenset('ab'), 5, None])
+class Table(list): columns = ['a'] # as of pandas, whose columns pass for sentences
+
+@pytest.mark.parametrize('texts', ['a', b'a', {'a'}, frozenset('ab'), 5, None, Table('a')])
 def test_what_is_no_list_of_texts_is_refused(translator, texts):
     for name in ('translate', 'search', 'candidates', 'sample', 'too_long'):
-        with pytest.raises(InputError, match='a list of sentences is expected'):
+        with pytest.raises(InputError, match='a list of texts is expected'):
             getattr(translator, name)(texts)
 
-def test_what_is_no_text_is_named(translator):
-    with pytest.raises(InputError, match='text 1 is nan, a float'):
-        translator.translate(['a', float('nan')])
+NO_TEXTS = None, float('nan'), 5, b'text', ['a'], Path('a')
+NO_PAIRS = 'ab', {'de': 'a', 'en': 'b'}, ('a',), ('a', 'b', 'c'), ('a', None), 5, None
+
+def test_what_is_no_text_or_pair_is_named_with_its_place(translator, tmp_path):
+    tokenizer, config, two = translator.tokenizer, preset('tiny'), ['a', 'b']
+    takers = [
+        translator.translate, translator.search, translator.candidates, translator.sample,
+        translator.too_long, tokenizer.encode_batch, tokenizer.encode_targets,
+        partial(BPETokenizer.train, vocab_size=300), partial(moses_lc, lang='en'),
+        partial(score, two), lambda x: score(x, two), partial(evaluate_lines, two),
+        partial(paired_test, two, two), partial(paired_bootstrap, two, two),
+        partial(evaluate_lines, two, two, None), partial(seeds_bootstrap, [two])]
+    for bad, take in product(NO_TEXTS, takers):
+        with pytest.raises(InputError, match=r'text 1 is .*, an? \w+;'): take(['a', bad])
+    def train(pairs):
+        train_translator(tmp_path/'m', config, corpus=dict(train=pairs, valid=pairs))
+    takers = train, partial(evaluate, translator), partial(encode_each, translator)
+    for bad, take in product(NO_PAIRS, takers):
+        with pytest.raises(InputError, match='pair 1 is '): take([('a', 'b'), bad])
+    for corpus in (dict(train=[('a', 'b')]), [('a', 'b')]):
+        with pytest.raises(InputError, match="'(train|valid)' is not in the corpus"):
+            prepare_data(tmp_path/'p', DataConfig(vocab_size=300), corpus=corpus)
 
 def test_maps_belong_to_their_thread(translator):
     [[wanted]] = translator.candidates(['The dog sleeps.'], alignments=True)

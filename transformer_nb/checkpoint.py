@@ -262,7 +262,7 @@ def _check_weights(weights:dict[str,Tensor], wanted:dict[str,Tensor]):
     for name, weight in weights.items():
         if not weight.is_floating_point(): # such as numbers of 8 bits, or complex ones
             raise InputError(f'{name} is of {weight.dtype}')
-        if not weight.isfinite().all():
+        if not weight.float().isfinite().all(): # which 8 bits cannot be asked
             raise InputError(f'{name} has values that are NaN or infinite')
 
 def load_weights(model:Transformer, weights:dict[str,Tensor]): # by name
@@ -387,7 +387,7 @@ def _moments(tensors:dict[str,Tensor], optimizer:torch.optim.Optimizer
         shapes = dict.fromkeys(found, p.shape) | dict(step=())
         for field, x in found.items():
             fits = x is not None and x.is_floating_point() and x.shape == shapes[field]
-            if not fits or not x.isfinite().all():
+            if not fits or not x.float().isfinite().all():
                 raise InputError(f'the state is damaged: {field} of parameter {i}')
         moments[i] = found
     if n_read < len(tensors):
@@ -583,7 +583,8 @@ def write_folder(out:Path,       # where it should be
         write(temporary)
         temporary.replace(out) # which may be there, if it is empty
     except OSError as e: # a full disk, for one, does not name the file
-        raise OSError(e.errno, e.strerror, str(out)) from None
+        is_ours = str(e.filename or temporary).startswith(str(temporary))
+        raise OSError(e.errno, e.strerror, str(out) if is_ours else e.filename) from None
     finally: shutil.rmtree(temporary, ignore_errors=True)
 
 # %% ../nbs/11_checkpoint.ipynb #e164b0e7

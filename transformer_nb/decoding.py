@@ -72,14 +72,12 @@ def output_limits(model:Transformer,
     lengths = (src != PAD).sum(1) - 1
     return (lengths + max_extra).clamp(max=model.config.max_len)
 
-# %% ../nbs/13_decoding.ipynb #5d7976d6
 def _to_hypothesis(score:float, ids:list[int], log_probs:list[float],
                    n:int # tokens that were chosen, `</s>` included
                   )->Hypothesis:
     tokens = [t for t in ids[:n] if t != EOS]
     return Hypothesis(tokens, score, log_probs[:n])
 
-# %% ../nbs/13_decoding.ipynb #e13hypos
 def to_hypotheses(scores:Tensor,            # (b, n)
                   ids:Tensor,               # (b, n, t)
                   log_probs:Tensor,         # NaN after the last token (b, n, t)
@@ -317,14 +315,12 @@ def drop_rows(self:Cache, close:Callable): # of a row compactor
     for attention, pair in self.target.items():
         self.target[attention] = [close(x, self.n) for x in pair]
 
-# %% ../nbs/13_decoding.ipynb #e13dropb
 @patch
 def drop_rows(self:Beams, close:Callable): # of a row compactor
     for part in (self, self.live, self.best):
         for name, value in vars(part).items():
             has_rows = isinstance(value, Tensor) and name not in ('n', 'penalties')
             if has_rows: setattr(part, name, close(value))
-
 
 # %% ../nbs/13_decoding.ipynb #c741513a
 def _run(model:Transformer,

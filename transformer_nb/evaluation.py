@@ -11,7 +11,7 @@ from importlib.metadata import version
 from math import exp, inf
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
-from .support.core import FieldError, InputError
+from .support.core import FieldError, InputError, as_texts
 from .corpora import short_code
 from .text import normalize
 
@@ -41,7 +41,7 @@ def moses_lc(lines:list[str], # raw sentences
     normalizer.substitutions = list(map(_quickly, normalizer.substitutions))
     tokenizer = sacremoses.MosesTokenizer(lang)
     tokenized = []
-    for line in lines:
+    for line in as_texts(lines):
         normalized = normalizer.normalize(line.lower())
         tokenized.append(tokenizer.tokenize(normalized, escape=True, return_str=True))
     return tokenized
@@ -67,7 +67,6 @@ def choose_tokenizer(lang:str|None=None,     # of the references, such as 'de'
         raise FieldError('tokenize', f'{rule} is not installed: {reason}') from None
     return rule
 
-# %% ../nbs/14_evaluation.ipynb #641c96c7
 def _check_lines(references:list[str], **systems:list[str]):
     for name, lines in systems.items():
         if len(lines) != len(references):
@@ -100,7 +99,6 @@ def _check_script(references:list[str], rule:str):
                          'know their `lang` (such as zh, ja or th), or how to `tokenize` '
                          'them (such as char)')
 
-# %% ../nbs/14_evaluation.ipynb #e14inter
 def _interval(result)->list[float]: # of a score by sacreBLEU: its 95 % interval
     mean, half = result._mean, result._ci
     return [round(mean - half, 2), round(mean + half, 2)]
@@ -113,9 +111,9 @@ def score(translations:list[str], # one sentence each, raw
           tokenize:str|None=None, # sacreBLEU's rule; by default that of `lang`
          )->dict: # `bleu`, `bleu_lc`, `bleu_moses_lc`, `chrf`; `signatures`; intervals
     "Corpus scores in percent by sacreBLEU; 95% intervals of `bleu` and `bleu_moses_lc`"
-    translations, references = list(translations), list(references)
-    sets = references
-    if not references or isinstance(references[0], str): sets = [references]
+    translations, references = as_texts(translations), list(references)
+    are_many = references and isinstance(references[0], (list, tuple, np.ndarray))
+    sets = list(map(as_texts, references)) if are_many else [as_texts(references)]
     for wanted in sets: _check_lines(wanted, translations=translations)
     rule = choose_tokenizer(lang, tokenize)
     if not tokenize: _check_script(sets[0], rule)
@@ -157,16 +155,15 @@ def _statistics(lines:list[str], references:list[str], tokenize:str='13a'
         rows.append([stats.sys_len, stats.ref_len, *stats.counts, *stats.totals])
     return np.array(rows)
 
-# %% ../nbs/14_evaluation.ipynb #5b60f682
 def _bleu(sums:np.ndarray)->float: # of the ten numbers, summed over a corpus (10,)
     c, r, *ngrams = sums.tolist()
     return BLEU.compute_bleu(ngrams[:4], ngrams[4:], c, r, smooth_method='exp').score
 
-# %% ../nbs/14_evaluation.ipynb #bb98a28f
 _SEED = 12345 # the seed that sacreBLEU uses
 
 def _compared(baseline:list[str], system:list[str], references:list[str], tokenize:str
              )->tuple[np.ndarray,np.ndarray,dict]: # ten numbers each (n, 10), the scores
+    baseline, system, references = map(as_texts, (baseline, system, references))
     _check_lines(references, baseline=baseline, system=system)
     metric = BLEU(tokenize=tokenize)
     old = metric.corpus_score(baseline, [references]).score
@@ -178,7 +175,6 @@ def _compared(baseline:list[str], system:list[str], references:list[str], tokeni
                      for lines in (baseline, system))
     return first, second, scores
 
-# %% ../nbs/14_evaluation.ipynb #ab286ace
 def _p_value(differences:np.ndarray, measured:float)->float:
     "Share of differences at least as large; the added 1s keep it above 0"
     n_as_large = (np.abs(differences) >= abs(measured) - 1e-9).sum() # but for rounding
@@ -198,7 +194,7 @@ def paired_test(baseline:list[str],    # translations of one system
     first, second, scores = _compared(baseline, system, references, tokenize)
     first_sum, second_sum, gains = first.sum(0), second.sum(0), second - first
     rng = np.random.default_rng(_SEED)
-    tosses = rng.integers(2, size=(n_samples, len(references)), dtype=bool)
+    tosses = rng.integers(2, size=(n_samples, len(first)), dtype=bool)
     differences = []
     for heads in tosses:
         exchanged = gains[heads].sum(0) # from the one system to the other
@@ -220,7 +216,7 @@ def paired_bootstrap(baseline:list[str],    # translations of one system
     rng = np.random.default_rng(_SEED)
     differences = []
     for _ in range(n_samples):
-        drawn = rng.integers(len(references), size=len(references))
+        drawn = rng.integers(len(first), size=len(first))
         first_bleu = _bleu(first[drawn].sum(0))
         differences.append(_bleu(second[drawn].sum(0)) - first_bleu)
     measured = _bleu(second.sum(0)) - _bleu(first.sum(0))
@@ -236,6 +232,7 @@ def seeds_bootstrap(systems:list[list[str]], # translations, one list for each s
                    )->dict: # `mean` of the scores, `ci`, its 95% interval, and `signature`
     "Bootstrap of seeds and sentences together"
     if not systems: raise InputError('there are no translations to score')
+    systems, references = list(map(as_texts, systems)), as_texts(references)
     for lines in systems: _check_lines(references, translations=lines)
     name = 'bleu_moses_lc' if lang else 'bleu'
     signature = score(systems[0], references, lang)['signatures'][name]

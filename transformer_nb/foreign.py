@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 import tokenizers
 from transformer_nb.support.core import (
-    SPECIAL_TOKENS, UNK, FieldError, InputError, parse_json)
+    SPECIAL_TOKENS, UNK, FieldError, InputError, as_texts, parse_json)
 from transformer_nb.pieces import normalize
 from transformer_nb.text import BPETokenizer, Tokenizer, WordTokenizer
 
@@ -29,6 +29,7 @@ class ForeignTokenizer(Tokenizer):
 
     def encode(self, text:str)->list[int]: return self.encode_batch([text])[0]
     def encode_batch(self, texts:list[str])->list[list[int]]:
+        texts = as_texts(texts)
         encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return [[i + len(SPECIAL_TOKENS) for i in encoding.ids] for encoding in encodings]
     def decode(self, ids:Iterable[int])->str:
@@ -79,7 +80,7 @@ class SentencePieceTokenizer(Tokenizer):
         return [x.strip('▁') or x for x in self._cut(text) if x not in self.ids]
 
     def encode_targets(self, texts:list[str])->list[list[int]]: # by the other model
-        cut = self.target.encode(texts, out_type=str)
+        cut = self.target.encode(as_texts(texts), out_type=str)
         return [[self.ids.get(piece, UNK) for piece in pieces] for pieces in cut]
 
     def normalize(self, text:str)->str: return normalize(text)

@@ -10,9 +10,9 @@ from pathlib import Path
 from unicodedata import category
 import numpy as np
 from transformer_nb.support.core import (
-    SPECIAL_TOKENS, FieldError, InputError, check_positive, check_types, read_json,
-    remove_half_written, write_atomically)
-from transformer_nb.corpora import load_corpus, stream_lines
+    SPECIAL_TOKENS, FieldError, InputError, as_pairs, check_names, check_positive,
+    check_types, read_json, remove_half_written, write_atomically)
+from transformer_nb.corpora import JoinedPairs, PairFiles, load_corpus, stream_lines
 from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
     read_info)
@@ -196,6 +196,9 @@ def clean_corpora(pairs:Iterable[tuple[str,str]], # a `JoinedPairs`, or one corp
             for part, tag, repeat in zip(corpora, tags, repeats)]
 
 def clean_splits(corpus:dict, config:DataConfig)->dict[str,list[CleanPairs]]:
+    check_names(SPLITS, list(map(str, corpus)), 'in the corpus')
+    corpus = {split: pairs if isinstance(pairs, (JoinedPairs, PairFiles)) # text anyway
+              else as_pairs(pairs) for split, pairs in corpus.items()}
     known = find_held_out(corpus['valid'], config)
     return dict(train=clean_corpora(corpus['train'], config, 'train', known),
                 valid=clean_corpora(corpus['valid'], config, 'valid'))

@@ -17,7 +17,7 @@ from .pieces import (
     bpe_from_json, encode_all, encode_normalized, learn_merges, normalize, rule_of, tags_of,
     words_from_json, words_to_json)
 from .support.core import (
-    SPECIAL_TOKENS, UNK, InputError, write_atomically)
+    SPECIAL_TOKENS, UNK, InputError, as_texts, each_text, write_atomically)
 
 # %% ../nbs/08_text.ipynb #96c62ed0
 class Tokenizer:
@@ -37,7 +37,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def encode_batch(self, texts:list[str])->list[list[int]]: # the ids of each text
-        return [self.encode(text) for text in texts]
+        return [self.encode(text) for text in as_texts(texts)]
 
     def encode_targets(self, texts:list[str])->list[list[int]]: # if by rules of their own
         return self.encode_batch(texts)
@@ -107,7 +107,7 @@ class WordTokenizer(Tokenizer):
         if n_words < 1:
             raise InputError(f'vocab_size is {vocab_size}; words need at least 5')
         split = cls([], lang).split
-        counts = Counter(piece for text in texts for piece in split(text))
+        counts = Counter(piece for text in each_text(texts) for piece in split(text))
         words = sorted(counts, key=lambda piece: (-counts[piece], piece))
         return cls(words[:n_words], lang)
 
@@ -144,7 +144,7 @@ class BPETokenizer(Tokenizer):
               tags:Collection[str]=(), # texts that are one token each, such as `>>de<<`
              )->Self:               # with at most `vocab_size` tokens
         "Learn the merges; raises `InputError` if `vocab_size` has no room for the bytes"
-        return cls(learn_merges(texts, vocab_size, normalize, tags))
+        return cls(learn_merges(each_text(texts), vocab_size, normalize, tags))
 
     @property
     def vocab_size(self)->int: return self.tokenizer.get_vocab_size()
@@ -166,6 +166,7 @@ class BPETokenizer(Tokenizer):
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts:list[str])->list[list[int]]: # in parallel
+        texts = as_texts(texts)
         if self.rule == 'none': return encode_all(self.tokenizer, texts)
         return encode_normalized(self, texts)
 

@@ -2,7 +2,7 @@
 
 import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
 import subprocess, sys, warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import wraps
@@ -115,6 +115,32 @@ class FieldError(InputError):
     def __init__(self, field:str, problem:str): # such as 'alpha', 'is -1; it must be …'
         super().__init__(f'{field} {problem}')
         self.field = field
+
+def _each(values:Iterable, is_one:Callable, kind:str, such)->Iterator: # such: an example
+    """Raises `InputError` for the first that is not one, and for a string, a set, or a table,
+    whose characters, order, or columns would pass for sentences"""
+    no_list = isinstance(values, (str, bytes, set, frozenset)) or hasattr(values, 'columns')
+    if no_list or not isinstance(values, Iterable):
+        raise InputError(f'a list of {kind}s is expected, such as {[such]}, not '
+                         f'{shorten(repr(values), 40)}, a {type(values).__name__}')
+    for i, value in enumerate(values):
+        if not is_one(value):
+            raise InputError(f'{kind} {i} is {shorten(repr(value), 40)}, a '
+                             f'{type(value).__name__}; it should be such as {such!r}')
+        yield value
+
+def _is_text(value)->bool: return isinstance(value, str)
+
+def _is_pair(value)->bool: # and neither two letters nor a row whose keys are languages
+    is_row = isinstance(value, (tuple, list, np.ndarray))
+    return is_row and len(value) == 2 and all(map(_is_text, value))
+
+def each_text(texts:Iterable[str])->Iterator[str]:
+    return _each(texts, _is_text, 'text', 'A dog.')
+
+def as_texts(texts:Iterable[str])->list[str]: return list(each_text(texts)) # read once
+def as_pairs(pairs:Iterable[tuple[str,str]])->list[tuple[str,str]]:
+    return list(_each(pairs, _is_pair, 'pair', ('A dog.', 'Ein Hund.')))
 
 def check_plain_file(path:str|Path):
     "Raise `InputError` for a pipe or a device, which could be read forever"
