@@ -160,7 +160,7 @@ def test_the_front_door(tmp_path, monkeypatch):
     names = [name for name in dir(transformer_nb) if name[0] != '_']
     assert set(transformer_nb.__all__) <= set(names) and len(transformer_nb.__all__) == 8
     text = (ROOT/'docs/reference/python.md').read_text(encoding='utf8')
-    [code] = re.findall(r'^```python\n(.*?)^```', text, re.M | re.S)
+    code = ''.join(re.findall(r'^```python\n(.*?)^```', text, re.M | re.S))
     assert len(code.splitlines()) <= 40
     monkeypatch.chdir(tmp_path)
     exec(code, {'__name__': 'page'})
