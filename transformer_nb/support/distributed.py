@@ -22,15 +22,16 @@ _patient = None # a group for what may take a day; None: the usual one
 def process_group()->Iterator[None]:
     "Join the processes that torchrun started, for as long as the block runs"
     global _patient
-    if _from_launcher('WORLD_SIZE', 1) == 1:
+    if os.environ.get('WORLD_SIZE', '1') == '1':
         yield # alone
         return
     backend = 'gloo'
     if torch.cuda.is_available():
         torch.cuda.set_device(_own_gpu())
         backend = 'cpu:gloo,cuda:nccl'
-    _check_launcher()
-    dist.init_process_group(backend, timeout=_A_STEP)
+    try: dist.init_process_group(backend, timeout=_A_STEP)
+    except ValueError as e: # a variable is missing, or no number
+        raise InputError(f'{e}; start the processes with torchrun') from None
     _patient = dist.new_group(backend='gloo', timeout=_A_DAY)
     try: yield
     except RuntimeError as e: raise _if_others_left(e) from None
@@ -38,39 +39,19 @@ def process_group()->Iterator[None]:
         _patient = None
         dist.destroy_process_group()
 
-_LOCAL_RANKS = ('LOCAL_RANK', 'SLURM_LOCALID', 'OMPI_COMM_WORLD_LOCAL_RANK',
-                'MPI_LOCALRANKID', 'PALS_LOCAL_RANKID')
-
-def _from_launcher(name:str, default:int|None=None)->int|None: # an environment variable
-    value = os.environ.get(name)
-    if value is None: return default
-    if value.isdecimal(): return int(value)
-    raise InputError(f'{name} is {value!r}; it must be a number')
-
-def _check_launcher():
-    missing = [name for name in ('RANK', 'MASTER_ADDR', 'MASTER_PORT')
-               if name not in os.environ]
-    if missing:
-        raise InputError('WORLD_SIZE says that there are several processes, but '
-                         f'{", ".join(missing)} is not set; start them with torchrun')
-    rank, n = _from_launcher('RANK'), _from_launcher('WORLD_SIZE')
-    if rank >= n: raise InputError(f'RANK is {rank}; it must be below WORLD_SIZE, {n}')
-    _from_launcher('MASTER_PORT')
-
 def _own_gpu()->int: # number of this process on its own machine
-    found = [_from_launcher(name) for name in _LOCAL_RANKS if name in os.environ]
-    if not found:
+    gpu, n_gpus = os.environ.get('LOCAL_RANK'), torch.cuda.device_count()
+    if gpu is None:
         raise InputError('WORLD_SIZE says that there are several processes, but not which '
                          'GPU is for this one: set LOCAL_RANK, as torchrun does')
-    gpu, n_gpus = found[0], torch.cuda.device_count()
-    if gpu < n_gpus: return gpu
+    if int(gpu) < n_gpus: return int(gpu)
     if n_gpus == 1 and 'CUDA_VISIBLE_DEVICES' in os.environ: return 0 # its own
     raise InputError(f'process {gpu} of this machine has no GPU of its own: there are '
                      f'{n_gpus}; start at most that many processes')
 
 def check_shared_device(name:str|None): # as the user wrote it, such as 'cuda:0'
     "Raise `FieldError` if several processes would compute on one GPU"
-    n_here = _from_launcher('LOCAL_WORLD_SIZE', world_size())
+    n_here = int(os.environ.get('LOCAL_WORLD_SIZE', world_size()))
     if world_size() > 1 and n_here > 1 and ':' in (name or ''):
         kind = name.partition(':')[0]
         raise FieldError('device', f'is {name}, one GPU for {n_here} processes; '
@@ -108,25 +89,14 @@ def in_any_process(flag:Tensor # a boolean, on the device of the model
 def broadcast_from_rank0(make:Callable): # called by the first process only
     "What the first process makes, given to all; if it fails, the others exit"
     if world_size() == 1: return make()
-    if rank() > 0: return _receive()
-    try: made = make()
-    except BaseException:
-        _send(False, None)
-        raise
-    _send(True, made)
+    result = [False, None] # was it made?
+    try:
+        if rank() == 0: result = [True, make()]
+    finally: # the others wait for the first process as long as it takes
+        dist.broadcast_object_list(result, device=torch.device('cpu'), group=_patient)
+    was_made, made = result
+    if not was_made: raise SystemExit(1)
     return made
-
-def _send(succeeded:bool, made): _broadcast([succeeded, made])
-
-def _receive():
-    received = [None, None]
-    _broadcast(received)
-    succeeded, made = received
-    if not succeeded: raise SystemExit(1)
-    return made
-
-def _broadcast(objects:list): # the others wait for the first process as long as it takes
-    dist.broadcast_object_list(objects, device=torch.device('cpu'), group=_patient)
 
 def all_gather(x)->list: # what each process passed, by rank
     gathered = [x] * world_size()
