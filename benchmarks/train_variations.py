@@ -8,7 +8,7 @@ They do not cover the code: a file that is continued after an update mixes versi
 commit in each line shows where. The rule stands in nbs/results/RULES.md.
 """
 from pathlib import Path
-from transformer_nb.support.core import VERSION, Arg, FieldError, check_positive, command
+from transformer_nb.support.core import Arg, FieldError, check_positive, command
 from transformer_nb.corpora import load_corpus
 from transformer_nb.studies.variations import (
     GROUPS, N_STEPS, ROWS, row_settings, short_corpus, train_row)
@@ -47,8 +47,7 @@ def train_variations(
     processes:Arg('runs at the same time, one thread each', int)=2,
     corpus:Arg('multi30k or mini', str, 'NAME')='multi30k',
     n_steps:Arg('steps of each run', int)=N_STEPS,
-    data_dir:Arg('folder with the files of multi30k', str, 'DIR')=None,
-    version:Arg('print the version', action='version')=VERSION):
+    data_dir:Arg('folder with the files of multi30k', str, 'DIR')=None):
     "Train Table 3 in small, in the order of --rows: English to German, short captions"
     check_positive(seeds=seeds, processes=processes, n_steps=n_steps)
     names = row_names(rows)

@@ -13,14 +13,13 @@ import torch, yaml
 from fastcore.docments import docments
 from tqdm import tqdm
 from transformer_nb.checkpoint import (
-    SHIPPED, check_output_folder, find_model, last_weights, load_weights, locked,
-    training_lock)
+    SHIPPED, check_output_folder, find_model, last_weights, load_weights, training_lock)
 from transformer_nb.copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.support.core import (
-    VERSION, FieldError, InputError, Arg, check_new_file, check_positive, command,
-    default_device, find_device, find_in, memory_advice, read_arguments, set_seed, shorten,
-    write_atomically)
+    METAVARS, FieldError, InputError, Arg, add_version, check_names, check_new_file,
+    check_positive, command, default_device, find_device, find_in, memory_advice,
+    read_arguments, set_seed, shorten, write_atomically)
 from transformer_nb.corpora import (
     PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
 from transformer_nb.data import TokenBatches
@@ -49,12 +48,6 @@ class _Option:
     many: bool     # can it be a list?
     help: str
 
-    def wanted(self)->str: # for messages
-        words = {int: 'a whole number', float: 'a number', str: 'text',
-                 bool: 'true or false'}
-        more = ' or none' * self.optional + ', or a list' * self.many
-        return words[self.kind] + more
-
 _SECTIONS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
                  search=SearchConfig)
 
@@ -73,44 +66,17 @@ def _options()->dict[str,_Option]: # by name
                                     comments[name] or '')
     return options
 
-def _short(value)->str: # for messages, on one line
-    return shorten(repr(value), 60)
-
-def _convert(option:_Option, value, where:str): # how a message names the option
-    "The value in its field's type; raises `InputError` if it does not fit"
-    if option.many and isinstance(value, list):
-        values = [_convert(replace(option, many=False), x, where) for x in value]
-        return values if len(values) > 1 else next(iter(values), None)
-    if option.optional and value in _NOTHING: return None
-    try: return _as_kind(value, option.kind)
-    except (TypeError, ValueError, LookupError):
-        message = f'{where} is {_short(value)}; it must be {option.wanted()}'
-        raise InputError(message) from None
-
-_NOTHING = 'none', 'null', '~', ''
-_TRUTH = dict(true=True, false=False)
-
-def _as_kind(value, kind:type): # text, or what `--compile` and `--no-compile` give
-    if kind is bool: return _TRUTH[str(value).lower()]
-    if type(value) is not str: raise TypeError
-    value = kind(value)
-    if kind is float and not math.isfinite(value): raise ValueError
-    return value
-
 _IN_FILES = '''activation biases d_k d_v n_kv_heads norm norm_eps norm_type positions
     qk_norm rope_base scale_embeddings tie_embeddings alpha beam_size max_extra penalty
     data_dir drop_duplicates drop_leaks drop_same held_out max_ratio min_letters normalize
     tokenizer_pairs valid_tag fixed_shapes log_every patience_on save_every_minutes
     valid_every_minutes'''.split() # no options of `tnb_train`
 
-def _check_is_option(argv:list[str]):
-    for word in argv:
-        name = word.partition('=')[0].removeprefix('--no-').removeprefix('--')
-        option = _options().get(name.replace('-', '_'))
-        if option is None or not word.startswith('--') or option.name not in _IN_FILES:
-            continue
-        raise InputError(f'--{option.name} is set in a file: --config FILE, with '
-                         f'`{option.section}: {{{option.name}: {option.wanted()}}}`')
+def _check_is_option(arguments:dict):
+    for name in arguments.keys() & _IN_FILES:
+        line = {_options()[name].section: {name: arguments[name]}}
+        shown = yaml.safe_dump(line, default_flow_style=True).strip()
+        raise InputError(f'--{name} is set in a file: --config FILE, with `{shown}`')
 
 def _train_parser()->argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -128,32 +94,39 @@ def _train_parser()->argparse.ArgumentParser:
     add('--init', metavar='MODEL', type=find_model, help='model folder to start from, '
         'instead of random weights: takes its architecture, weights and tokenizer')
     add('--tensorboard', metavar='DIR', help='write the metrics there for TensorBoard')
-    options = [option for option in _options().values() if option.name not in _IN_FILES]
-    _add_options(parser, options)
+    _add_options(parser, _options().values(), _IN_FILES)
     return parser
 
-def _add_options(parser:argparse.ArgumentParser, options:Iterable[_Option]):
+def _add_options(parser:argparse.ArgumentParser, options:Iterable[_Option],
+                 hidden:Collection[str]=()): # their names
     "These, by section, and what every parser has"
     add = parser.add_argument
-    add('--preset', metavar='NAME', help=f'{", ".join(PRESETS)}; tiny by default')
+    add('--preset', metavar='NAME', choices=[*PRESETS],
+        help=f'{", ".join(PRESETS)}; tiny by default')
     add('--config', metavar='FILE', help="a run as YAML, such as a model's run.yaml")
     add('--tokenizer', metavar='MODEL', help='whose tokenizer to use, instead of learning '
         'one: a model folder, or a tokenizer.json')
-    add('--version', action='version', version=VERSION, help='print the version')
+    add_version(parser)
     presets = {name: make().to_dict() for name, make in PRESETS.items()}
     groups = {}
     for option in options:
         section = option.section
         if section not in groups: groups[section] = parser.add_argument_group(section)
         values = {name: run[section][option.name] for name, run in presets.items()}
-        _add_option(groups[section], option, values)
+        text = option.help + _format_defaults(values)
+        if option.name in hidden: text = argparse.SUPPRESS
+        _add_option(groups[section], option, text)
 
-def _add_option(group, option:_Option, defaults:dict): # of each preset
-    text = option.help + _format_defaults(defaults)
-    how = dict(metavar={int: 'N', float: 'X', str: 'TEXT'}.get(option.kind))
+def _add_option(group, option:_Option, text:str): # for its help
+    def read(given): return None if can_be_none and given in _NOTHING else kind(given)
+    kind, can_be_none = option.kind, option.optional
+    read.__name__ = kind.__name__ # which argparse tells
+    how = dict(metavar=METAVARS.get(kind), type=read)
     if option.many: how['nargs'] = '+'
-    if option.kind is bool: how = dict(action=argparse.BooleanOptionalAction)
+    if kind is bool: how = dict(action=argparse.BooleanOptionalAction)
     group.add_argument(f'--{option.name}', help=text.replace('%', '%%'), **how)
+
+_NOTHING = 'none', 'null', '~'
 
 def _format_defaults(defaults:dict)->str: # as ' (default: 6000; base 37000, big 37000)'
     "The preset tiny's, and those that differ"
@@ -165,16 +138,8 @@ def _format_defaults(defaults:dict)->str: # as ' (default: 6000; base 37000, big
     if others: parts.append(', '.join(others))
     return f' ({"; ".join(parts)})' if parts else ''
 
-_MAX_RUN_FILE = 1_000_000 # bytes, far more than a run needs
-
 class _PlainLoader(yaml.BaseLoader):
-    "YAML whose values are text, without what only misleads: aliases and repeated keys"
-    def compose_node(self, parent, index):
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.MarkedYAMLError(problem='an alias (*)', problem_mark=mark)
-        return super().compose_node(parent, index)
-
+    "YAML whose values are text, without repeated keys"
     def construct_mapping(self, node, deep=False):
         seen = set()
         for name in (key for key, _ in node.value):
@@ -184,57 +149,54 @@ class _PlainLoader(yaml.BaseLoader):
             seen.add(str(name.value))
         return super().construct_mapping(node, deep)
 
-def _read_run_file(path:str|Path, options:dict[str,_Option])->dict: # values by option
-    "Raises `InputError` that names file, field and value if something is wrong"
-    with open(path, 'rb') as file: text = file.read(_MAX_RUN_FILE + 1)
-    if len(text) > _MAX_RUN_FILE:
-        raise InputError(f'{path}: not YAML of a run: more than {_MAX_RUN_FILE:,} bytes')
-    try: content = yaml.load(text, _PlainLoader)
+def _read_run_file(path:str|Path)->dict: # values by option
+    "A file says what options can say; raises `InputError` with its name"
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS, add_help=False)
+    parser.add_argument('--preset', choices=[*PRESETS])
+    for option in _options().values(): _add_option(parser, option, '')
+    try:
+        content = yaml.load(Path(path).read_bytes(), _PlainLoader)
+        return read_arguments(parser, _as_arguments(content or {}))
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1
         raise InputError(f'{path}:{line}: not YAML: {e.problem}') from None
-    except (yaml.YAMLError, ValueError, RecursionError) as e: # bytes, digits, depth
+    except InputError as e: raise InputError(f'{path}: {e}') from None
+    except (yaml.YAMLError, ValueError, RecursionError) as e: # bytes, escapes, depth
         raise InputError(f'{path}: not YAML: {" ".join(str(e).split())}') from None
-    if content in (None, ''): return {}
-    if not isinstance(content, dict):
-        raise InputError(f'{path}: it is {_short(content)}; it must hold sections')
-    given = {}
+
+def _as_arguments(content)->list[str]: # of a run file
+    if not isinstance(content, dict): raise InputError('it must hold sections')
+    check_names(content, ['preset', *_SECTIONS], 'a section')
+    words = []
     for section, values in content.items():
         if section == 'preset':
-            if values not in list(PRESETS):
-                raise InputError(f'{path}: preset is {_short(values)}; '
-                                 f'it must be one of: {", ".join(PRESETS)}')
-            given['preset'] = values
-        elif section in _SECTIONS:
-            given |= _read_section(f'{path}: {section}', section, values, options)
-        else:
-            known = ', '.join(['preset', *_SECTIONS])
-            raise InputError(f'{path}: {section!r} is not a section; use one of: {known}')
-    return given
+            words.append(f'--preset={values}')
+            continue
+        if not isinstance(values or {}, dict):
+            raise InputError(f'{section} must hold fields')
+        known = {x.name: x for x in _options().values() if x.section == section}
+        check_names(values or {}, known, f'a field of {section}')
+        for name, value in (values or {}).items(): words += _as_words(known[name], value)
+    return words
 
-def _read_section(where:str, section:str, values, options:dict[str,_Option])->dict:
-    "Ignores a field that is null but cannot be none"
-    if not isinstance(values or {}, dict):
-        raise InputError(f'{where} is {_short(values)}; it must hold fields')
-    given = {}
-    for name, value in (values or {}).items():
-        option = options.get(name)
-        if option is None or option.section != section:
-            raise InputError(f'{where} has no field {name!r} (it is {_short(value)})')
-        if value not in _NOTHING or option.optional:
-            given[name] = _convert(option, value, f'{where}: {name}')
-    return given
+def _as_words(option:_Option, value)->list[str]: # none if it is null and cannot be none
+    name = option.name
+    if value in ('', *_NOTHING):
+        return [f'--{name}=none'] if option.optional and option.kind is not bool else []
+    if option.kind is bool:
+        words = dict(true=f'--{name}', false=f'--no-{name}')
+        return [words.get(str(value).lower(), f'--{name}={value}')]
+    return [f'--{name}', *map(str, as_list(value))]
 
 _UNLIMITED = 10**9 # steps
 
 def _build_run(arguments:dict)->RunConfig: # options that were given
     "Preset, then file, then command line; raises `InputError`"
-    options = _options()
-    given = {}
-    if 'config' in arguments: given |= _read_run_file(arguments['config'], options)
-    if 'preset' in arguments: given['preset'] = arguments['preset']
-    for name, option in options.items():
-        if name in arguments: given[name] = _convert(option, arguments[name], f'--{name}')
+    given = _read_run_file(arguments['config']) if 'config' in arguments else {}
+    for name, value in arguments.items():
+        if name in _options() or name == 'preset': given[name] = value
+    for name, value in given.items():
+        if isinstance(value, list) and len(value) == 1: given[name] = value[0]
     init = arguments.get('init')
     if init and 'preset' not in given: return fine_tuning(init, **given)
     if given.get('max_minutes') and 'max_steps' not in given: # the clock ends the training
@@ -249,8 +211,8 @@ _LESS_MEMORY = 'lower --batch_tokens and raise --grad_accum_steps to match'
 def tnb_train(argv:list[str]|None=None): # by default the arguments of this process
     "Train a translation model and write it as a folder"
     argv = sys.argv[1:] if argv is None else argv
-    _check_is_option(argv)
     arguments = read_arguments(_train_parser(), argv)
+    _check_is_option(arguments)
     out = arguments.pop('out', None)
     if out is None: raise InputError('--out is needed: the model folder to write')
     _check_tokenizer_options(arguments)
@@ -473,7 +435,7 @@ _PRECISION = Arg(_options()['precision'].help, str, 'NAME')
 def tnb_translate(
     folder:Arg(_MODEL, find_model, 'MODEL'),
     file:Arg('lines to translate (plain or .gz); by default, or -, standard input', str,
-                'FILE', nargs='?', opt=False)=None,
+                'FILE', nargs='?')=None,
     beam_size:_BEAM_SIZE=None,
     alpha:_ALPHA=None,
     max_extra:_MAX_EXTRA=None,
@@ -492,8 +454,7 @@ def tnb_translate(
     threads:Arg('of the processor (default: all; 1 for each of --processes)', int)=None,
     processes:Arg('share the lines, with a thread each: for long files', int)=1,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
-    precision:_PRECISION='auto',
-    version:Arg('print the version', action='version')=VERSION):
+    precision:_PRECISION='auto'):
     "Translate a file or standard input, with one output line for each input line"
     check_positive(threads=threads, processes=processes)
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
@@ -603,8 +564,8 @@ def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
 
 @command
 def tnb_evaluate(
-    folder:Arg(f'{_MODEL}; not needed with --hyp', find_model, 'MODEL', nargs='?',
-               opt=False)=None,
+    folder:Arg(f'{_MODEL}; not needed with --hyp', find_model, 'MODEL',
+               nargs='?')=None,
     src:Arg('sentences to translate, one per line (plain or .gz)', str, 'FILE')=None,
     ref:Arg('their references, one file or several', str, 'FILE', nargs='+')=None,
     corpus:Arg('a public corpus in place of --src and --ref', str, 'NAME')=None,
@@ -623,8 +584,7 @@ def tnb_evaluate(
     average:Arg('use the mean of the last N checkpoints, not the final model', int)=None,
     search_tokens:Arg('maximum source tokens per batch', int)=SEARCH_TOKENS,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
-    precision:_PRECISION='auto',
-    version:Arg('print the version', action='version')=VERSION):
+    precision:_PRECISION='auto'):
     "Translate a test set and score it, or score translations: one JSON object"
     check_positive(average=average)
     check_new_file(out)
@@ -639,7 +599,7 @@ def tnb_evaluate(
     options = _search_options(folder, given, search_tokens) | dict(precision=precision)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
-    with memory_advice('lower --search_tokens or --beam_size'), _new_file(out):
+    with memory_advice('lower --search_tokens or --beam_size'):
         scores = evaluate(translator, pairs, lang, other, out, tokenize, more)
     _report_left_out(scores, translator.limit)
     _tell_scores(scores | _weights_of(folder, average))
@@ -652,17 +612,6 @@ def _weights_of(folder:Path, average:int|None)->dict: # which were scored, if it
 def _tell_scores(scores:dict):
     for note in scores.get('notes', ()): print(f'tnb_evaluate: {note}', file=sys.stderr)
     print(json.dumps(scores))
-
-@contextmanager
-def _new_file(path:str|None)->Iterator[None]:
-    "While a result is made that only this process may write there"
-    if path is None:
-        yield
-        return
-    lock = Path(path).with_name(f'.{Path(path).name}.tnb.lock')
-    with locked(lock, f'{path}: another process is writing it; choose another name'):
-        check_new_file(path) # the other may have ended in the meantime
-        yield
 
 _NEEDED = 'a model folder and --src are needed'
 
@@ -751,8 +700,7 @@ def tnb_score(
     tokens:Arg('a third column: pieces with their log-probabilities, as JSON', bool)=False,
     search_tokens:Arg('maximum tokens per batch', int)=SEARCH_TOKENS,
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
-    precision:_PRECISION='auto',
-    version:Arg('print the version', action='version')=VERSION):
+    precision:_PRECISION='auto'):
     "Log-probability of given translations: of each pair, and its mean per token"
     options = _search_options(folder, {}, search_tokens) | dict(precision=precision)
     pairs, n, left_out = iter(PairFiles(src, tgt)), 0, {}
@@ -788,8 +736,7 @@ def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
                        'a page holds several', find_model, 'MODEL', nargs='+'),
                out:Arg('page.html, or a folder; must be new', str, 'OUT'),
                format:Arg('page, ctranslate2, or transformers (default: page for a name in '
-                          '.html, else ctranslate2)', str, 'NAME')=None,
-               version:Arg('print the version', action='version')=VERSION):
+                          '.html, else ctranslate2)', str, 'NAME')=None):
     "Write a page that translates in a browser, or a folder for another engine"
     from transformer_nb.formats.marian import export_marian # here, because it is slow
     from transformer_nb.formats.page import export_ctranslate2, export_page
@@ -813,8 +760,7 @@ def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
 @command
 def tnb_demo(
     out:Arg('folder for model, figures and translations; must be new', str, 'DIR')='demo',
-    max_minutes:Arg('time limit of the translation training', float)=2.5,
-    version:Arg('print the version', action='version')=VERSION):
+    max_minutes:Arg('time limit of the translation training', float)=2.5):
     "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)

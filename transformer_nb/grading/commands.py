@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from ..checkpoint import write_folder
 from ..support.core import (
-    Arg, FieldError, InputError, VERSION, arguments_of, check_new_file, check_positive,
+    Arg, FieldError, InputError, arguments_of, check_new_file, check_positive,
     command, parse_json, write_atomically)
 from .certificate import certificate
 from .kit import Kit, kit_file, kit_folder, printable
@@ -55,8 +55,7 @@ def check(folder:Arg('of the submission', str, 'DIR'),
           json:Arg("file to write for Gradescope's autograder", str, 'FILE')=None,
           seconds:Arg('limit of time for each check', int)=30,
           model:Arg("model folder for stage 9; by default the book's", str, 'DIR')=None,
-          certificate:Arg('picture to draw for 100 points', str, 'FILE.svg')=None,
-          version:Arg('print the version', action='version')=VERSION):
+          certificate:Arg('picture to draw for 100 points', str, 'FILE.svg')=None):
     "Grade a submission: what differs, when, and where (see also tnb_check start, class)"
     check_positive(seconds=seconds)
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')

@@ -3,7 +3,7 @@ import sys, traceback
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 import torch
-from ..support.core import VERSION, Arg, InputError, check_plain_file, command
+from ..support.core import Arg, InputError, check_plain_file, command
 from .prove import Proof, prove
 
 def load_adapter(path:str|Path):
@@ -33,8 +33,7 @@ def prove_adapter(path:str|Path, seed:int=0, **options)->Proof: # of `prove`
 @command
 def tnb_prove(adapter:Arg('Python file that says how the model is called', str,
                           'ADAPTER.py'),
-              seed:Arg('of the model, where the adapter makes one', int)=0,
-              version:Arg('print the version', action='version')=VERSION):
+              seed:Arg('of the model, where the adapter makes one', int)=0):
     "Say which Transformer a model is, and what holds of it"
     torch.set_num_threads(1)
     proof = prove_adapter(adapter, seed)

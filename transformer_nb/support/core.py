@@ -161,39 +161,34 @@ def check_new_file(path:str|Path|None): # None: nothing will be written
 class Arg:
     "Of a command: its help, its type, and what stands for its value in the help"
     def __init__(self, help:str, type:type|None=None, metavar:str|None=None,
-                 opt:bool=True, # False: written without dashes, although it has a default
-                 **how):        # what else argparse has to know
-        self.help, self.opt = help, opt
-        self.how = dict(how)
+                 **how): # what else argparse has to know
+        self.help, self.how = help, dict(how)
         if type is bool: self.how['action'] = 'store_true'
         elif type: self.how['type'] = type
         if metavar: self.how['metavar'] = metavar
 
     def add(self, parser:argparse.ArgumentParser, name:str,
             default): # of the function's parameter; `Parameter.empty` if it has none
-        is_option = self.opt and default is not Parameter.empty
+        has_default = default is not Parameter.empty
+        is_option = has_default and self.how.get('nargs') != '?'
         how = dict(self.how, help=self.help)
-        if how.get('action') == 'version': how['version'] = default
-        elif default is not None and default is not Parameter.empty:
+        if has_default and default is not None:
             how.update(default=default, help=f'{self.help} (default: {default})')
-        if is_option and 'type' in how: how.setdefault('metavar', _METAVARS[how['type']])
+        if is_option and 'type' in how: how.setdefault('metavar', METAVARS[how['type']])
         parser.add_argument(f'--{name}' if is_option else name, **how)
 
-_METAVARS = {int: 'N', float: 'X', str: 'TEXT'} # unless an argument has its own
+METAVARS = {int: 'N', float: 'X', str: 'TEXT'} # unless an argument has its own
 
-class _Help(argparse.HelpFormatter):
-    "As wide as the terminal; a % is a %"
-    def __init__(self, prog:str):
-        width = shutil.get_terminal_size((120, 30)).columns
-        super().__init__(prog, max_help_position=width//2, width=width)
-
-    def _expand_help(self, action): return action.help
+def add_version(parser:argparse.ArgumentParser):
+    parser.add_argument('--version', action='version', help='print the version',
+                        version=f'%(prog)s {transformer_nb.__version__}')
 
 def command_parser(func:Callable, # of a command
                    name:str=''    # by default the function's
                   )->argparse.ArgumentParser:
     name = name or func.__name__
-    parser = argparse.ArgumentParser(name, description=func.__doc__, formatter_class=_Help)
+    parser = argparse.ArgumentParser(name, description=func.__doc__)
+    add_version(parser)
     for parameter in signature(func).parameters.values():
         parameter.annotation.add(parser, parameter.name, parameter.default)
     return parser
@@ -355,8 +350,6 @@ def _explain(e:InputError, func:Callable, args:tuple)->str: # `args`: of the cal
 
 def _as_options(message:str)->str: # `resume` is --resume for a user of the command
     return re.sub(r'`(\w+)`', r'--\1', message)
-
-VERSION = f'%(prog)s {transformer_nb.__version__}' # what `--version` prints
 
 def _is_script(frame)->bool: # is it the body of a file that is run?
     names = frame.f_globals
