@@ -1,5 +1,5 @@
 "Training: accumulation, processes, kills, damage, and what else goes wrong in long runs."
-import json, math, os, shutil, signal, time
+import json, math, os, signal, time
 from dataclasses import fields
 from itertools import count, islice
 from multiprocessing import active_children
@@ -519,33 +519,14 @@ def test_patience_on_bleu(tmp_path):
 
 # Another program's progress
 
-@pytest.fixture(scope='module')
-def stored(tmp_path_factory):
-    "A run of two steps"
-    folder = tmp_path_factory.mktemp('run')
-    run_to_end(folder, max_steps=2, valid_every=1, save_every=1)
-    return folder
-
-def forge(stored, folder, change):
-    "A copy of which the newest state is changed, with a right checksum"
-    shutil.copytree(stored, folder)
-    newest = Checkpoints(folder/'checkpoints', 3).paths('state')[-1]
+def test_a_state_of_another_version_is_refused(tmp_path):
+    t = run_to_end(tmp_path, max_steps=2, valid_every=1, save_every=1)
+    newest = t.files.checkpoints.paths('state')[-1]
     tensors, info = load_verified(newest)
-    change(tensors, info)
+    info['progress'].update(x=1)
     newest.write_bytes(save_verified(tensors, info))
-    return trainer(folder, max_steps=3, valid_every=1, save_every=1)
-
-def drop_moments(tensors, info):
-    for name in [n for n in tensors if n.startswith('optimizer.')]: del tensors[name]
-
-def test_a_state_of_another_program_is_refused(stored, tmp_path):
-    changes = [(lambda _, info: info.update(run_settings=[]), 'belongs to another run'),
-               (drop_moments, 'the state is damaged: optimizer'),
-               (lambda _, info: info.pop('progress'), 'not written by this program'),
-               (lambda _, info: info['progress'].update(x=1), 'not written by this')]
-    for i, (change, message) in enumerate(changes):
-        t = forge(stored, tmp_path/str(i), change)
-        with pytest.raises(InputError, match=message): t.resume()
+    t = trainer(tmp_path, max_steps=3, valid_every=1, save_every=1)
+    with pytest.raises(InputError, match='not written by this program'): t.resume()
 
 def test_only_skips_in_a_row_end_a_run():
     s = TrainingState()

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 import torch
 from fastcore.basics import patch
@@ -288,7 +289,6 @@ def _is_due(s:TrainingState, every:int, # steps
     if minutes is not None: return s.seconds - last >= 60 * minutes
     return s.step > 0 and s.step % every == 0
 
-# %% ../nbs/12_training.ipynb #55da785e
 def _validation_is_due(s:TrainingState, c:TrainingConfig)->bool:
     return _is_due(s, c.valid_every, c.valid_every_minutes, s.validated_at)
 
@@ -331,9 +331,6 @@ def deferred_signals()->Iterator[list[int]]: # fills up with the signals that ca
     try: yield came
     finally:
         for number, handler in before.items(): signal.signal(number, handler)
-
-# %% ../nbs/12_training.ipynb #12short1
-from itertools import islice
 
 # %% ../nbs/12_training.ipynb #12short2
 def train_steps(model:nn.Module, optimizer:torch.optim.Optimizer,
@@ -413,9 +410,6 @@ def _new_optimizer(model:nn.Module, weight_decay:float|None)->torch.optim.Optimi
     if weight_decay: return adamw(model, weight_decay, **how)
     return adam(model, **how)
 
-def _new_scaler(precision:str, device:torch.device)->GradScaler|None:
-    return GradScaler(device.type) if precision == 'fp16' else None
-
 def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     s:TrainingState, # gets the number of each step, its place, its lr
                     device:torch.device,
@@ -430,7 +424,6 @@ def _training_steps(batches:TokenBatches, c:TrainingConfig,
 # %% ../nbs/12_training.ipynb #29c730cb
 def _train_loss(s:TrainingState)->float: return s.loss_sum / max(s.n_tokens, 1)
 
-# %% ../nbs/12_training.ipynb #7e0ac6a5
 def _tokens_per_second(s:TrainingState)->float:
     "Of the steps since the last validation, without pauses"
     seconds = s.seconds - s.validated_at - s.paused
@@ -472,10 +465,6 @@ class MetricsLog(list):
         if rank() > 0: return
         text = ''.join(json.dumps(line) + '\n' for line in self)
         write_atomically(self.path, text.encode())
-
-    def restore(self, lines:list[dict]):
-        self[:] = lines
-        self.write()
 
 # %% ../nbs/12_training.ipynb #043384eb
 class ProgressBar(tqdm):
@@ -561,22 +550,9 @@ def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
     stored = broadcast_from_rank0(checkpoints.last_state) # what one of them sees, all do
     if stored is None: return None
     state, info = stored
-    settings = info.get('run_settings')
-    if not isinstance(settings, dict): settings = {}
-    check_same_run(settings, run_settings, checkpoints.folder)
+    check_same_run(info['run_settings'], run_settings, checkpoints.folder)
     set_training_state(model, optimizer, state, rank())
     return info
-
-# %% ../nbs/12_training.ipynb #38ed1e93
-def _read_progress(info:dict, folder:Path)->TrainingState:
-    try: return TrainingState(**info['progress'])
-    except (KeyError, TypeError):
-        raise InputError(f'{folder}: the state was not written by this program') from None
-
-# %% ../nbs/12_training.ipynb #29dcc5f1
-def _remove_later(checkpoints:Checkpoints, s:TrainingState, c:TrainingConfig):
-    "If the run continues, drop the weights written only because it had ended"
-    if rank() == 0 and not s.finished(c): checkpoints.keep_only(s.due_steps)
 
 # %% ../nbs/12_training.ipynb #b9d41335
 def wrap_model(model:nn.Module, config:TrainingConfig
@@ -653,11 +629,14 @@ class RunFiles:
         if rank() == 0: remove_half_written(self.folder)
         info = _load_state(self.checkpoints, model, optimizer, self.run_settings)
         if info is None: return None
-        s = _read_progress(info, self.checkpoints.folder)
-        if s.step > s.skipped and not optimizer.state:
-            raise InputError(f'{self.checkpoints.folder}: the state is damaged: optimizer')
-        self.history.restore(info['history'])
-        _remove_later(self.checkpoints, s, self.config)
+        try: s = TrainingState(**info['progress'])
+        except TypeError: # of another version
+            raise InputError(f'{self.checkpoints.folder}: the state was not written by '
+                             'this program') from None
+        self.history[:] = info['history']
+        self.history.write()
+        if rank() == 0 and not s.finished(self.config): # some were written for its end only
+            self.checkpoints.keep_only(s.due_steps)
         return s
 
 # %% ../nbs/12_training.ipynb #3179145c
@@ -685,7 +664,8 @@ class Trainer:
         self.network = wrap_model(model, self.config)
         self.take_step = take_step or train_step
         self.optimizer = _new_optimizer(model, config.weight_decay)
-        self.scaler = _new_scaler(self.config.precision, self.device)
+        uses_fp16 = self.config.precision == 'fp16'
+        self.scaler = GradScaler(self.device.type) if uses_fp16 else None
         self.results = StepResults()
         set_seed(config.seed + 1_000_003 * rank()) # each drops out its own units
 
@@ -715,21 +695,15 @@ def resume(self:Trainer)->bool: # was there anything?
     return True
 
 # %% ../nbs/12_training.ipynb #db98e545
-def _read_weights(checkpoints:Checkpoints, which:str)->dict[str,Tensor]|None:
-    if which == 'best': return checkpoints.read(checkpoints.folder/'best.safetensors')[0]
-    paths = checkpoints.intact()
-    return average(paths) if paths else None
-
 def _final_weights(checkpoints:Checkpoints,
                    which:str      # 'mean' of the last checkpoints (§6.1), or 'best'
                   )->dict[str,Tensor]|None: # by name; None if there are none to average
-    "The first process reads for all; what reading raises, is raised in all of them"
-    def read():
-        try: return _read_weights(checkpoints, which)
-        except (InputError, OSError) as e: return e
-    found = broadcast_from_rank0(read)
-    if isinstance(found, Exception): raise found
-    return found
+    best = checkpoints.folder/'best.safetensors'
+    def read(): # by the first process, for all
+        if which == 'best': return checkpoints.read(best)[0]
+        paths = checkpoints.intact()
+        return average(paths) if paths else None
+    return broadcast_from_rank0(read)
 
 # %% ../nbs/12_training.ipynb #b57bd562
 @patch
@@ -740,18 +714,6 @@ def _judge(self:Trainer)->float: # validation loss of the model as it is
     loss = valid_loss(self.model, self.valid, self.config.precision)
     if math.isfinite(loss): return loss
     raise _diverged(f'after step {s.step} the validation loss is {loss}', s.best_loss)
-
-# %% ../nbs/12_training.ipynb #3eea11f8
-@patch
-def _load_best(self:Trainer)->str: # which weights the model has now
-    "If the best cannot be read and were not asked for by name, the mean stays"
-    try: weights = _final_weights(self.files.checkpoints, 'best')
-    except (InputError, OSError) as e:
-        if self.config.weights == 'best': raise
-        if rank() == 0: print(f'{e}; it is left out', file=sys.stderr)
-        return 'mean'
-    self.model.load_state_dict(weights)
-    return 'best'
 
 # %% ../nbs/12_training.ipynb #c4b85c8d
 @patch
@@ -764,7 +726,8 @@ def _choose_weights(self:Trainer)->dict: # which ones, and the losses
     losses = dict(mean=self._judge(), last=s.valid_loss, best=s.best_loss)
     if chosen == 'auto': chosen = min(losses, key=losses.get) # of equals the first
     if chosen == 'last': model.load_state_dict(last)
-    if chosen == 'best': chosen = self._load_best()
+    if chosen == 'best':
+        model.load_state_dict(_final_weights(self.files.checkpoints, 'best'))
     return dict(weights=chosen, average_loss=losses['mean'], last_loss=losses['last'],
                 best_loss=losses['best'], final_loss=self._judge())
 
