@@ -183,7 +183,7 @@ def test_train_refuses(options, words, tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 @pytest.mark.parametrize('change, words', [
-    ({'--src': 'missing'}, ['missing', 'No such file']),
+    ({'--src': 'missing'}, ['missing is missing']),
     ({'--tgt': 'short.en'}, ['300 lines', '1;']),
     ({'--src': 'latin1'}, ['latin1:2', 'UTF-8']),
     ({'--max_len': '2'}, ['no sentence pair is left', '300 too long', 'at most 2 tokens']),

@@ -1,12 +1,10 @@
 """Sentence pairs from files (chapter 10a): read strictly, downloaded once, split without
 leaks; Multi30k, Tatoeba, and your own."""
 
-import gzip, hashlib, json, lzma, os, random, re, stat, urllib.request, zipfile, zlib
+import gzip, hashlib, json, lzma, os, random, re, urllib.request, zipfile, zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import partial
 from http.client import HTTPException
 from importlib import resources
 from itertools import chain, zip_longest
@@ -43,25 +41,16 @@ def decode_lines(file:BinaryIO,  # lines end at `\n` or `\r\n`; a BOM is dropped
             text = line.decode('utf8', 'replace')
         yield text.removesuffix('\n').removesuffix('\r')
 
-@contextmanager
-def _bytes_of(path:Path)->Iterator[BinaryIO]: # of a text file, or what a gzip holds
-    open_file = gzip.open if path.suffix == '.gz' else open
-    with open_file(path, 'rb') as file:
-        try: yield file
-        except (gzip.BadGzipFile, zlib.error, EOFError) as e:
-            raise InputError(f'{path}: not a whole gzip file ({e})') from None
-
 def stream_lines(path:str|Path,  # a text file in UTF-8, or a gzip of one (.gz)
                  tell:Callable|None=None, # as for `decode_lines`
                 )->Iterator[str]:
     path = Path(path)
-    with _bytes_of(path) as file: yield from decode_lines(file, path, tell)
+    with (gzip.open if path.suffix == '.gz' else open)(path, 'rb') as file:
+        try: yield from decode_lines(file, path, tell)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as e:
+            raise InputError(f'{path}: not a whole gzip file ({e})') from None
 
 def read_lines(path:str|Path)->list[str]: return list(stream_lines(path))
-
-def count_lines(path:str|Path)->int: # without a look at them; one more if the last ends
-    with _bytes_of(Path(path)) as file:
-        return 1 + sum(piece.count(b'\n') for piece in iter(partial(file.read, 2**20), b''))
 
 class PairFiles:
     """The pairs of two files, line by line, read anew at every pass; raises `InputError` at
@@ -70,8 +59,6 @@ class PairFiles:
                  tgt:str|Path):       # their translations, line by line
         self.src = src
         self.tgt = tgt
-
-    def at_most(self)->int: return count_lines(self.src) # pairs, as soon said
 
     def __iter__(self)->Iterator[tuple[str,str]]:
         n_src = n_tgt = 0
@@ -359,11 +346,6 @@ def typed(corpus:dict[str,list[tuple[str,str]]], # `tatoeba`, in either directio
     train = both['train'] + (_TIMES - 1)*sorted(again)
     return both | dict(train=with_typing(train))
 
-def _check_can_be_reread(path:str|Path):
-    "Raise `OSError` if it is missing, and `InputError` for a pipe or a folder"
-    if stat.S_ISREG(os.stat(path).st_mode): return
-    raise InputError(f'{path} is not a file, and is needed more than once')
-
 class JoinedPairs:
     "Corpora one after the other, read anew at every pass"
     def __init__(self, corpora:list[Iterable[tuple[str,str]]]): self.corpora = corpora
@@ -384,7 +366,7 @@ def _own_corpus(src=None, tgt=None, valid_src=None, valid_tgt=None
             raise InputError(f'`{name}` is needed, or `corpus`; '
                              'training needs `src`, `tgt`, `valid_src` and `valid_tgt`')
         for path in paths if isinstance(paths, list) else [paths]:
-            _check_can_be_reread(path)
+            check_plain_file(path) # which is read more than once
     return dict(train=_join_files('src', src, 'tgt', tgt),
                 valid=_join_files('valid_src', valid_src, 'valid_tgt', valid_tgt))
 

@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['Ids', 'encode_pairs', 'Batch', 'pad', 'make_batch', 'split_by_budget', 'order_by_length', 'TokenBatches',
-           'EncodedPairs', 'open_encoded', 'check_encoded', 'fingerprint_text', 'is_info', 'read_info',
-           'encode_to_disk']
+           'EncodedPairs', 'open_encoded', 'check_encoded', 'fingerprint_text', 'encode_to_disk']
 
 # %% ../nbs/10_data.ipynb #2e552f52
-import hashlib, json, os
+import hashlib, os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformer_nb.support.core import (
-    BOS, EOS, PAD, InputError, check_plain_file, read_json, temporary_path,
-    write_atomically)
+from .support.core import (
+    BOS, EOS, PAD, InputError, check_plain_file, temporary_path)
 from .text import Tokenizer
 
 # %% ../nbs/10_data.ipynb #8ca3895d
@@ -225,15 +223,18 @@ def open_encoded(stem:Path # path of the files, without what follows the dot
     return EncodedPairs(ids, lengths.reshape(-1, 2), stem)
 
 # %% ../nbs/10_data.ipynb #d10check
-def check_encoded(stem:Path, n_pairs:int, vocab_size:int):
-    "Raise `InputError` unless the arrays can be what `encode_to_disk` wrote"
-    try:
-        pairs = open_encoded(stem)
-        ids, lengths = pairs.ids, pairs.lengths
-        is_whole = len(lengths) == n_pairs and pairs.ends[-1] == len(ids)
-        is_known = ids.min() >= 0 and ids.max() < vocab_size and lengths.min() >= 0
-    except ValueError: is_whole = False # an empty file, or half a pair
-    if not (is_whole and is_known): raise InputError(f'{stem}: the arrays are damaged')
+def _checksums(stem:Path)->dict[str,str]: # of the arrays
+    checksums = {}
+    for name in ('ids', 'lengths'):
+        with open(f'{stem}.{name}', 'rb') as file:
+            checksums[name] = hashlib.file_digest(file, 'sha256').hexdigest()
+    return checksums
+
+def check_encoded(stem:Path, info:dict): # what `encode_to_disk` returned
+    "Raise `InputError` unless the arrays are those that it wrote"
+    for name in ('ids', 'lengths'): check_plain_file(f'{stem}.{name}')
+    if _checksums(stem) != info['sha256']:
+        raise InputError(f'{stem}.ids or {stem}.lengths is damaged; prepare the data again')
 
 # %% ../nbs/10_data.ipynb #ce4a3036
 def _write_encoded(paths:list[Path], # of ids and of lengths
@@ -267,46 +268,14 @@ def _digested(pairs:Iterable[tuple[str,str]], digest)->Iterator[tuple[str,str]]:
         digest.update(f'{len(src)} {len(tgt)} {src}{tgt}'.encode())
         yield src, tgt
 
-# %% ../nbs/10_data.ipynb #37b065d8
-def _checksums(stem:Path)->dict[str,str]: # of the arrays
-    checksums = {}
-    for name in ('ids', 'lengths'):
-        with open(f'{stem}.{name}', 'rb') as file:
-            checksums[name] = hashlib.file_digest(file, 'sha256').hexdigest()
-    return checksums
-
-# %% ../nbs/10_data.ipynb #10isinfo
-def is_info(info:dict)->bool: # is it what `encode_to_disk` returns?
-    parts = info['corpora']
-    are_counted = all(map(_is_counted, [info, *parts]))
-    is_sum = are_counted and info['pairs'] == sum(part['pairs'] for part in parts)
-    return is_sum and type(info['fingerprint']) is str
-
-def _is_counted(part:dict)->bool:
-    numbers = [part['pairs'], *part['dropped'].values()]
-    are_plain = all(map(str.isprintable, part['dropped']))
-    return are_plain and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
-
-# %% ../nbs/10_data.ipynb #0e47ea74
-def read_info(stem:Path)->dict: # what `encode_to_disk` returned
-    "Raises `InputError` if it is not there, or the arrays are not whole"
-    for name in ('ids', 'lengths'): check_plain_file(f'{stem}.{name}')
-    info = read_json(f'{stem}.json')
-    try: is_whole = info['sha256'] == _checksums(stem) and is_info(info)
-    except (LookupError, TypeError, AttributeError): is_whole = False
-    if is_whole: return info
-    raise InputError(f'{stem}.json or the arrays beside it are damaged')
-
 # %% ../nbs/10_data.ipynb #a1087392
-def encode_to_disk(stem:Path,    # where to write `stem.ids`, `stem.lengths`, `stem.json`
+def encode_to_disk(stem:Path,    # where to write `stem.ids` and `stem.lengths`
                    corpora:list[Iterable[tuple[str,str]]], # one after the other
                    tokenizer:Tokenizer,
                    max_len:int, max_ratio:float=9., # as in `encode_pairs`
                   )->dict: # number of `pairs`; `dropped` by reason; both for each corpus
     "Encode corpora, read once, and write two arrays"
-    info_file = Path(f'{stem}.json')
-    info_file.parent.mkdir(parents=True, exist_ok=True)
-    info_file.unlink(missing_ok=True)
+    stem.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     read = [_digested(pairs, digest) for pairs in corpora]
     arrays = [Path(f'{stem}.{name}') for name in ('ids', 'lengths')]
@@ -320,7 +289,5 @@ def encode_to_disk(stem:Path,    # where to write `stem.ids`, `stem.lengths`, `s
         raise
     dropped = Counter()
     for corpus in kept: dropped.update(corpus['dropped'])
-    info = dict(pairs=sum(corpus['pairs'] for corpus in kept), dropped=dict(dropped),
+    return dict(pairs=sum(corpus['pairs'] for corpus in kept), dropped=dict(dropped),
                 corpora=kept, fingerprint=digest.hexdigest()[:16], sha256=_checksums(stem))
-    write_atomically(info_file, json.dumps(info, indent=1).encode())
-    return info

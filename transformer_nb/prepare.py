@@ -14,8 +14,7 @@ from transformer_nb.support.core import (
     check_types, read_json, remove_half_written, write_atomically)
 from transformer_nb.corpora import JoinedPairs, PairFiles, load_corpus, stream_lines
 from transformer_nb.data import (
-    EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, is_info, open_encoded,
-    read_info)
+    EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, open_encoded)
 from transformer_nb.foreign import add_tags, load_any_tokenizer
 from transformer_nb.pieces import normalize
 from transformer_nb.text import BPETokenizer, Tokenizer
@@ -100,16 +99,9 @@ def for_each(config:DataConfig, name:str, n:int # number of corpora
     if len(value) == n: return value
     raise FieldError(name, f'has {len(value)} values; there are {n} corpora')
 
-class _Letters(dict):
-    "For `str.translate`: keeps letters and combining marks of any script"
-    def __missing__(self, code:int)->int|None:
-        self[code] = code if category(chr(code))[0] in 'LM' else None
-        return self[code]
-
-_LETTERS = _Letters()
-
-def _share_of(bare:str)->float: # of letters, in a text without spaces; 1 for an empty one
-    return len(bare.translate(_LETTERS)) / len(bare) if bare else 1.
+def _share_of(bare:str)->float: # of letters and marks of any script, without spaces
+    n_letters = sum(category(c)[0] in 'LM' for c in bare)
+    return n_letters / len(bare) if bare else 1.
 
 def _find_repeats(corpora:list[Iterable[tuple[str,str]]],
                   how:str='none' # the rule of `normalize`
@@ -144,9 +136,6 @@ def _find_fault(src:str, tgt:str, is_repeat:bool, held_out:frozenset[int],
     if c.min_letters and min(map(_share_of, bare)) < c.min_letters: return 'few letters'
     return 'leak' if is_leak else ''
 
-_KEPT = '', 'leak'
-_VERDICTS = [*_KEPT, 'duplicate', 'held out', 'same on both sides', 'few letters']
-
 class CleanPairs:
     """The pairs of a corpus that pass the filters; `dropped` counts the others by reason,
     and `leaks` those that pass with a sentence that is held out"""
@@ -156,7 +145,7 @@ class CleanPairs:
                  held_out:frozenset[int]=frozenset()): # from `find_held_out`
         self.pairs, self.config, self.tag, self.is_repeat = pairs, config, tag, is_repeat
         self.held_out = held_out
-        self.verdicts = bytearray() # text is read several times and judged once
+        self.faults = [] # of the pairs: text is read several times and judged once
         reasons = {'duplicate': config.drop_duplicates,
                    'held out': config.drop_leaks,
                    'same on both sides': config.drop_same,
@@ -166,17 +155,14 @@ class CleanPairs:
     def __iter__(self)->Iterator[tuple[str,str]]:
         self.dropped, self.leaks = dict.fromkeys(self.reasons, 0), 0
         for i, (src, tgt) in enumerate(self.pairs):
-            if i == len(self.verdicts): self.verdicts.append(self._judge(i, src, tgt))
-            verdict = self.verdicts[i]
-            if verdict < len(_KEPT):
-                self.leaks += _KEPT[verdict] == 'leak'
-                yield src, tgt
-            else: self.dropped[_VERDICTS[verdict]] += 1
-
-    def _judge(self, i:int, src:str, tgt:str)->int: # place in `_VERDICTS`
-        is_repeat = self.is_repeat is not None and bool(self.is_repeat[i])
-        fault = _find_fault(src, tgt, is_repeat, self.held_out, self.config)
-        return _VERDICTS.index(fault)
+            if i == len(self.faults):
+                is_repeat = self.is_repeat is not None and bool(self.is_repeat[i])
+                fault = _find_fault(src, tgt, is_repeat, self.held_out, self.config)
+                self.faults.append(fault)
+            fault = self.faults[i]
+            self.leaks += fault == 'leak'
+            if fault in self.dropped: self.dropped[fault] += 1
+            else: yield src, tgt
 
     def tagged(self)->Iterable[tuple[str,str]]: # the same, behind the tag of the corpus
         if self.tag is None: return self
@@ -227,20 +213,13 @@ _MOST_PAIRS = 1_000_000 # to learn from, unless `tokenizer_pairs` says more
 
 def learn_tokenizer(corpora:list[Iterable[tuple[str,str]]], config:DataConfig
                    )->BPETokenizer:
-    n = config.tokenizer_pairs or _MOST_PAIRS
-    pairs = chain.from_iterable(corpora)
-    if sum(map(_at_most, corpora)) > n: pairs = _draw_sample(_mixed(corpora, config), n)
+    pairs = _draw_sample(_mixed(corpora, config), config.tokenizer_pairs or _MOST_PAIRS)
     texts = (text for pair in pairs for text in pair)
     return BPETokenizer.train(texts, config.vocab_size, config.normalize, _tags(config))
-
-def _at_most(corpus:Iterable[tuple[str,str]])->int: # its pairs, dropped ones included
-    pairs = getattr(corpus, 'pairs', corpus)
-    return pairs.at_most() if hasattr(pairs, 'at_most') else len(pairs)
 
 def _tags(c:DataConfig)->list[str]: # of all corpora
     return sorted({tag for tag in as_list(c.tag) + as_list(c.valid_tag) if tag})
 
-_MAX_EPOCH = 2**29 # pairs, whose numbers take 4 GB
 SPLITS = dict(train='train', valid='validate') # what each is for
 
 @dataclass
@@ -267,10 +246,6 @@ class PreparedData:
         sizes = [corpus['pairs'] for corpus in self.splits['train']['corpora']]
         times = for_each(config, 'mix', len(sizes))
         if set(times) <= {None, 1.}: return None # all once
-        total = sum(n * (1 if x is None else x) for n, x in zip(sizes, times))
-        if total > _MAX_EPOCH:
-            raise FieldError('mix', f'gives an epoch {total:,.0f} pairs; at most '
-                             f'{_MAX_EPOCH:,} are accepted')
         return [list(part) for part in zip(sizes, times)]
 
 def prepare_data(folder:str|Path,  # where to write
@@ -334,7 +309,7 @@ def format_vocabulary(n:int, wanted:int)->str: # number of tokens
     return f'vocabulary of {n} tokens{short}'
 
 _MARK = '.prepare.begun' # as long as it is there, files of these names are ours
-_FILES = [f'{split}.{end}' for split in SPLITS for end in ('ids', 'lengths', 'json')]
+_FILES = [f'{split}.{end}' for split in SPLITS for end in ('ids', 'lengths')]
 _FILES += ['tokenizer.json', 'prepared.json']
 
 def remove_prepared(folder:Path):
@@ -367,7 +342,6 @@ def _read_record(path:Path)->tuple[DataConfig,int,dict]: # how it was prepared, 
         if type(max_len) is not int or not 2 <= max_len <= 10**6:
             raise ValueError(f'max_len is {max_len!r}')
         splits = {split: record['splits'][split] for split in SPLITS}
-        if not all(map(is_info, splits.values())): raise ValueError('its counts are wrong')
     except KeyError as e: raise InputError(f'{path} is damaged: it has no {e}') from None
     except (ValueError, TypeError, AttributeError) as e:
         raise InputError(f'{path} is damaged: {e}') from None
@@ -382,12 +356,7 @@ def open_prepared(folder:str|Path # what `prepare_data` wrote
                          'tnb_prepare writes it')
     config, max_len, splits = _read_record(folder/'prepared.json')
     tokenizer = load_any_tokenizer(folder/'tokenizer.json')
-    for split, expected in splits.items():
-        info = read_info(folder/split)
-        if any(info[name] != expected[name] for name in ('sha256', 'pairs', 'fingerprint')):
-            raise InputError(f'{folder}/{split}.ids is not the file that prepared.json '
-                             'describes; prepare the data again')
-        check_encoded(folder/split, info['pairs'], tokenizer.vocab_size)
+    for split, info in splits.items(): check_encoded(folder/split, info)
     return PreparedData(folder, config, max_len, tokenizer, splits)
 
 _CHOSEN = ('data', 'batch_tokens', 'mix') # by each run
