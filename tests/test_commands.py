@@ -13,7 +13,7 @@ from transformer_nb.lessons import grammar
 from transformer_nb.checkpoint import (
     load_model, save_model, training_lock)
 from transformer_nb.commands import (
-    _SECTIONS, _build_run, _train_parser, tnb_demo, tnb_evaluate,
+    SECTIONS, _build_run, _train_parser, tnb_demo, tnb_evaluate,
     tnb_score, tnb_train, tnb_translate)
 from transformer_nb.support.core import InputError, command_parser, read_arguments
 from transformer_nb.decoding import Hypothesis
@@ -73,7 +73,7 @@ def test_its_run_file_repeats_the_training(model, tmp_path):
 @pytest.mark.smoke
 def test_every_field_is_an_option_or_set_in_a_file(tmp_path, capsys):
     shown = set(re.findall('^  (--[a-z_]+)', _train_parser().format_help(), re.M))
-    names = {field.name for config in _SECTIONS.values() for field in fields(config)}
+    names = {field.name for config in SECTIONS.values() for field in fields(config)}
     assert len(shown) < 50 and names >= set(commands._IN_FILES)
     assert {f'--{name}' for name in names - set(commands._IN_FILES)} <= shown
     for word in ('--norm=pre', '--no-tie-embeddings'):

@@ -12,6 +12,9 @@ from .prepare import DataConfig
 from .support.core import InputError, check_names, check_types, find_in
 from .training import TrainingConfig
 
+SECTIONS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
+                search=SearchConfig)
+
 @dataclass(frozen=True)
 class RunConfig:
     "All that determines a run, except its folder and whatever else the caller passes in"
@@ -108,8 +111,6 @@ _OF_ITS_OWN_RUN = dict.fromkeys( # fields of when and where a run was made
     ('max_minutes', 'patience', 'valid_every_minutes', 'save_every_minutes', 'workers',
      'device')
     ) | dict(precision='auto', compile=False, weights='auto')
-_KINDS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
-              search=SearchConfig)
 _OF_THE_MODEL = ('src_lang', 'tgt_lang', 'normalize', 'batch_tokens') # of its data
 
 def _stored_run(folder:str|Path, model:TransformerConfig
@@ -121,7 +122,7 @@ def _stored_run(folder:str|Path, model:TransformerConfig
         search = asdict(load_search(folder))
         return preset('tiny').override(lr=lr, **search).like(model)
     try:
-        for name, kind in _KINDS.items():
+        for name, kind in SECTIONS.items():
             check_types(kind, stored['config'].get(name, {}))
         run = RunConfig.from_dict(stored['config'])
     except (KeyError, TypeError, AttributeError, ValueError) as e:

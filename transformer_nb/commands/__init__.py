@@ -23,21 +23,20 @@ from transformer_nb.support.core import (
 from transformer_nb.corpora import (
     PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
 from transformer_nb.data import TokenBatches
-from transformer_nb.decoding import (
-    SEARCH_TOKENS, SearchConfig, autocast_search, check_n_best)
+from transformer_nb.decoding import SEARCH_TOKENS, autocast_search, check_n_best
 from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
-from transformer_nb.model import TransformerConfig
 from transformer_nb.support.notebook import save_figure
 from transformer_nb.prepare import (
-    DataConfig, PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
+    PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
     format_vocabulary, prepare_data)
 from transformer_nb.hub import open_record, open_tokenizer
 from transformer_nb.training import TrainingConfig, plot_training
-from transformer_nb.translation import PRESETS, Line, RunConfig, Translator
-from transformer_nb.translation import evaluate, evaluate_lines, fine_tuning, load_search
+from transformer_nb.recipe import (
+    PRESETS, SECTIONS, RunConfig, fine_tuning, load_search, preset)
 from transformer_nb.translation import (
-    distinct, encode_each, model_languages, plot_attention, preset, train_translator)
+    Line, Translator, distinct, encode_each, evaluate, evaluate_lines, model_languages,
+    plot_attention, train_translator)
 
 @dataclass(frozen=True)
 class _Option:
@@ -49,13 +48,10 @@ class _Option:
     many: bool     # can it be a list?
     help: str
 
-_SECTIONS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
-                 search=SearchConfig)
-
 @cache # `docments` reads and parses the files of the sections anew
 def _options()->dict[str,_Option]: # by name
     options = {}
-    for section, config in _SECTIONS.items():
+    for section, config in SECTIONS.items():
         types = get_type_hints(config)
         comments = docments(config)
         for name in (field.name for field in fields(config)):
@@ -167,7 +163,7 @@ def _read_run_file(path:str|Path)->dict: # values by option
 
 def _as_arguments(content)->list[str]: # of a run file
     if not isinstance(content, dict): raise InputError('it must hold sections')
-    check_names(content, ['preset', *_SECTIONS], 'a section')
+    check_names(content, ['preset', *SECTIONS], 'a section')
     words = []
     for section, values in content.items():
         if section == 'preset':
