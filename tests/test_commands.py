@@ -319,27 +319,6 @@ def test_bleu_is_of_sentences_from_all_of_the_set(monkeypatch):
     translation._sample_scores(small_run(valid_bleu=9), bpe, pairs)(None)
     assert read == [src for src, _ in pairs]
 
-def test_tensorboard(texts, tmp_path, monkeypatch):
-    "Each number of each line, by the step; without the package one line that names it"
-    written = []
-    class Writer:
-        def __init__(self, folder): written.append(str(folder))
-        def add_scalar(self, *what): written.append(what)
-        def flush(self): pass
-        def close(self): written.append('closed')
-    module = types.SimpleNamespace(SummaryWriter=Writer)
-    monkeypatch.setitem(sys.modules, 'torch.utils.tensorboard', module)
-    done = train(texts, tmp_path/'m', '--tensorboard', tmp_path/'tb')
-    assert done.returncode == 0, done.stderr
-    assert written[0] == str(tmp_path/'tb') and written[-1] == 'closed'
-    assert {(name, step) for name, _, step in written[1:-1]} >= {
-        ('valid_loss', 3), ('train_loss', 6), ('lr', 6)}
-    assert 'step' not in {name for name, _, _ in written[1:-1]}
-    monkeypatch.setitem(sys.modules, 'torch.utils.tensorboard', None)
-    done = train(texts, tmp_path/'n', '--tensorboard', tmp_path/'tb')
-    refuses(done, '--tensorboard needs a package: pip install tensorboard')
-    assert not (tmp_path/'n').exists()
-
 @pytest.mark.parametrize('error', [
     torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 11.03 GiB. GPU 0 …'),
     RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to …"),

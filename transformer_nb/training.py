@@ -835,11 +835,9 @@ def _next_look(self:Trainer, seconds:float, steps:int # since the last one
     return step + max(1, min(50, int(steps / max(seconds, 1e-3))))
 
 # %% ../nbs/12_training.ipynb #8e261a40
-def plot_training(history:list[dict], # lines of `metrics.jsonl`
-                  ax=None,            # axes to draw on; by default a new figure
-                 ):                   # the axes
+def plot_training(history:list[dict]): # lines of `metrics.jsonl` -> the axes
     "Learning curves: training and validation loss by step"
-    if ax is None: ax = new_axes()
+    ax = new_axes()
     lines = [line for line in history if 'step' in line]
     steps = [line['step'] for line in lines]
     for name, label in (('train_loss', 'training'), ('valid_loss', 'validation')):

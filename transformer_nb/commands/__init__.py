@@ -90,7 +90,6 @@ def _train_parser()->argparse.ArgumentParser:
     add('--resume', action='store_true', help='continue from the last checkpoint in --out')
     add('--init', metavar='MODEL', type=find_model, help='model folder to start from, '
         'instead of random weights: takes its architecture, weights and tokenizer')
-    add('--tensorboard', metavar='DIR', help='write the metrics there for TensorBoard')
     _add_options(parser, _options().values(), _IN_FILES)
     return parser
 
@@ -215,12 +214,10 @@ def tnb_train(argv:list[str]|None=None): # by default the arguments of this proc
     _check_tokenizer_options(arguments)
     resume, init = arguments.pop('resume', False), arguments.get('init')
     tokenizer = arguments.pop('tokenizer', None)
-    board = arguments.pop('tensorboard', None)
     if resume and not _DATA & arguments.keys(): arguments['config'] = _own_run(out)
-    with process_group(), memory_advice(_LESS_MEMORY), _tensorboard(board) as note:
+    with process_group(), memory_advice(_LESS_MEMORY):
         config = _build_run(arguments)
-        history = train_translator(out, config, resume, init=init, tokenizer=tokenizer,
-                                   on_validate=note)
+        history = train_translator(out, config, resume, init=init, tokenizer=tokenizer)
         if rank() == 0: print(_format_history(out, history, as_list(config.data.tag)))
         if rank() == 0: _tell_of_rise('tnb_train', history[-1]['step'], config.training)
 
@@ -236,25 +233,6 @@ def _own_run(out:str)->Path: # the settings of a run that goes on
     path = Path(out)/'run.yaml'
     if path.is_file(): return path
     raise InputError(f'--resume: {out} has no run to continue: there is no {path}')
-
-@contextmanager
-def _tensorboard(folder:str|None)->Iterator[Callable[[dict],None]|None]: # gets each line
-    if folder is None:
-        yield None
-        return
-    try: from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        message = 'needs a package: pip install tensorboard'
-        raise FieldError('tensorboard', message) from None
-    writers = [] # the first line makes it: until then, nothing is written
-    def note(line):
-        if not writers: writers.append(SummaryWriter(folder))
-        for name, value in line.items():
-            if name != 'step': writers[0].add_scalar(name, value, line['step'])
-        writers[0].flush()
-    try: yield note
-    finally:
-        for writer in writers: writer.close()
 
 def _check_tokenizer_options(arguments:dict):
     "Raise `InputError` for options of a new tokenizer if one exists already"

@@ -143,10 +143,9 @@ def _map_layers(ax, x:float, rows:int, side:int, # -1: paths on the left, 1: on 
     ax.text(x + 2.55*side, rows/2 + 1.4, 'N×', size=9, va='center',
             ha='left' if side > 0 else 'right')
 
-def draw_map(here:str|None=None, # number of a chapter of Part I, such as '03'
-             ax=None):           # axes to draw on; by default a new figure
+def draw_map(here:str|None=None): # number of a chapter of Part I, such as '03'
     "The Transformer and the chapters that build it; with `here`, *you are here*"
-    if ax is None: ax = new_axes(figsize=(6.2, 4.4))
+    ax = new_axes(figsize=(6.2, 4.4))
     _map_column(ax, 0, _ENCODER, here)
     _map_column(ax, 5.6, _DECODER, here)
     _map_layers(ax, 0, 4, -1, here)
