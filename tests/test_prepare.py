@@ -199,14 +199,19 @@ def test_sources_stand_behind_their_tag(data, texts):
     assert decode(pairs[150][1]) == read_lines(texts/'web.en')[50]
     assert decode(folder.pairs('valid')[0][0]) == read_lines(texts/'valid.de')[0]
 
-def test_what_a_killed_preparation_left_is_written_anew(texts, tmp_path):
-    for name in ('train.ids', 'train.lengths'): (tmp_path/name).write_bytes(b'half')
-    (tmp_path/'.train.ids.999999999.tnb.tmp').write_bytes(b'half')
-    (tmp_path/'.prepare.begun').write_bytes(b'')
-    with pytest.raises(InputError, match='not prepared data'): open_prepared(tmp_path)
-    assert prepared(tmp_path, *sources(texts)).returncode == 0
-    open_prepared(tmp_path)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith('.')]
+def test_a_preparation_is_whole_or_not_there(texts, tmp_path, monkeypatch):
+    "Also if it was killed"
+    left = tmp_path/'.d.1.999999999.tnb.tmp'
+    left.mkdir()
+    (left/'train.ids').write_bytes(b'half')
+    def stop(*args): raise KeyboardInterrupt
+    with monkeypatch.context() as m:
+        m.setattr(prepare, 'write_atomically', stop)
+        assert prepared(tmp_path/'d', *sources(texts)).returncode == 130
+    assert not list(tmp_path.iterdir())
+    assert prepared(tmp_path/'d', *sources(texts)).returncode == 0
+    open_prepared(tmp_path/'d')
+    assert [path.name for path in tmp_path.iterdir()] == ['d']
 
 def test_nothing_is_ours_by_its_name(texts, tmp_path):
     names = ['train.ids', 'train.json', 'tokenizer.json', '.hidden', 'train.ids.tnb.tmp']

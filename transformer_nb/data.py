@@ -7,7 +7,7 @@ __all__ = ['Ids', 'encode_pairs', 'Batch', 'pad', 'make_batch', 'split_by_budget
            'EncodedPairs', 'open_encoded', 'check_encoded', 'fingerprint_text', 'encode_to_disk']
 
 # %% ../nbs/10_data.ipynb #2e552f52
-import hashlib, os
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from .support.core import (
-    BOS, EOS, PAD, InputError, check_plain_file, temporary_path)
+from .support.core import BOS, EOS, PAD, InputError, check_plain_file
 from .text import Tokenizer
 
 # %% ../nbs/10_data.ipynb #8ca3895d
@@ -237,12 +236,12 @@ def check_encoded(stem:Path, info:dict): # what `encode_to_disk` returned
         raise InputError(f'{stem}.ids or {stem}.lengths is damaged; prepare the data again')
 
 # %% ../nbs/10_data.ipynb #ce4a3036
-def _write_encoded(paths:list[Path], # of ids and of lengths
+def _write_encoded(stem:Path, # of the files of ids and of lengths
                    corpora:list[Iterable[tuple[str,str]]],
                    tokenizer:Tokenizer, max_len:int, max_ratio:float,
                   )->list[dict]: # of each corpus, `pairs` kept and those `dropped`
     kept = []
-    with open(paths[0], 'wb') as all_ids, open(paths[1], 'wb') as all_lengths:
+    with open(f'{stem}.ids', 'wb') as all_ids, open(f'{stem}.lengths', 'wb') as all_lengths:
         for pairs in map(iter, corpora):
             n_kept, dropped = 0, Counter()
             while chunk := list(islice(pairs, 10_000)):
@@ -275,18 +274,9 @@ def encode_to_disk(stem:Path,    # where to write `stem.ids` and `stem.lengths`
                    max_len:int, max_ratio:float=9., # as in `encode_pairs`
                   )->dict: # number of `pairs`; `dropped` by reason; both for each corpus
     "Encode corpora, read once, and write two arrays"
-    stem.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     read = [_digested(pairs, digest) for pairs in corpora]
-    arrays = [Path(f'{stem}.{name}') for name in ('ids', 'lengths')]
-    halves = [temporary_path(array) for array in arrays] # another run may be reading
-    try:
-        kept = _write_encoded(halves, read, tokenizer, max_len, max_ratio)
-        for half, array in zip(halves, arrays): os.replace(half, array)
-    except BaseException as e: # a full disk, a line that is not UTF-8, Ctrl-C
-        for path in [*halves, *arrays]: path.unlink(missing_ok=True)
-        if isinstance(e, OSError) and not e.filename: e.filename = f'{stem}.ids'
-        raise
+    kept = _write_encoded(stem, read, tokenizer, max_len, max_ratio)
     dropped = Counter()
     for corpus in kept: dropped.update(corpus['dropped'])
     return dict(pairs=sum(corpus['pairs'] for corpus in kept), dropped=dict(dropped),

@@ -11,7 +11,8 @@ from unicodedata import category
 import numpy as np
 from transformer_nb.support.core import (
     SPECIAL_TOKENS, FieldError, InputError, as_pairs, check_names, check_positive,
-    check_types, read_json, remove_half_written, write_atomically)
+    check_types, read_json, write_atomically)
+from transformer_nb.checkpoint import write_folder
 from transformer_nb.corpora import JoinedPairs, PairFiles, load_corpus, stream_lines
 from transformer_nb.data import (
     EncodedPairs, check_encoded, encode_to_disk, fingerprint_text, open_encoded)
@@ -262,17 +263,15 @@ def prepare_data(folder:str|Path,  # where to write
     else:
         tokenizer = add_tags(tokenizer, _tags(config))
         config = replace(config, vocab_size=tokenizer.vocab_size)
-    write_atomically(folder/_MARK, b'')
-    try:
-        splits = {split: _encode_split(folder/split, parts, config, max_len, tokenizer)
-                  for split, parts in corpora.items()}
-        tokenizer.save(folder/'tokenizer.json')
-    except BaseException:
-        remove_prepared(folder)
-        raise
-    record = dict(format=1, data=asdict(config), max_len=max_len, splits=splits)
-    write_atomically(folder/'prepared.json', json.dumps(record, indent=1).encode())
-    (folder/_MARK).unlink()
+    splits = {}
+    def write(made): # the folder, which gets its name when all is in it
+        for split, parts in corpora.items():
+            splits[split] = _encode_split(made/split, parts, config, max_len, tokenizer)
+        tokenizer.save(made/'tokenizer.json')
+        record = dict(format=1, data=asdict(config), max_len=max_len, splits=splits)
+        write_atomically(made/'prepared.json', json.dumps(record, indent=1).encode())
+    remove_prepared(folder) # an older one, which was damaged
+    write_folder(folder, write)
     return PreparedData(folder, config, max_len, tokenizer, splits, is_new=True)
 
 def _read_corpus(c:DataConfig)->dict:
@@ -281,7 +280,6 @@ def _read_corpus(c:DataConfig)->dict:
 
 def _encode_split(stem:Path, corpora:list[CleanPairs], config:DataConfig, max_len:int,
                   tokenizer:Tokenizer)->dict: # as `encode_to_disk`, with all reasons
-    (stem.parent/'prepared.json').unlink(missing_ok=True)
     text = [pairs.tagged() for pairs in corpora]
     info = encode_to_disk(stem, text, tokenizer, max_len, config.max_ratio)
     total = Counter()
@@ -299,8 +297,8 @@ def format_dropped(dropped:dict[str,int])->str: # how many pairs, by reason
     return ', '.join(f'{n} {reason}' for reason, n in dropped.items())
 
 def format_leaks(info:dict)->str: # of a split or of a corpus, as the end of its line
-    n = info.get('leaks', 0) # older folders do not tell
-    if type(n) is not int or n < 1: return ''
+    n = info['leaks']
+    if not n: return ''
     return (f'; of those kept, {n} also have a sentence of the validation or held_out '
             '(see drop_leaks)')
 
@@ -308,29 +306,13 @@ def format_vocabulary(n:int, wanted:int)->str: # number of tokens
     short = f' (the text yields no more; {wanted} were requested)' if n < wanted else ''
     return f'vocabulary of {n} tokens{short}'
 
-_MARK = '.prepare.begun' # as long as it is there, files of these names are ours
 _FILES = [f'{split}.{end}' for split in SPLITS for end in ('ids', 'lengths')]
 _FILES += ['tokenizer.json', 'prepared.json']
 
 def remove_prepared(folder:Path):
     "What a preparation wrote, and the folder if nothing else is in it"
-    for name in [*_FILES, _MARK]: (folder/name).unlink(missing_ok=True) # the mark is last
+    for name in _FILES: (folder/name).unlink(missing_ok=True)
     with suppress(OSError): folder.rmdir()
-
-def check_unprepared(folder:str|Path
-                    )->bool: # did a preparation begin there that was killed?
-    "Raise `InputError` if it holds prepared data, or more than such a preparation left"
-    folder = Path(folder)
-    if is_prepared(folder):
-        raise InputError(f'{folder} holds prepared data; choose another folder')
-    if not (folder/_MARK).is_file(): return False
-    names = {path.name for path in folder.iterdir() if not path.name.startswith('.')}
-    if names - set(_FILES):
-        raise InputError(f'{folder} is not empty; choose another folder')
-    remove_half_written(folder)
-    return True
-
-def is_prepared(folder:str|Path)->bool: return (Path(folder)/'prepared.json').is_file()
 
 def _read_record(path:Path)->tuple[DataConfig,int,dict]: # how it was prepared, and what
     record = read_json(path)
@@ -351,7 +333,7 @@ def open_prepared(folder:str|Path # what `prepare_data` wrote
                  )->PreparedData:
     "Raises `InputError` if it is not such a folder, or not whole"
     folder = Path(folder)
-    if not is_prepared(folder):
+    if not (folder/'prepared.json').is_file():
         raise InputError(f'{folder} is not prepared data: it has no prepared.json; '
                          'tnb_prepare writes it')
     config, max_len, splits = _read_record(folder/'prepared.json')

@@ -13,7 +13,7 @@ import torch, yaml
 from fastcore.docments import docments
 from tqdm import tqdm
 from transformer_nb.checkpoint import (
-    SHIPPED, check_output_folder, find_model, last_weights, load_weights, training_lock)
+    SHIPPED, check_output_folder, find_model, last_weights, load_weights)
 from transformer_nb.copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.support.core import (
@@ -28,8 +28,7 @@ from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.support.notebook import save_figure
 from transformer_nb.prepare import (
-    PreparedData, as_list, check_unprepared, format_dropped, format_leaks,
-    format_vocabulary, prepare_data)
+    PreparedData, as_list, format_dropped, format_leaks, format_vocabulary, prepare_data)
 from transformer_nb.hub import open_record, open_tokenizer
 from transformer_nb.training import TrainingConfig, plot_training
 from transformer_nb.recipe import (
@@ -317,10 +316,9 @@ def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this pr
     path = arguments.pop('tokenizer', None)
     tokenizer = open_tokenizer(path) if path else None
     config = _build_run(arguments).override(data=None)
-    with training_lock(folder):
-        if not check_unprepared(folder): check_output_folder(folder, can_resume=False)
-        data = prepare_data(folder, config.data, config.model.max_len,
-                            tokenizer=tokenizer)
+    check_output_folder(folder, can_resume=False)
+    max_len = config.model.max_len
+    data = prepare_data(folder, config.data, max_len, tokenizer=tokenizer)
     print(_format_report(data))
 
 def _format_report(data:PreparedData)->str: # what was kept and what was left out, and why
