@@ -4,14 +4,14 @@ leaks; Multi30k, Tatoeba, and your own."""
 import gzip, hashlib, json, lzma, os, random, re, zipfile, zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from http.client import HTTPException
 from importlib import resources
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 import torch
-from .support.core import FieldError, InputError, check_plain_file
+from .support.core import (
+    FieldError, InputError, check_choice, check_names, check_plain_file)
 
 _MAX_LINE_BYTES = 2**20
 
@@ -187,13 +187,9 @@ def _language_beside_english(src_lang:str, tgt_lang:str)->str: # its code
         raise InputError('tatoeba pairs English with another language; '
                          f'these are {src_lang!r} and {tgt_lang!r}')
     [lang] = others
-    if lang in _LONG_CODES or re.fullmatch('[a-z]{3}', lang): return lang
-    raise InputError(f'tatoeba knows no language {lang!r}{_perhaps(lang)}; it takes the '
-                     'codes of ISO 639, such as fr or fra')
-
-def _perhaps(lang:str)->str: # known codes that look like it
-    near = get_close_matches(lang.lower(), [*_LONG_CODES, *_SHORT_CODES], cutoff=0.4)
-    return f' (perhaps {", ".join(near)})' if near else ''
+    if not re.fullmatch('[a-z]{3}', lang):
+        check_names([lang], _LONG_CODES, 'a language of tatoeba')
+    return lang
 
 def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba-deu-eng/`
             lang:str='de'                # the language beside English, by ISO 639-1 or -3
@@ -202,10 +198,7 @@ def tatoeba(data_dir:str|Path|None=None, # its folder, or the one above `tatoeba
     code = _LONG_CODES.get(lang, lang)
     name = f'{code}-eng.zip'
     folder = corpus_folder(f'tatoeba-{code}-eng', name, data_dir)
-    try: path = data_file(name, _TATOEBA_URL + name, folder)
-    except InputError as e:
-        if code in _SHORT_CODES: raise
-        raise InputError(f'{e}; is {code!r} a language?{_perhaps(code)}') from None
+    path = data_file(name, _TATOEBA_URL + name, folder)
     return _split_without_leaks(_tatoeba_pairs(path, f'{code}.txt'))
 
 def _shipped_lines(name:str)->list[str]:
@@ -364,8 +357,7 @@ def load_corpus(name:str|None=None, # 'mini', 'multi30k', 'tatoeba', 'everyday',
     if name is None: return _own_corpus(**files)
     if any(files.values()):
         raise InputError('`corpus` and files of your own cannot be used together')
-    if name not in _LANGUAGES:
-        raise InputError(f'corpus is {name!r}; it must be one of: {", ".join(_LANGUAGES)}')
+    check_choice('corpus', name, _LANGUAGES)
     _check_languages(name, src_lang, tgt_lang)
     if name == 'multi30k': return multi30k(src_lang, tgt_lang, data_dir)
     if name == 'mini':

@@ -10,8 +10,8 @@ from pathlib import Path
 from unicodedata import category
 import numpy as np
 from transformer_nb.support.core import (
-    SPECIAL_TOKENS, FieldError, InputError, as_pairs, check_names, check_positive,
-    check_types, read_json, write_atomically)
+    SPECIAL_TOKENS, FieldError, InputError, as_pairs, check_choice, check_names,
+    check_positive, check_types, read_json, write_atomically)
 from transformer_nb.checkpoint import write_folder
 from transformer_nb.corpora import JoinedPairs, PairFiles, load_corpus, stream_lines
 from transformer_nb.data import (
@@ -64,10 +64,10 @@ def as_list(value)->list: # of what may be a list, one value, or None
 def _check_data(c:DataConfig):
     check_positive(vocab_size=c.vocab_size, batch_tokens=c.batch_tokens,
                    max_ratio=c.max_ratio, tokenizer_pairs=c.tokenizer_pairs)
-    for times in as_list(c.mix): _check_times(times)
-    if c.normalize not in _RULES:
-        raise FieldError('normalize', f'is {c.normalize!r}; it must be one of: '
-                         + ', '.join(_RULES))
+    for times in as_list(c.mix):
+        check_positive(mix=times)
+        if times and times > 1000: raise FieldError('mix', f'is {times}; at most 1000 is')
+    check_choice('normalize', c.normalize, _RULES)
     if not 0 <= c.min_letters <= 1:
         raise FieldError('min_letters', f'is {c.min_letters}; it must be from 0 to 1')
     for name in ('tag', 'valid_tag'):
@@ -77,10 +77,6 @@ def _check_data(c:DataConfig):
         if n_corpora: for_each(c, name, n_corpora)
 
 _RULES = 'none', 'nfc', 'punctuation', 'plain' # of `normalize`
-
-def _check_times(times:float|None):
-    check_positive(mix=times)
-    if times and times > 1000: raise FieldError('mix', f'is {times}; at most 1000 is')
 
 def _check_tag(name:str, tag:str|None):
     if tag is None: return

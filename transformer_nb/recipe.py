@@ -9,7 +9,7 @@ from .hub import open_model, open_record
 from .model import TransformerConfig
 from .optimizer import paper_lr
 from .prepare import DataConfig
-from .support.core import InputError, check_names, check_types, find_in
+from .support.core import InputError, check_choice, check_names, check_types, find_in
 from .training import TrainingConfig
 
 SECTIONS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
@@ -96,8 +96,8 @@ PRESETS = dict(tiny=_tiny, modern=_modern, gqa=_gqa, base=_base, big=_big)
 def preset(name:str # one of `PRESETS`
           )->RunConfig:
     "A complete run by name; raises `InputError` for an unknown name"
-    if name in PRESETS: return PRESETS[name]()
-    raise InputError(f'preset is {name!r}; it must be one of: {", ".join(PRESETS)}')
+    check_choice('preset', name, PRESETS)
+    return PRESETS[name]()
 
 def load_search(folder:str|Path # model folder
                )->SearchConfig: # how its author wants it to be searched

@@ -27,7 +27,7 @@ from .checkpoint import (
     Checkpoints, average, check_described, check_same_run, cpu_state_dict, fingerprint,
     random_state, set_training_state, training_state)
 from transformer_nb.support.core import (
-    FieldError, InputError, check_positive, remove_half_written, set_seed,
+    FieldError, InputError, check_choice, check_positive, remove_half_written, set_seed,
     write_atomically)
 from .data import Batch, TokenBatches
 from transformer_nb.support.distributed import (
@@ -138,9 +138,7 @@ def choose_precision(precision:str,      # 'auto', 'fp32', 'bf16' or 'fp16'
                      device:torch.device
                     )->str:              # 'fp32', 'bf16' or 'fp16'
     "Raises `FieldError` for an unknown name, and for 16 bits without a CUDA GPU"
-    if precision not in _PRECISIONS:
-        wanted = ', '.join(_PRECISIONS)
-        raise FieldError('precision', f'is {precision!r}; it must be one of: {wanted}')
+    check_choice('precision', precision, _PRECISIONS)
     is_gpu = device.type == 'cuda'
     if precision in _DTYPES and not is_gpu:
         raise FieldError('precision', f'{precision} needs a CUDA GPU; use fp32')
@@ -201,11 +199,8 @@ def _check_training(c:TrainingConfig):
     if c.grad_accum_steps > 10_000:
         raise FieldError('grad_accum_steps',
                          f'is {c.grad_accum_steps}; it must be at most 10,000')
-    if c.weights not in _WEIGHTS:
-        wanted = ', '.join(_WEIGHTS)
-        raise FieldError('weights', f'is {c.weights!r}; it must be one of: {wanted}')
-    if c.patience_on not in ('loss', 'bleu'):
-        raise FieldError('patience_on', f'is {c.patience_on!r}; it must be loss or bleu')
+    check_choice('weights', c.weights, _WEIGHTS)
+    check_choice('patience_on', c.patience_on, ('loss', 'bleu'))
     if c.patience_on == 'bleu' and not c.valid_bleu:
         raise FieldError('patience_on', 'is bleu, which needs valid_bleu')
     _check_decay(c)
@@ -523,7 +518,6 @@ _MAY_CHANGE = (
     'grad_accum_steps', 'compile', 'workers', 'device', # where and how a step is computed
     'fixed_shapes')                            # except that it changes the batches
 
-# %% ../nbs/12_training.ipynb #e9ece9f2
 def _fixed_settings(config:TrainingConfig)->dict: # must be the same when it is resumed
     settings = asdict(config)
     fixed = {name: value for name, value in settings.items() if name not in _MAY_CHANGE}
@@ -542,7 +536,6 @@ def _save_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.
     info = dict(progress=asdict(s), history=history, run_settings=run_settings)
     checkpoints.save('state', s.step, state, info)
 
-# %% ../nbs/12_training.ipynb #00effd79
 def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
                 run_settings:dict,
                )->dict|None: # progress and history of the newest state, if there is one
@@ -564,7 +557,6 @@ def wrap_model(model:nn.Module, config:TrainingConfig
         warnings.simplefilter('ignore', FutureWarning)
         return DistributedDataParallel(model, broadcast_buffers=False)
 
-# %% ../nbs/12_training.ipynb #12bylay1
 def _compile_layers(model:nn.Module, backend:str|Callable='inductor'
                    )->nn.Module: # a copy that shares the parameters
     if ' ' in sys.prefix:
@@ -577,7 +569,6 @@ def _compile_layers(model:nn.Module, backend:str|Callable='inductor'
     for layer in layers: layer.compile(backend=backend, dynamic=True)
     return network
 
-# %% ../nbs/12_training.ipynb #12trycomp
 def _try_compiler(device:torch.device): # on the smallest function that it would build
     try: torch.compile(torch.sin)(torch.zeros(8, device=device))
     except Exception as e: # of many kinds, and of a hundred lines

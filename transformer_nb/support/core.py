@@ -407,9 +407,9 @@ def check_positive(**values): # numbers by their names
         wanted = 'finite' if value == math.inf else 'above 0'
         raise FieldError(name, f'is {value}; it must be {wanted}')
 
-def _first_sentence(text:str, longest:int=120)->str:
-    sentence = text.strip().splitlines()[0].split('. ')[0]
-    return sentence if len(sentence) <= longest else sentence[:longest] + '…'
+def check_choice(name:str, value, choices:Collection[str]):
+    if value in choices: return
+    raise FieldError(name, f'is {value!r}; it must be one of: {", ".join(choices)}')
 
 def _devices()->list[str]: # kinds that this machine has
     there = dict(cuda=torch.cuda.is_available(), mps=torch.backends.mps.is_available())
@@ -425,7 +425,8 @@ def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the d
         tried.cpu() # 'meta' computes shapes only and has no numbers to give back
         return tried.device
     except (RuntimeError, AssertionError, ImportError) as e:
-        why, kinds = _first_sentence(str(e)), _devices()
+        why = shorten(re.split('[.] |\n', str(e).strip())[0], 120)
+        kinds = _devices()
         if str(name).partition(':')[0] not in kinds:
             why = f'this machine has no such device; use {" or ".join(kinds)}'
         raise FieldError('device', f'{name}: {why}') from None
