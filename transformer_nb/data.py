@@ -221,7 +221,6 @@ def open_encoded(stem:Path # path of the files, without what follows the dot
     lengths = np.memmap(f'{stem}.lengths', dtype=np.int32, mode='r')
     return EncodedPairs(ids, lengths.reshape(-1, 2), stem)
 
-# %% ../nbs/10_data.ipynb #d10check
 def _checksums(stem:Path)->dict[str,str]: # of the arrays
     checksums = {}
     for name in ('ids', 'lengths'):

@@ -696,7 +696,6 @@ def _final_weights(checkpoints:Checkpoints,
         return average(paths) if paths else None
     return broadcast_from_rank0(read)
 
-# %% ../nbs/12_training.ipynb #b57bd562
 @patch
 def _judge(self:Trainer)->float: # validation loss of the model as it is
     "Raises `InputError` if the loss or a weight is infinite or NaN"
@@ -706,7 +705,6 @@ def _judge(self:Trainer)->float: # validation loss of the model as it is
     if math.isfinite(loss): return loss
     raise _diverged(f'after step {s.step} the validation loss is {loss}', s.best_loss)
 
-# %% ../nbs/12_training.ipynb #c4b85c8d
 @patch
 def _choose_weights(self:Trainer)->dict: # which ones, and the losses
     "Give the model the weights that the settings ask for"

@@ -42,20 +42,13 @@ def _sync_folder(folder:Path):
 def temporary_path(path:Path)->Path: # beside it
     return path.with_name(f'.{path.name}.{get_native_id()}.{os.getpid()}.tnb.tmp')
 
-def _make_folder(folder:Path):
-    "Create a folder and its parents so that they survive a power cut"
-    if folder.is_dir(): return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
-
 def write_atomically(path:str|Path, # where the file will be
                      data:bytes):   # its contents
     "Write a file so that a reader finds the old version or the new one, never half of one"
     path = Path(path)
     if path.exists() and not path.is_file(): # a device, for example, would be replaced
         raise OSError(errno.EEXIST, 'not a plain file', str(path))
-    _make_folder(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
         with open(temporary, 'wb') as f:
@@ -152,7 +145,7 @@ def check_new_file(path:str|Path|None): # None: nothing will be written
     path = Path(path)
     if os.path.lexists(path):
         raise InputError(f'{path} exists already; choose another name')
-    _make_folder(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try: temporary.touch()
     except OSError as e: raise OSError(e.errno, e.strerror, str(path)) from None
