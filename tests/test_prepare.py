@@ -329,7 +329,7 @@ def test_from_two_corpora_to_scores_and_an_export(data, texts, tmp_path):
 def test_a_record_of_other_kinds_is_refused(data, tmp_path):
     changes = [
         lambda r: r.update(splits=[]), lambda r: r.update(format=2),
-        lambda r: r.update(max_len=-5), lambda r: r['data'].update(src={})]
+        lambda r: r['data'].update(src={})]
     folder = shutil.copytree(data[0], tmp_path/'d')
     text = (folder/'prepared.json').read_text()
     for change in changes:

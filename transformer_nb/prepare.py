@@ -224,7 +224,6 @@ class PreparedData:
     "A folder that `prepare_data` wrote"
     folder: Path
     config: DataConfig       # how it was prepared
-    max_len: int             # maximum tokens per side, `</s>` included
     tokenizer: Tokenizer
     splits: dict[str,dict]   # of 'train' and 'valid', what `encode_to_disk` returned
     is_new: bool = False     # was it prepared just now, and not read?
@@ -268,7 +267,7 @@ def prepare_data(folder:str|Path,  # where to write
         write_atomically(made/'prepared.json', json.dumps(record, indent=1).encode())
     remove_prepared(folder) # an older one, which was damaged
     write_folder(folder, write)
-    return PreparedData(folder, config, max_len, tokenizer, splits, is_new=True)
+    return PreparedData(folder, config, tokenizer, splits, is_new=True)
 
 def _read_corpus(c:DataConfig)->dict:
     return load_corpus(c.corpus, c.src_lang, c.tgt_lang, c.data_dir, src=c.src, tgt=c.tgt,
@@ -310,32 +309,27 @@ def remove_prepared(folder:Path):
     for name in _FILES: (folder/name).unlink(missing_ok=True)
     with suppress(OSError): folder.rmdir()
 
-def _read_record(path:Path)->tuple[DataConfig,int,dict]: # how it was prepared, and what
+def open_prepared(folder:str|Path # what `prepare_data` wrote
+                 )->PreparedData:
+    "Raises `InputError` if it is not such a folder, or not whole"
+    folder = Path(folder)
+    path = folder/'prepared.json'
+    if not path.is_file():
+        raise InputError(f'{folder} is not prepared data: it has no prepared.json; '
+                         'tnb_prepare writes it')
     record = read_json(path)
     try:
         if record['format'] != 1:
             raise ValueError(f'its format is {record["format"]!r}, and not 1')
         check_types(DataConfig, record['data'])
-        config, max_len = DataConfig(**record['data']), record['max_len']
-        if type(max_len) is not int or not 2 <= max_len <= 10**6:
-            raise ValueError(f'max_len is {max_len!r}')
+        config = DataConfig(**record['data'])
         splits = {split: record['splits'][split] for split in SPLITS}
     except KeyError as e: raise InputError(f'{path} is damaged: it has no {e}') from None
     except (ValueError, TypeError, AttributeError) as e:
         raise InputError(f'{path} is damaged: {e}') from None
-    return config, max_len, splits
-
-def open_prepared(folder:str|Path # what `prepare_data` wrote
-                 )->PreparedData:
-    "Raises `InputError` if it is not such a folder, or not whole"
-    folder = Path(folder)
-    if not (folder/'prepared.json').is_file():
-        raise InputError(f'{folder} is not prepared data: it has no prepared.json; '
-                         'tnb_prepare writes it')
-    config, max_len, splits = _read_record(folder/'prepared.json')
     tokenizer = load_any_tokenizer(folder/'tokenizer.json')
     for split, info in splits.items(): check_encoded(folder/split, info)
-    return PreparedData(folder, config, max_len, tokenizer, splits)
+    return PreparedData(folder, config, tokenizer, splits)
 
 _CHOSEN = ('data', 'batch_tokens', 'mix') # by each run
 _TAKEN = ('vocab_size', 'normalize')      # with the tokenizer
