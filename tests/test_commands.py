@@ -623,8 +623,8 @@ def test_evaluate_a_corpus(model, tmp_path, monkeypatch):
     valid = evaluate(run, corpus='mini', split='valid', **short)
     assert valid['sentences'] == 30
     for options, *words in [
-            (dict(corpus='mini', split='val'), '--split', 'valid or test'),
-            (dict(corpus='mini', split='train'), '--split', 'valid or test'),
+            (dict(corpus='mini', split='val'), '--split', 'valid, test'),
+            (dict(corpus='mini', split='train'), '--split', 'valid, test'),
             (dict(corpus='minni'), 'minni', 'multi30k'),
             (dict(corpus='mini', src=tmp_path/'src'), '--src and --corpus cannot'),
             (dict(corpus='mini', ref=tmp_path/'ref'), '--ref and --corpus cannot'),

@@ -17,9 +17,9 @@ from transformer_nb.checkpoint import (
 from transformer_nb.copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.support.core import (
-    METAVARS, FieldError, InputError, Arg, add_version, check_names, check_new_file,
-    check_positive, command, default_device, find_device, find_in, memory_advice,
-    read_arguments, set_seed, shorten, write_atomically)
+    METAVARS, FieldError, InputError, Arg, add_version, check_choice, check_names,
+    check_new_file, check_positive, command, default_device, find_device, find_in,
+    memory_advice, read_arguments, set_seed, shorten, write_atomically)
 from transformer_nb.corpora import (
     PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
 from transformer_nb.data import TokenBatches
@@ -528,10 +528,8 @@ def _search_options(folder:str, given:dict, search_tokens:int, n_best:int=1,
 def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
     "Raise `InputError` for options that do not go together"
     if drawing and not sample: raise InputError(f'--{next(iter(drawing))} needs --sample')
-    others = [name for name in ('beam_size', 'alpha') if name in given]
-    if n_best > 1: others.append('n_best')
-    if sample and others:
-        raise InputError(f'--{others[0]} and --sample cannot be combined')
+    others = {name: given.get(name) for name in ('beam_size', 'alpha')}
+    if sample: _exclude('--sample', **others, n_best=n_best if n_best > 1 else None)
 
 @command
 def tnb_evaluate(
@@ -566,7 +564,9 @@ def tnb_evaluate(
     elif folder is None: raise InputError(f'{_NEEDED}, or --hyp: translations')
     pairs, more = _load_scored(folder, src or hyp, ref, corpus, split)
     other = _read_baseline(baseline, pairs) if baseline else None
-    if hyp: return _print_scores(pairs, lang, other, tokenize, more)
+    if hyp:
+        hyps, refs = map(list, zip(*pairs))
+        return _tell_scores(evaluate_lines(hyps, refs, lang, other, tokenize, more))
     options = _search_options(folder, given, search_tokens) | dict(precision=precision)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
@@ -610,8 +610,7 @@ def _load_split(folder:str, corpus:str, split:str)->list[tuple[str,str]]:
     src_lang, tgt_lang = model_languages(folder)
     if None in (src_lang, tgt_lang):
         raise InputError(f'{folder} does not say its languages; give --src and --ref')
-    if split not in ('valid', 'test'):
-        raise InputError(f'--split is {split!r}; a model is scored on valid or test')
+    check_choice('split', split, ('valid', 'test'))
     return list(load_corpus(corpus, src_lang, tgt_lang)[split])
 
 def _read_baseline(path:str, pairs:list)->list[str]: # as many lines as pairs
@@ -619,11 +618,6 @@ def _read_baseline(path:str, pairs:list)->list[str]: # as many lines as pairs
     if len(lines) == len(pairs): return lines
     raise InputError(f'{path} has {len(lines)} lines and there are {len(pairs)} '
                      'references; they must match line by line')
-
-def _print_scores(pairs:list[tuple[str,str]], lang:str|None, baseline:list[str]|None,
-                  tokenize:str|None, more:list[list[str]]): # further references
-    translations, references = map(list, zip(*pairs))
-    _tell_scores(evaluate_lines(translations, references, lang, baseline, tokenize, more))
 
 def _report_left_out(scores:dict, limit:int): # from `evaluate`
     "Name on standard error the lines that were cut or left out"
@@ -718,9 +712,7 @@ def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
     writers = dict(ctranslate2=export_ctranslate2, transformers=export_marian)
     if format == 'page' and is_html: return export_page(folders, out)
     if format == 'page': raise InputError(f'{out} does not end in .html')
-    if format not in writers:
-        raise FieldError('format', f'is {format!r}; it must be page, '
-                         + ' or '.join(writers))
+    check_choice('format', format, ['page', *writers])
     if out.suffix[1:].isalpha() and not out.exists():
         raise InputError(f'{out}: a page ends in .html, and a folder in no {out.suffix}')
     if len(folders) > 1:
