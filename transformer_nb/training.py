@@ -379,20 +379,6 @@ def _check_shared_memory(workers:int, n_tokens:int): # of a step
         raise FieldError('workers', f'is {workers}, for which /dev/shm lacks {n_bytes:,} '
                          'bytes; make it larger, or set it to 0') from None
 
-def _batch_loader(batches:TokenBatches, c:TrainingConfig, s:TrainingState,
-                  device:torch.device
-                 )->DataLoader: # of `_StepData`, from where `s` stands
-    is_gpu = device.type == 'cuda'
-    workers = c.workers
-    if workers is None: workers = 2 if is_gpu else 0
-    group_size = c.grad_accum_steps * world_size()
-    _check_shared_memory(workers, c.grad_accum_steps * batches.batch_tokens)
-    groups = batch_groups(batches, group_size, s.epoch, s.position)
-    return DataLoader(_StepData(batches), sampler=groups, batch_size=None,
-                      num_workers=workers, worker_init_fn=_ignore_signals,
-                      pin_memory=is_gpu,
-                      generator=torch.Generator()) # dropout's own is not touched
-
 # %% ../nbs/12_training.ipynb #bf3c58ec
 def _lr_of_step(step:int, c:TrainingConfig)->float:
     if not c.decay_steps: return inverse_sqrt_lr(step, c.lr, c.warmup_steps)
@@ -410,7 +396,15 @@ def _training_steps(batches:TokenBatches, c:TrainingConfig,
                     device:torch.device,
                    )->Iterator[tuple[list[Batch],int]]:
     "For each step its batches, and the number of target tokens by which to divide"
-    loader = _batch_loader(batches, c, s, device)
+    is_gpu, workers = device.type == 'cuda', c.workers
+    if workers is None: workers = 2 if is_gpu else 0
+    _check_shared_memory(workers, c.grad_accum_steps * batches.batch_tokens)
+    group_size = c.grad_accum_steps * world_size()
+    groups = batch_groups(batches, group_size, s.epoch, s.position)
+    loader = DataLoader(_StepData(batches), sampler=groups, batch_size=None,
+                        num_workers=workers, worker_init_fn=_ignore_signals,
+                        pin_memory=is_gpu,
+                        generator=torch.Generator()) # dropout's own is not touched
     for epoch, position, mine, n_tokens in loader:
         s.step, s.epoch, s.position = s.step + 1, epoch, position
         s.lr = _lr_of_step(s.step, c)
@@ -525,28 +519,6 @@ def _fixed_settings(config:TrainingConfig)->dict: # must be the same when it is 
     if config.fixed_shapes: fixed['fixed_shapes'] = True # else the batches are others
     return fixed
 
-# %% ../nbs/12_training.ipynb #e9170800
-def _save_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
-                s:TrainingState, history:MetricsLog, run_settings:dict):
-    "Write everything that the next step depends on, and the lines of `metrics.jsonl`"
-    device = next(model.parameters()).device
-    randoms = all_gather(random_state(device))
-    if rank() > 0: return
-    state = training_state(model, optimizer, randoms)
-    info = dict(progress=asdict(s), history=history, run_settings=run_settings)
-    checkpoints.save('state', s.step, state, info)
-
-def _load_state(checkpoints:Checkpoints, model:nn.Module, optimizer:torch.optim.Optimizer,
-                run_settings:dict,
-               )->dict|None: # progress and history of the newest state, if there is one
-    "Restore it; raises `InputError` if it belongs to another run"
-    stored = broadcast_from_rank0(checkpoints.last_state) # what one of them sees, all do
-    if stored is None: return None
-    state, info = stored
-    check_same_run(info['run_settings'], run_settings, checkpoints.folder)
-    set_training_state(model, optimizer, state, rank())
-    return info
-
 # %% ../nbs/12_training.ipynb #b9d41335
 def wrap_model(model:nn.Module, config:TrainingConfig
               )->nn.Module: # the same parameters, run in a different way
@@ -607,28 +579,40 @@ class RunFiles:
         self.history = MetricsLog(folder, history, on_validate)
 
     def save(self, model:nn.Module, optimizer:torch.optim.Optimizer, s:TrainingState):
-        "Write the state and, if they count for the mean, the weights"
+        "Write all that the next step depends on, and weights that count for the mean"
         _check_finite(model, s)
         is_due = _checkpoint_is_due(s, self.config)
         if is_due: s.saved_at, s.due_steps = s.seconds, s.due_steps + [s.step]
         if rank() == 0 and (is_due or s.finished(self.config)):
             self.checkpoints.save('weights', s.step, cpu_state_dict(model))
-        _save_state(self.checkpoints, model, optimizer, s, self.history, self.run_settings)
+        randoms = all_gather(random_state(next(model.parameters()).device))
+        if rank() > 0: return
+        info = dict(progress=asdict(s), history=self.history,
+                    run_settings=self.run_settings)
+        state = training_state(model, optimizer, randoms)
+        self.checkpoints.save('state', s.step, state, info)
 
-    def restore(self, model:nn.Module, optimizer:torch.optim.Optimizer
-               )->TrainingState|None: # of the newest checkpoint, if there is one
-        if rank() == 0: remove_half_written(self.folder)
-        info = _load_state(self.checkpoints, model, optimizer, self.run_settings)
-        if info is None: return None
-        try: s = TrainingState(**info['progress'])
-        except TypeError: # of another version
-            raise InputError(f'{self.checkpoints.folder}: the state was not written by '
-                             'this program') from None
-        self.history[:] = info['history']
-        self.history.write()
-        if rank() == 0 and not s.finished(self.config): # some were written for its end only
-            self.checkpoints.keep_only(s.due_steps)
-        return s
+# %% ../nbs/12_training.ipynb #e9170800
+@patch
+def restore(self:RunFiles, model:nn.Module, optimizer:torch.optim.Optimizer
+           )->TrainingState|None: # of the newest checkpoint, if there is one
+    "Raises `InputError` if it belongs to another run"
+    if rank() == 0: remove_half_written(self.folder)
+    checkpoints = self.checkpoints
+    stored = broadcast_from_rank0(checkpoints.last_state) # what one of them sees, all do
+    if stored is None: return None
+    state, info = stored
+    check_same_run(info['run_settings'], self.run_settings, checkpoints.folder)
+    set_training_state(model, optimizer, state, rank())
+    try: s = TrainingState(**info['progress'])
+    except TypeError: # of another version
+        raise InputError(f'{checkpoints.folder}: the state was not written by this '
+                         'program') from None
+    self.history[:] = info['history']
+    self.history.write()
+    if rank() == 0 and not s.finished(self.config): # some were written for its end only
+        checkpoints.keep_only(s.due_steps)
+    return s
 
 # %% ../nbs/12_training.ipynb #3179145c
 class Trainer:
