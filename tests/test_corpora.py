@@ -92,7 +92,7 @@ def test_all_files_are_checked_before_the_work(files, name):
     files[name].unlink()
     with pytest.raises(InputError, match=f'{name} is missing'): load_corpus(**files)
     os.mkfifo(files[name]) # would be empty at the second pass
-    with pytest.raises(InputError, match=f'{name} is .*not a plain file'): load_corpus(**files)
+    with pytest.raises(InputError, match='not a plain file'): load_corpus(**files)
 
 # downloads
 
