@@ -950,7 +950,9 @@ def test_week(tmp_path):
                 model=dict(d_model=16, d_ff=16, n_encoder_layers=1, n_decoder_layers=1),
                 training=dict(max_steps=2, warmup_steps=1))
     (tmp_path/'my run.yaml').write_text(yaml.safe_dump(tiny))
-    files = {'src': 'my text.src', 'tgt': 'my text.tgt', 'mono': 'my test.tgt'}
+    packed = gzip.compress((tmp_path/'my text.tgt').read_bytes())
+    (tmp_path/'my text.gz').write_bytes(packed)
+    files = {'src': 'my text.src', 'tgt': 'my text.gz', 'mono': 'my test.tgt'}
     files |= {f'{x}_{y}': f'my {x}.{y}' for x in ('valid', 'test') for y in ('src', 'tgt')}
     env = {**os.environ, **files, 'run': 'my run.yaml', 'IN_TEST': '1',
            'PATH': f'{BIN}:{os.environ["PATH"]}'}
@@ -958,5 +960,5 @@ def test_week(tmp_path):
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert 'comparison' in json.loads((tmp_path/'mixed.json').read_text())
-    assert {*read_lines(tmp_path/'clean.src')} <= {*read_lines(tmp_path/'my text.src')}
+    assert {*read_lines(tmp_path/'clean.tgt')} < {*read_lines(tmp_path/'my text.tgt')}
     assert (tmp_path/'hub/tokenizer.json').exists()

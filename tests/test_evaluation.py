@@ -20,7 +20,7 @@ from transformer_nb.training import valid_loss
 
 REFERENCES = [english for _, english in mini_corpus(0, 200, 0, 0)['train']]
 
-def test_a_low_score_says_why():
+def test_a_low_score_says_why(caplog):
     lines = ['Er hört „nichts“ und geht.', 'Sie mögen es sehr gern.']
     plain = list(map(normalize, lines))
     assert 'notes' not in score(plain, plain) and 'notes' not in score(lines, lines)
@@ -28,6 +28,9 @@ def test_a_low_score_says_why():
     pieces, fours = score(['hö▁rt'], ['hört'])['notes']
     assert 'pieces' in pieces and 'four words in a row' in fours
     assert 'marks: 1' in score([plain[0].replace('"', '', 1)], plain[:1])['notes'][0]
+    assert 'pieces' in score(['Er geht hin .'] * 101, ['Er geht hin.'] * 101)['notes'][0]
+    assert 'alone: 2' in score([*lines, '', 'Er'], [*lines, 'Er', ''])['notes'][0]
+    assert not caplog.records # sacreBLEU would advise options that are not here
 
 def spoiled(share, seed=0):
     rng = Random(seed)

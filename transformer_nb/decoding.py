@@ -485,7 +485,6 @@ def _draw(beams:Beams,        # with one hypothesis per sentence
     tokens = draw_tokens(logits[:, 0], numbers, **options)[:, None]
     return torch.zeros_like(tokens), tokens, log_probs.gather(1, tokens)
 
-# %% ../nbs/13_decoding.ipynb #38845d92
 def _uniform(seeds:list[int], n:int)->Tensor: # n random numbers from each seed (b, n)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     return torch.stack([torch.rand(n, generator=g) for g in generators])

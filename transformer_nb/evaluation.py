@@ -81,11 +81,13 @@ def _why_low(translations:list[str], references:list[str], n_fours:int # four wo
             )->list[str]: # reasons that are not the translations, mostly none
     pairs = list(zip(translations, references))
     n_forms = sum(normalize(x) == x and normalize(y) != y for x, y in pairs)
-    n_cut = sum('@@ ' in x or '▁' in x for x in translations)
+    n_cut = sum('@@ ' in x or '▁' in x or x.endswith(' .') for x in translations)
+    n_empty = sum(bool(x.strip()) != bool(y.strip()) for x, y in pairs)
     n_odd = sum(x.count('"') % 2 > y.count('"') % 2 for x, y in pairs)
     told = {f'references with spaces, letters or marks in another form than the '
             f'translations, which BLEU counts as wrong: {n_forms}': n_forms,
-            f'translations that are still cut into pieces (“@@ ”, “▁”): {n_cut}': n_cut,
+            f'translations still cut into pieces (“@@ ”, “▁”, “ .”): {n_cut}': n_cut,
+            f'lines that are empty on one side alone: {n_empty}': n_empty,
             f'translations with an odd number of quotation marks: {n_odd}': n_odd,
             'no translation has the four words in a row that BLEU asks for: see chrf':
             not n_fours}
@@ -117,12 +119,11 @@ def score(translations:list[str], # one sentence each, raw
     for wanted in sets: _check_lines(wanted, translations=translations)
     rule = choose_tokenizer(lang, tokenize)
     if not tokenize: _check_script(sets[0], rule)
-    metrics = dict(bleu=BLEU(tokenize=rule), bleu_lc=BLEU(True, tokenize=rule),
-                   chrf=CHRF())
+    metrics = dict(bleu=BLEU(tokenize=rule, force=True), # words are told by `_why_low`
+                   bleu_lc=BLEU(True, force=True, tokenize=rule), chrf=CHRF())
     texts = dict.fromkeys(metrics, (translations, sets))
     has_moses = lang and short_code(lang) not in _SPLIT_BY
     if has_moses:
-        # force: no warning that the text is tokenized already
         metrics['bleu_moses_lc'] = BLEU(tokenize='none', force=True)
         in_words = [moses_lc(wanted, lang) for wanted in sets]
         texts['bleu_moses_lc'] = moses_lc(translations, lang), in_words
@@ -165,7 +166,7 @@ def _compared(baseline:list[str], system:list[str], references:list[str], tokeni
              )->tuple[np.ndarray,np.ndarray,dict]: # ten numbers each (n, 10), the scores
     baseline, system, references = map(as_texts, (baseline, system, references))
     _check_lines(references, baseline=baseline, system=system)
-    metric = BLEU(tokenize=tokenize)
+    metric = BLEU(tokenize=tokenize, force=True)
     old = metric.corpus_score(baseline, [references]).score
     new = metric.corpus_score(system, [references]).score
     scores = dict(baseline=round(old, 2), system=round(new, 2),

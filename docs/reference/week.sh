@@ -2,7 +2,7 @@
 # A week of work, which docs/reference/week.md explains. Its variables are your files:
 # src=text.fi tgt=text.sv valid_src=… bash week.sh, in a new folder.
 set -euo pipefail
-src=${src:-text.de}               tgt=${tgt:-text.en}               # pairs, line by line
+src=${src:-text.de}               tgt=${tgt:-text.en}               # pairs (plain or .gz)
 valid_src=${valid_src:-valid.de}  valid_tgt=${valid_tgt:-valid.en}
 test_src=${test_src:-test.de}     test_tgt=${test_tgt:-test.en}
 mono=${mono:-mono.en}             # more sentences in the target language
@@ -16,9 +16,9 @@ prepare() { # a folder, and what goes into it
 }
 best() { # of two files, $5 in 100 pairs, which the first model likes best, as $3 and $4
     tnb_score "$first" "$1" "$2" | awk '{ print $2 "\t" NR }' | sort -gr > scored.tsv
-    head -n $(($(wc -l < "$1") * $5 / 100)) scored.tsv | cut -f2 > kept # numbers of lines
-    awk 'NR == FNR { kept[$1]; next } FNR in kept' kept "$1" > "$3"
-    awk 'NR == FNR { kept[$1]; next } FNR in kept' kept "$2" > "$4"
+    head -n $(($(wc -l < scored.tsv) * $5 / 100)) scored.tsv | cut -f2 > kept # lines
+    gzip -cdf "$1" | awk 'NR == FNR { kept[$1]; next } FNR in kept' kept - > "$3"
+    gzip -cdf "$2" | awk 'NR == FNR { kept[$1]; next } FNR in kept' kept - > "$4"
 }
 
 # Monday: what is in the text?
