@@ -92,5 +92,5 @@ def test_it_translates_as_the_package_does():
 def test_it_learns(capsys):
     "A tenth of the steps that `python transformer.py` takes"
     transformer.learn_to_copy(steps=100, n_test=20)
-    first, last = capsys.readouterr().out.split()[1:4:2]
+    first, last = capsys.readouterr().out.splitlines()[-1].split()[1:4:2]
     assert float(last) < 0.7 * float(first)
