@@ -104,7 +104,7 @@ def test_the_other_length_penalty(tmp_path, capsys):
         export_page([folder], tmp_path/'page.html')
     pytest.importorskip('ctranslate2')
     export.export_ctranslate2(folder, tmp_path/'ct2')
-    assert 'Both divide a score by |Y|^α' in (tmp_path/'ct2/README.md').read_text()
+    assert 'author by |Y|^α' in (tmp_path/'ct2/README.md').read_text()
     edit_search(folder, OWN | dict(penalty='none'))
     with pytest.raises(InputError, match="penalty is 'none'; it must be paper or power"):
         load_search(folder)

@@ -7,29 +7,17 @@ from safetensors.torch import save_file
 from tokenizers import processors
 from torch import Tensor
 from transformer_nb.checkpoint import check_output_folder, write_folder
-from transformer_nb.foreign import SentencePieceTokenizer
-from transformer_nb.formats.page import check_fields
+from transformer_nb.formats.page import (
+    FORMULAS, check_fields, check_heads, check_tokenizer)
 from transformer_nb.hub import (
     POSITIONS, alternate, marian_names, open_model, reorder_features)
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.parts import ACTIVATIONS
-from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, InputError
+from transformer_nb.support.core import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from transformer_nb.text import BPETokenizer, Tokenizer
 from transformer_nb.translation import load_search
 
 _AS_MARIAN = dict(biases=('all', 'attention'), activation=tuple(ACTIVATIONS))
-
-def _check_is_marian(c:TransformerConfig, tokenizer:Tokenizer):
-    if not isinstance(tokenizer, (BPETokenizer, SentencePieceTokenizer)):
-        raise InputError(f'the tokenizer is a {type(tokenizer).__name__}, which '
-                         'transformers cannot read; tnb_translate can')
-    check_fields(c, 'a Marian model', _AS_MARIAN)
-    d_head = c.d_model / c.n_heads
-    wanted = dict(norm='post', tie_embeddings=True, d_k=d_head, d_v=d_head)
-    for name, value in wanted.items():
-        actual = getattr(c, name)
-        if actual != value:
-            raise InputError(f'{name} is {actual!r}; a Marian model has {value!r}')
 
 def _marian_weights(model:Transformer,
                     rows:list[int] # our id of each of theirs
@@ -117,32 +105,14 @@ Written by `export_marian`. Translate with the settings of `generation_config.js
     lines = tokenizer.batch_decode(found, skip_special_tokens=True)
 
 The model reads at most {limit} tokens, `</s>` included; `truncation` cuts longer sources.
-{text} What transformer_nb does besides, such as taking several
-sentences on a line one by one, is left to you. {scores}
-With `num_beams=1` they are the same, sentence by sentence, up to {max_extra} tokens
-more than the source has.
+The library divides a score by |Y|^α, and the model's author by {penalty}; with
+`num_beams=1` the translations are the same. What transformer_nb does besides, such as
+taking several sentences on a line one by one, is left to you.
 
-{converter}
+CTranslate2's own converter reads the folder of a model that came from the hub; of ours,
+`tnb_export` writes one for CTranslate2. Copy the folder only as it is: the start of every
+translation may stand in the table of positions, which `save_pretrained` leaves out.
 """
-_TEXT = {True: """A written `</s>` is text, not the end. The tokenizer makes one form of
-quotation marks, spaces and the like.""",
-         False: 'A written `</s>` ends a source here, and is text for transformer_nb.'}
-_SCORES = dict(
-    paper="""The library divides the score
-of a translation by |Y|^alpha, and transformer_nb by ((5 + |Y|)/6)^alpha, so the two can
-choose different translations.""",
-    power="""Both divide the score of
-a translation by |Y|^alpha, and stop a beam by rules of their own.""")
-_CONVERTER = {
-    'ours': """CTranslate2's own converter cannot read this folder: it begins every
-translation with a vector of zeros, and this model with one that it has learned.
-`tnb_export` writes a folder for CTranslate2.""",
-    'theirs': """CTranslate2's own converter, `ct2-transformers-converter`, reads this
-folder, too.""",
-    'moved': """CTranslate2's own converter, `ct2-transformers-converter`, reads this
-folder, too. Copy the folder only as it is. Where *transformers* saves the model again
-(`save_pretrained`, `push_to_hub`), it leaves out the table of positions, and here the first
-row of that table is how every translation begins."""}
 
 def _write_json(path:Path, content:dict):
     path.write_text(json.dumps(content, indent=1) + '\n', encoding='utf8')
@@ -152,7 +122,9 @@ def export_marian(folder:str|Path, # model folder
     """Write what `MarianMTModel` and `AutoTokenizer` of *transformers* read, and a README. A
     translator that came from there gets its own order of tokens back"""
     model, tokenizer = open_model(folder)
-    _check_is_marian(model.config, tokenizer)
+    check_tokenizer(tokenizer, 'transformers', True, marian=True)
+    check_fields(model.config, 'a Marian model', _AS_MARIAN)
+    check_heads(model.config, 'a Marian model')
     out = Path(out)
     check_output_folder(out, can_resume=False)
     n, limit, search = model.config.vocab_size, model.config.max_len, load_search(folder)
@@ -172,8 +144,7 @@ def export_marian(folder:str|Path, # model folder
         _write_json(folder/'generation_config.json', special | never | dict(
             num_beams=search.beam_size, length_penalty=search.alpha,
             early_stopping='never', max_length=limit))
-        layout = 'ours' if is_ours else 'moved' if moved else 'theirs'
-        note = _NOTE.format(limit=limit, max_extra=search.max_extra, text=_TEXT[is_ours],
-                            scores=_SCORES[search.penalty], converter=_CONVERTER[layout])
+        note = _NOTE.format(limit=limit, max_extra=search.max_extra,
+                            penalty=FORMULAS[search.penalty])
         (folder/'README.md').write_text(note, encoding='utf8')
     write_folder(out, write)

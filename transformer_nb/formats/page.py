@@ -3,12 +3,10 @@
 import base64, hashlib, json, os, re
 from collections.abc import Iterable
 from dataclasses import asdict, fields
-from functools import cache
 from html import escape
 from pathlib import Path
 import torch
 import transformer_nb
-from tokenizers import Regex, normalizers
 from torch import Tensor, nn
 from transformer_nb.checkpoint import check_output_folder, find_model, write_folder
 from transformer_nb.hub import open_model
@@ -25,28 +23,25 @@ from transformer_nb.reading import SPACES, packed_reading
 from transformer_nb.text import BPETokenizer, Tokenizer
 from transformer_nb.translation import DOUBTFUL, NONSENSE, load_search, needs_tag
 
-def _copy_params(part, names:str, tensors:Iterable[Tensor]):
-    "Set the named leaves of a part of the specification"
-    for name, tensor in zip(names.split(), tensors):
-        array = tensor.detach().cpu().float().numpy()
-        setattr(part, name, array)
+def _copy(part, layers:list[nn.Module], names:tuple[str,...]=('weight', 'bias')):
+    "Weights and biases, side by side, to the leaves of a specification with these names"
+    for name, kind in zip(names, ('weight', 'bias')):
+        found = [getattr(layer, kind) for layer in layers if hasattr(layer, kind)]
+        if found and found[0] is not None: setattr(part, name, _array(torch.cat(found)))
 
-def _copy_linear(part, layers:list[nn.Linear]): # side by side
-    _copy_params(part, 'weight', [torch.cat([layer.weight for layer in layers])])
-    if layers[0].bias is not None:
-        _copy_params(part, 'bias', [torch.cat([layer.bias for layer in layers])])
+def _array(x:Tensor): return x.detach().cpu().float().numpy()
 
 def _copy_norm(part, norm:nn.Module):
-    bias = getattr(norm, 'bias', None)
-    if bias is None and isinstance(norm, nn.LayerNorm): bias = torch.zeros_like(norm.weight)
-    _copy_params(part, 'gamma beta', [norm.weight] if bias is None else [norm.weight, bias])
+    _copy(part, [norm], ('gamma', 'beta'))
+    no_bias = isinstance(norm, nn.LayerNorm) and norm.bias is None
+    if no_bias: part.beta = _array(torch.zeros_like(norm.weight))
 
 def _copy_attention(part, attention:MultiHeadAttention, residual:ResidualNorm,
                     cross:bool=False): # are the queries made from other vectors?
     query, key, value = attention.query, attention.key, attention.value
     joint = [[query], [key, value]] if cross else [[query, key, value]]
     for linear, layers in zip(part.linear, [*joint, [attention.output]]):
-        _copy_linear(linear, layers)
+        _copy(linear, layers)
     if hasattr(attention, 'query_norm'):
         _copy_norm(part.q_norm, attention.query_norm)
         _copy_norm(part.k_norm, attention.key_norm)
@@ -58,17 +53,17 @@ def _copy_layer(part, layer:nn.Module): # of the encoder or of the decoder
     if hasattr(layer, 'cross_attention'):
         _copy_attention(part.attention, layer.cross_attention, residuals[1], cross=True)
     gated = hasattr(network, 'gate') # theirs is the one with the activation
-    _copy_linear(part.ffn.linear_0, [network.gate if gated else network.inner])
-    if gated: _copy_linear(part.ffn.linear_0_noact, [network.inner])
-    _copy_linear(part.ffn.linear_1, [network.outer])
+    _copy(part.ffn.linear_0, [network.gate if gated else network.inner])
+    if gated: _copy(part.ffn.linear_0_noact, [network.inner])
+    _copy(part.ffn.linear_1, [network.outer])
     _copy_norm(part.ffn.layer_norm, residuals[-1].norm)
 
 def _copy_stack(part, stack:nn.Module, embedding:Embedding, positions:nn.Module):
     of_tokens = part.embeddings # the encoder's is a list, for models with several inputs
     if isinstance(of_tokens, list): [of_tokens] = of_tokens
-    _copy_params(of_tokens, 'weight', [embedding.weight])
+    _copy(of_tokens, [embedding], ('weight',))
     if positions.table is not None:
-        _copy_params(part.position_encodings, 'encodings', [positions.table])
+        part.position_encodings.encodings = _array(positions.table)
     part.scale_embeddings = not isinstance(embedding, UnscaledEmbedding)
     for layer_part, layer in zip(part.layer, stack.layers): _copy_layer(layer_part, layer)
     if hasattr(part, 'layer_norm'): # pre-norm has one more at the end
@@ -78,51 +73,34 @@ def _fill_spec(spec, model:Transformer):
     "Our parameters, where CTranslate2 wants them"
     _copy_stack(spec.encoder, model.encoder, model.src_embedding, model.src_positions)
     _copy_stack(spec.decoder, model.decoder, model.tgt_embedding, model.tgt_positions)
-    scores = spec.decoder.projection
-    _copy_params(scores, 'weight', [model.output.weight])
-    if hasattr(model.output, 'bias'): _copy_params(scores, 'bias', [model.output.bias])
+    _copy(spec.decoder.projection, [model.output])
 
 _NOTE = """# A Transformer for CTranslate2
 
-Written by `tnb_export`. Split sentences with {cutter};
-cut them at {limit} tokens; and search as the model's author does, where `longest` is the
-length of the longest source:
+Written by `tnb_export`. Translate with the settings of the model's author by
 
 {cut}
     longest = max(map(len, batch))
-    found = translator.translate_batch(batch, beam_size={beam_size},
-                                       length_penalty={alpha},
-                                       max_decoding_length=min(longest + {max_extra},
-                                                               {limit} + 1),
-                                       max_input_length=0)
+    how = dict(beam_size={beam_size}, length_penalty={alpha}, max_input_length=0,
+               max_decoding_length=min(longest + {max_extra}, {limit} + 1))
+    found = translator.translate_batch(batch, **how)
 {join}
 
-What this package does besides, such as taking several sentences on a line one by one, it
-leaves to you. {scores}
+CTranslate2 divides a score by |Y|^α, and the model's author by {penalty}; with
+`beam_size=1` the translations are the same. What this package does besides, such as taking
+several sentences on a line one by one, it leaves to you.
 """
-
-_OURS = dict(
-    cutter="""`tokenizer.json` (the tokenizers library), in which a
-written `</s>` is text, not the end""",
-    cut="""    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
-    tokenizer.encode_special_tokens = True
-    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]""",
-    join="""    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
-    lines = tokenizer.decode_batch(ids, skip_special_tokens=False)
-
-The tokenizer also makes one form of quotation marks, spaces and the like.""")
-_MARIANS = dict(
-    cutter="""the two models of SentencePiece, and begin
-each with the tag of its language, if the model has tags""",
-    cut="""    source = sentencepiece.SentencePieceProcessor('source.spm')
+_OURS = """    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
+    tokenizer.encode_special_tokens = True # in a text, `</s>` is not its end
+    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]
+""", """    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
+    lines = tokenizer.decode_batch(ids, skip_special_tokens=False)"""
+_MARIANS = """    source = sentencepiece.SentencePieceProcessor('source.spm')
     target = sentencepiece.SentencePieceProcessor('target.spm')
-    batch = [source.encode(text, out_type=str)[:{limit}] for text in texts]""",
-    join="""    pieces = [x.hypotheses[0] for x in found]
-    lines = [target.decode(p).replace('▁', ' ').strip() for p in pieces]""")
-_SCORES = dict(
-    paper="""CTranslate2 divides by |Y|^α, and this package by ((5 + |Y|)/6)^α, so the
-translations of the two can differ. With `beam_size=1` they are the same.""",
-    power="""Both divide a score by |Y|^α.""")
+    batch = [source.encode(text, out_type=str)[:{limit}] for text in texts] # after its tag
+""", """    pieces = [x.hypotheses[0] for x in found]
+    lines = [target.decode(p).replace('▁', ' ').strip() for p in pieces]"""
+FORMULAS = dict(paper='((5 + |Y|)/6)^α', power='|Y|^α') # of a penalty, by its name
 
 def _new_spec(c:TransformerConfig): # CTranslate2's description of a model, still empty
     try: from ctranslate2.specs import common_spec, transformer_spec
@@ -149,9 +127,9 @@ def export_ctranslate2(model_folder:str|Path,
                         out:Path): # folder to write; must be new, or empty
     model, tokenizer = open_model(model_folder)
     c = model.config
-    _check_heads(c)
+    check_heads(c, 'CTranslate2')
     check_fields(c, 'our export to CTranslate2', _CTRANSLATE2)
-    _check_tokenizer(tokenizer, 'our export to CTranslate2', True, marian=True)
+    check_tokenizer(tokenizer, 'our export to CTranslate2', True, marian=True)
     check_output_folder(out, can_resume=False)
     spec = _new_spec(c)
     _fill_spec(spec, model)
@@ -173,16 +151,16 @@ def export_ctranslate2(model_folder:str|Path,
         write_atomically(folder/'README.md', note.encode())
     write_folder(out, write)
 
-def _check_heads(c:TransformerConfig):
+def check_heads(c:TransformerConfig, engine:str):
     d_head = c.d_model / c.n_heads
     if not c.d_k == c.d_v == d_head:
-        raise InputError(f'CTranslate2 wants d_k = d_v = d_model / n_heads; here they are '
+        raise InputError(f'{engine} wants d_k = d_v = d_model / n_heads; here they are '
                          f'{c.d_k}, {c.d_v} and {d_head:g}')
 
 def _is_of_marian(tokenizer:Tokenizer)->bool: # of two SentencePiece models
     return type(tokenizer).__name__ == 'SentencePieceTokenizer'
 
-def _check_tokenizer(tokenizer:Tokenizer, engine:str, knows_tags:bool, marian:bool=False):
+def check_tokenizer(tokenizer:Tokenizer, engine:str, knows_tags:bool, marian:bool=False):
     if marian and _is_of_marian(tokenizer): return
     if not isinstance(tokenizer, BPETokenizer):
         raise InputError(f'the tokenizer was made by others, which {engine} cannot read; '
@@ -199,13 +177,13 @@ def _files_of(tokenizer:Tokenizer)->dict[str,bytes]: # by name
     if not _is_of_marian(tokenizer): return {'tokenizer.json': tokenizer.to_json().encode()}
     return dict(zip(('source.spm', 'target.spm'), tokenizer.models))
 
-def _note_of(tokenizer:Tokenizer, how:SearchConfig, limit:int)->str: # the README
-    words = _MARIANS if _is_of_marian(tokenizer) else _OURS
-    words = {name: text.replace('{limit}', str(limit)) for name, text in words.items()}
-    return _NOTE.format(**words, **asdict(how), limit=limit, scores=_SCORES[how.penalty])
+def _note_of(tokenizer:Tokenizer, search:SearchConfig, limit:int)->str: # the README
+    cut, join = _MARIANS if _is_of_marian(tokenizer) else _OURS
+    how = asdict(search) | dict(penalty=FORMULAS[search.penalty], limit=limit)
+    return _NOTE.format(cut=cut.format(limit=limit).rstrip(), join=join, **how)
 
 _SIZES = '''vocab_size d_model d_ff n_heads d_k d_v n_encoder_layers n_decoder_layers
-    dropout max_len tie_embeddings norm'''.split() # any engine knows them
+    dropout max_len'''.split() # any engine knows them
 
 def check_fields(c:TransformerConfig, engine:str,
                  known:dict[str,tuple|None], # other fields: values that it knows; None: any
@@ -219,44 +197,9 @@ def check_fields(c:TransformerConfig, engine:str,
                          'tnb_translate can')
 
 _CTRANSLATE2 = dict(
-    positions=('learned', 'rotary'), rope_base=None, norm_type=('rmsnorm',),
-    activation=(*ACTIVATIONS, 'swiglu'), n_kv_heads=None, qk_norm=(True,),
-    biases=('none', 'attention', 'all'), scale_embeddings=(False,))
-
-_CODE_POINTS = [*range(0xd800), *range(0xe000, 0x110000)] # all but the surrogates
-
-@cache
-def _unicode_ranges(pattern:str        # of a set of characters, such as \p{L}
-                   )->list[list[int]]: # first and last code point of each range
-    "What the tokenizers library takes it to mean"
-    others = normalizers.Replace(Regex(f'[^{pattern}]+'), '')
-    matching = others.normalize_str(''.join(map(chr, _CODE_POINTS)))
-    return _to_ranges(map(ord, matching))
-
-def _to_ranges(numbers:Iterable[int] # in ascending order
-              )->list[list[int]]:    # first and last of each range
-    ranges = []
-    for n in numbers:
-        if ranges and ranges[-1][1] == n - 1: ranges[-1][1] = n
-        else: ranges.append([n, n])
-    return ranges
-
-@cache
-def _composing()->list[list[int]]: # as `_unicode_ranges`
-    "Characters that the library's normalization composes, takes apart or moves"
-    nfd = normalizers.NFD().normalize_str
-    overlay, acute = '\u0334', '\u0301' # of the combining classes 1 and 230
-    def beside(c): return f'a{c}a{c}{overlay}a{acute}{c}' # may they change places?
-    composing = {overlay, acute}
-    for start in range(0, len(_CODE_POINTS), 256):
-        block = list(map(chr, _CODE_POINTS[start:start + 256]))
-        text = ''.join(map(beside, block))
-        if nfd(text) == text: continue # as of most blocks
-        for c in block:
-            parts, text = nfd(c), beside(c)
-            if parts != c: composing |= {c, *parts}
-            elif nfd(text) != text: composing.add(c)
-    return _to_ranges(sorted(map(ord, composing)))
+    norm=None, tie_embeddings=None, positions=('learned', 'rotary'), rope_base=None,
+    norm_type=('rmsnorm',), activation=(*ACTIVATIONS, 'swiglu'), n_kv_heads=None,
+    qk_norm=(True,), biases=('none', 'attention', 'all'), scale_embeddings=(False,))
 
 def _tokenizer_header(tokenizer:BPETokenizer)->dict: # what the engine's tokenizer reads
     content = json.loads(tokenizer.to_json())
@@ -264,10 +207,6 @@ def _tokenizer_header(tokenizer:BPETokenizer)->dict: # what the engine's tokeniz
     merges = [[vocab[a], vocab[b], vocab[a + b]] for a, b in content['model']['merges']]
     return dict(tokens=sorted(vocab, key=vocab.get) + tokenizer.tags, # no text has these
                 merges=merges,
-                letters=_unicode_ranges(r'\p{L}'),
-                numbers=_unicode_ranges(r'\p{N}'),
-                spaces=_unicode_ranges(r'\s'),
-                composing=_composing() if content['normalizer'] else None,
                 normalizer=_normalizer_steps(content['normalizer']))
 
 def _normalizer_steps(normalizer:dict|None # of a `tokenizer.json`
@@ -293,22 +232,19 @@ def round_to_8_bits(model:nn.Module):
         scale = _smallest_scale(weight)
         weight.copy_((weight / scale).round() * scale)
 
-def _is_multiple(weight:Tensor, scale:Tensor)->Tensor: # of each row: (rows, 1)
-    whole = (weight / scale).round()
-    fits = (whole * scale == weight) & (whole.abs() <= 127)
-    return fits.all(1, keepdim=True)
-
 def _rows_of_8_bits(weight:Tensor # (rows, n)
                    )->bytes|None: # scales, then whole numbers; None: they do not suffice
     scale = _smallest_scale(weight)
     for _ in range(3): # rounding may have lowered the largest number of a row a little
-        is_whole = _is_multiple(weight, scale)
+        whole = (weight / scale).round()
+        fits = (whole * scale == weight) & (whole.abs() <= 127)
+        is_whole = fits.all(1, keepdim=True)
         if is_whole.all(): break
         scale = torch.where(is_whole, scale, _four_bits(scale * 17/16))
     if not is_whole.all(): return None
-    whole = (weight / scale).to(torch.int8).numpy().tobytes()
+    numbers = whole.to(torch.int8).numpy().tobytes()
     scales = scale.half().numpy().astype('<f2').tobytes()
-    return scales + whole + b'\0'*(len(whole) % 2) # to an even number of bytes
+    return scales + numbers + b'\0'*(len(numbers) % 2) # to an even number of bytes
 
 @torch.no_grad()
 def _pack_weights(model:Transformer    # its weights are rounded to float16
@@ -329,11 +265,8 @@ def _stored_check(model:Transformer, tokenizer:BPETokenizer, config:SearchConfig
     ids = tokenizer.encode(text)[:model.config.max_len - 1]
     [[best]] = search(model, [ids], **asdict(config))
     n_ends = len(best.log_probs) - len(best.ids) # 0 where it was cut off
-    labels = best.ids + [EOS]*n_ends
-    src, tgt = torch.tensor([ids + [EOS]]), torch.tensor([[BOS] + labels[:-1]])
-    with torch.inference_mode(): logits = model(src, tgt)[0]
-    log_probs = logits.log_softmax(-1)[range(len(labels)), labels]
-    return dict(text=text, ids=labels, log_prob=round(log_probs.sum().item(), 5))
+    return dict(text=text, ids=best.ids + [EOS]*n_ends,
+                log_prob=round(sum(best.log_probs), 5))
 
 _LANGUAGES = dict(ar='Arabic', cs='Czech', da='Danish', de='German', en='English',
                   eo='Esperanto', es='Spanish', he='Hebrew', hi='Hindi', hu='Hungarian',
@@ -357,11 +290,6 @@ def _languages(folder:Path)->dict: # of a model: key, title, src, tgt
 _PLAYGROUND = Path(transformer_nb.__file__).parent/'playground'
 
 def _read(name:str)->str: return (_PLAYGROUND/name).read_text(encoding='utf8')
-
-def _notes(checksum:str # of the weights
-          )->dict:      # examples, what is known of the heads, and of the model's limits
-    known = json.loads(_read('notes.json'))
-    return known.get(checksum, dict(examples=[], heads={}))
 
 _IMPORT = re.compile(r"^import (\{[^}]*\}) from '\./(\w+)\.js'$", re.M)
 _EXPORT = re.compile(r'^export (\{[^}]*\})$', re.M)
@@ -406,11 +334,13 @@ def _promise(header:dict)->str: # what the page is
 
 def _header_and_weights(folder:Path)->tuple[dict,bytes]:
     model, tokenizer = open_model(folder)
-    check_fields(model.config, 'the page', dict(positions=('learned',)))
-    _check_tokenizer(tokenizer, 'the page', not needs_tag(folder))
+    known = dict(norm=None, tie_embeddings=None, positions=('learned',))
+    check_fields(model.config, 'the page', known)
+    check_tokenizer(tokenizer, 'the page', not needs_tag(folder))
     shapes, weights = _pack_weights(model)
     checksum = hashlib.sha256(weights).hexdigest()[:16]
-    notes = _notes(checksum)
+    known = json.loads(_read('notes.json')) # examples, heads, limits of some models
+    notes = known.get(checksum, dict(examples=[], heads={}))
     texts = [example['text'] for example in notes['examples']] or ['Hello, world.']
     own_search = load_search(folder)
     if own_search.penalty != 'paper':
@@ -488,7 +418,8 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
     _make_distinct([header for header, _ in models])
     style, script, engine = _read('style.css'), _join('page'), _join('worker')
     link = '' if book is None else f'<link rel="contents" href="{escape(book)}">'
-    others = [_link(*page) for page in (beside or {}).items()]
+    others = [f'<link rel="alternate" href="{escape(address)}" title="{escape(title)}">'
+              for address, title in (beside or {}).items()] # pages with other models
     blocks = dict(csp=_policy(style, [engine, script], bool(beside)),
                   style=f'<style>{style}</style>',
                   book=link,
@@ -501,9 +432,6 @@ def _assemble(models:list[tuple[dict,bytes]], # header and weights of each
     page = _read('page.html')
     for name, block in blocks.items(): page = page.replace(f'<!-- tnb:{name} -->', block)
     return page
-
-def _link(address:str, title:str)->str: # to a page with another model
-    return f'<link rel="alternate" href="{escape(address)}" title="{escape(title)}">'
 
 _MAX_PAGE = 2**29 # characters; Chrome reads no longer text
 

@@ -9,17 +9,11 @@ function byteAlphabet() {
   return Array.from({length: 256}, (_, b) => String.fromCharCode(printable(b) ? b : next++))
 }
 
-// The inside of a regular expression's [...], from the ranges that the exporter wrote down
-function characterClass(ranges) {
-  const escape = n => `\\u{${n.toString(16)}}`
-  return ranges.map(([first, last]) => `${escape(first)}-${escape(last)}`).join('')
-}
-
 const pairKey = (a, b) => a * 2**20 + b // of two ids
 const NO_PAIR = [Infinity]               // its rank: it is never merged
 
 class Tokenizer {
-  constructor({tokens, merges, letters, numbers, spaces, composing, normalizer}) {
+  constructor({tokens, merges, normalizer}) {
     const alphabet = byteAlphabet()
     const byteOf = new Map(alphabet.map((character, b) => [character, b]))
     this.tokens = tokens                                               // by id
@@ -30,19 +24,16 @@ class Tokenizer {
     merges.forEach(([a, b, merged], rank) =>
       this.merges.set(pairKey(a, b), [rank, merged]))
 
-    // JavaScript's own \p{L}, \p{N} and \s are those of the browser, which may know
-    // characters that the tokenizers library does not, and counts U+FEFF as a space.
-    const [L, N, S] = [letters, numbers, spaces].map(characterClass)
-    const words = `'s|'t|'re|'ve|'m|'ll|'d| ?[${L}]+| ?[${N}]+| ?[^${S}${L}${N}]+`
-    this.word = new RegExp(`${words}|[${S}]+(?![^${S}])|[${S}]+`, 'gu')
-    this.composing = composing && new RegExp(`[${characterClass(composing)}]+`, 'gu')
+    const S = '\\p{White_Space}', L = '\\p{L}', N = '\\p{N}' // \s counts U+FEFF, too
+    const words = `'s|'t|'re|'ve|'m|'ll|'d| ?${L}+| ?${N}+| ?[^${S}${L}${N}]+`
+    this.word = new RegExp(`${words}|${S}+(?![^${S}])|${S}+`, 'gu')
     this.steps = normalizer.map(step => step && [new RegExp(step[0], 'gu'), step[1]])
   }
 
   normalize(text) { // as chapter 08 does it, step by step; nothing where there are no steps
     for (const step of this.steps) {
       if (step) text = text.replaceAll(...step)
-      else text = text.replace(this.composing, run => run.normalize('NFC'))
+      else text = text.normalize('NFC')
     }
     return text.toWellFormed()
   }
