@@ -91,7 +91,6 @@ def test_sentences_without_spaces_are_not_taken_for_words():
     with pytest.raises(InputError, match='no spaces between words'): score(NEARLY, CHINESE)
     with pytest.raises(InputError, match='no spaces between words'):
         score(NEARLY, CHINESE, 'en')
-    assert score(NEARLY, CHINESE, tokenize='13a')['bleu'] == 0 # as asked
     assert score(NEARLY, CHINESE, tokenize='char')['bleu'] > 60
     assert score(['你好 hello'], ['你好 means hello there'])['chrf'] > 0 # a few are no matter
 

@@ -72,23 +72,15 @@ def output_limits(model:Transformer,
     lengths = (src != PAD).sum(1) - 1
     return (lengths + max_extra).clamp(max=model.config.max_len)
 
-def _to_hypothesis(score:float, ids:list[int], log_probs:list[float],
-                   n:int # tokens that were chosen, `</s>` included
-                  )->Hypothesis:
-    tokens = [t for t in ids[:n] if t != EOS]
-    return Hypothesis(tokens, score, log_probs[:n])
-
 def to_hypotheses(scores:Tensor,            # (b, n)
                   ids:Tensor,               # (b, n, t)
                   log_probs:Tensor,         # NaN after the last token (b, n, t)
                  )->list[list[Hypothesis]]: # per sentence, except those with score -inf
     lengths = (~log_probs.isnan()).sum(-1)   # (b, n)
     columns = [x.tolist() for x in (scores, ids, log_probs, lengths)]
-    results = []
-    for sentence in zip(*columns):
-        hypotheses = [_to_hypothesis(*parts) for parts in zip(*sentence)]
-        results.append([h for h in hypotheses if h.score > -torch.inf])
-    return results
+    return [[Hypothesis([t for t in ids[:n] if t != EOS], score, log_probs[:n])
+             for score, ids, log_probs, n in zip(*sentence) if score > -torch.inf]
+            for sentence in zip(*columns)]
 
 # %% ../nbs/13_decoding.ipynb #e13cache
 class Cache:
@@ -101,7 +93,8 @@ class Cache:
         memory = model.encode(src)           # (b, s, d)
         self.memory_mask = padding_mask(src) # (b, 1, 1, s)
         attentions = [layer.cross_attention for layer in model.decoder.layers]
-        self.source = {a: _contiguous(a.keys_values(memory)) for a in attentions}
+        self.source = {a: [x.contiguous() for x in a.keys_values(memory)]
+                       for a in attentions}
         self.target = {} # stores of the self-attentions, made when they are first needed
         self.n, self.max_steps = 0, max_steps # target tokens read so far, and at most
         self.position = src.new_zeros(1)      # n as a tensor: where the newest token stands
@@ -114,22 +107,19 @@ class Cache:
         q, k, v = attention.project(x, x, self.position)
         return q, *self.append(attention, k, v)
 
+    def room(self, x:Tensor   # keys or values of one position (b, h, k, d_k)
+            )->Tensor:        # for those of all positions (b, h, max_steps, k, d_k)
+        b, h, k, d_k = x.shape
+        return x.new_empty(b, h, self.max_steps, k, d_k)
+
     def append(self, attention:MultiHeadAttention, k:Tensor, v:Tensor # (b, h, k, d_k)
               )->tuple[Tensor,Tensor]: # of all positions so far (b, h, (n+1)·k, d_k)
         if attention not in self.target:
-            self.target[attention] = _store(k, self.max_steps), _store(v, self.max_steps)
+            self.target[attention] = self.room(k), self.room(v)
         keys, values = self.target[attention]
         return _append(keys, k, self.n), _append(values, v, self.n)
 
 # %% ../nbs/13_decoding.ipynb #8c8f7423
-def _contiguous(tensors): return [x.contiguous() for x in tensors]
-
-def _store(x:Tensor,      # keys or values of one position (b, h, k, d_k)
-           max_steps:int,
-          )->Tensor:      # room for all positions (b, h, max_steps, k, d_k)
-    b, h, k, d_k = x.shape
-    return x.new_empty(b, h, max_steps, k, d_k)
-
 def _append(store:Tensor, # (b, h, max_steps, k, d_k)
             x:Tensor,     # of position n (b, h, k, d_k)
             n:int,
@@ -189,7 +179,6 @@ class LiveBeams:
         self.ids.index_copy_(2, place, token[..., None])
         self.log_probs.index_copy_(2, place, log_prob[..., None])
 
-
 # %% ../nbs/13_decoding.ipynb #94f1e3fc
 def top_tokens(logits:Tensor,          # (..., v)
                k:int,                  # at most v
@@ -243,7 +232,6 @@ class BestBeams:
         for mine, new in (self.ids, live.ids), (self.log_probs, live.log_probs):
             mine.copy_(torch.cat([mine, new], 1)[rows, which])
 
-
 # %% ../nbs/13_decoding.ipynb #e13beam2
 class Beams:
     "The hypotheses of a batch of sentences: the live ones, and the best that have ended"
@@ -290,7 +278,6 @@ class Beams:
                              'its weights are NaN, infinite or far too large')
         parts = self.sentence, self.best.scores, self.best.ids, self.best.log_probs
         return tuple(x[self.is_done] for x in parts)
-
 
 # %% ../nbs/13_decoding.ipynb #75f6b52d
 def row_compactor(gone:Tensor # True at the rows that leave (b,)
@@ -343,7 +330,6 @@ def _run(model:Transformer,
     sentence, scores, ids, log_probs = (torch.cat(parts) for parts in zip(*results))
     order = sentence.argsort() # that of `src`
     return to_hypotheses(scores[order], ids[order], log_probs[order])
-
 
 # %% ../nbs/13_decoding.ipynb #82eb196f
 def check_n_best(n_best:int, beam_size:int):

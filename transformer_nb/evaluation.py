@@ -118,7 +118,7 @@ def score(translations:list[str], # one sentence each, raw
     sets = list(map(as_texts, references)) if are_many else [as_texts(references)]
     for wanted in sets: _check_lines(wanted, translations=translations)
     rule = choose_tokenizer(lang, tokenize)
-    if not tokenize: _check_script(sets[0], rule)
+    _check_script(sets[0], rule)
     metrics = dict(bleu=BLEU(tokenize=rule, force=True), # words are told by `_why_low`
                    bleu_lc=BLEU(True, force=True, tokenize=rule), chrf=CHRF())
     texts = dict.fromkeys(metrics, (translations, sets))

@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 from fastcore.basics import patch
 from torch import Tensor
-from .checkpoint import (
-    check_output_folder, check_same_run, find_model, fingerprint,
-    mark_begun, save_model, training_lock)
+from transformer_nb.checkpoint import (
+    check_output_folder, check_same_run, fingerprint, mark_begun, save_model,
+    training_lock)
 from .support.core import (
     SPECIAL_TOKENS, FieldError, InputError, find_device, find_in, set_seed,
     as_pairs, as_texts, check_names, write_atomically)
@@ -32,7 +32,7 @@ from .support.distributed import (
 from .speed.fast import accelerate
 from transformer_nb.speed.gpu import (
     FixedBatches, accelerate_on_gpu, gpu_step, has_fixed_shapes, prepare_gpu,
-    searcher_for, shapes_of)
+    searcher_for)
 from .foreign import add_tags, load_any_tokenizer
 from .hub import open_model, open_record, open_tokenizer
 from .model import Transformer
@@ -43,7 +43,7 @@ from .prepare import (
 from .recipe import ( # noqa: F401, these names belong here, too
     PRESETS, RunConfig, fine_tuning, load_search, preset)
 from .reading import Sentence, doubts, rare_words, read_text, strange
-from .text import BPETokenizer, Tokenizer
+from .text import Tokenizer
 from .training import Trainer, TrainingConfig, choose_precision, valid_loss
 
 # %% ../nbs/15_translation.ipynb #b2860300
@@ -100,7 +100,7 @@ def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfi
         raise FieldError(other, 'and tokenizer cannot be combined: '
                          'there is a tokenizer in the folder')
     if not init: return None, open_tokenizer(tokenizer) if tokenizer else None
-    model, its_tokenizer = open_model(find_model(init))
+    model, its_tokenizer = open_model(init)
     _check_architecture(asdict(model.config), asdict(config.model), init)
     return model.state_dict(), its_tokenizer
 
@@ -145,7 +145,6 @@ def _open_shared(config:RunConfig, given:Tokenizer|None)->PreparedData:
                          'the model; prepare it with the model as `tokenizer`')
     return data
 
-# %% ../nbs/15_translation.ipynb #c23c0f89
 _DATA_MAY_CHANGE = (
     'batch_tokens', 'vocab_size', 'normalize', 'max_ratio', 'mix', # compared later
     'data_dir') # where it is found
@@ -212,10 +211,8 @@ def _sample_scores(config:RunConfig, tokenizer:Tokenizer, pairs:Sequence
     sample = [pairs[i * len(pairs) // n] for i in range(n)]
     sources = [list(src)[:config.model.max_len - 1] for src, _ in sample]
     references = [tokenizer.decode(list(tgt)) for _, tgt in sample]
-    lang = config.data.tgt_lang
-    rule = choose_tokenizer(lang)
-    how = None if rule == '13a' else rule
-    score(references, references, tokenize=how) # can they be split into words?
+    rule = choose_tokenizer(config.data.tgt_lang)
+    score(references, references, tokenize=rule) # can they be split into words?
     device = find_device(config.training.device)
     precision = choose_precision(config.training.precision, device)
 
@@ -223,7 +220,7 @@ def _sample_scores(config:RunConfig, tokenizer:Tokenizer, pairs:Sequence
         results = search(model, sources, precision=precision, beam_size=1,
                          max_extra=config.search.max_extra)
         translations = [tokenizer.decode(best.ids) for [best] in results]
-        found = score(translations, references, tokenize=how)
+        found = score(translations, references, tokenize=rule)
         return dict(bleu=found['bleu'], chrf=found['chrf'])
     return scores
 
@@ -233,9 +230,6 @@ def _write_beginning(out:Path, config:RunConfig, data:PreparedData, trainer:Trai
     summary, step = trainer.history[0], trainer.state.step
     wanted = summary['vocabulary'] if step else config.data.vocab_size
     print(_format_data_summary(summary, wanted), file=sys.stderr)
-    if isinstance(trainer.batches, FixedBatches):
-        n_shapes, padding = shapes_of(trainer.batches)
-        print(f'{n_shapes} shapes of batches, {padding:.0%} padding', file=sys.stderr)
     if step: print(f'continued after step {step}', file=sys.stderr)
     else: data.tokenizer.save(out/'tokenizer.json')
     write_atomically(out/'run.yaml', config.to_yaml().encode())
@@ -274,14 +268,18 @@ class Translator:
                                   # the model's own, as `load_search` reads them
         prepare_gpu()
         device = find_device(device)
-        folder = find_model(folder)
-        model, tokenizer = open_model(folder, device, family)
+        model, self.tokenizer = open_model(folder, device, family)
         own = asdict(load_search(folder))
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
         check_names(options, [*defaults, 'n_best', 'min_len'], 'an option of the search')
-        self._set_up(model, tokenizer, defaults | options, device)
+        self.options = defaults | options
+        precision = choose_precision(self.options['precision'], device) # as in training
+        self.options['precision'] = precision
+        self.model = accelerate(model)
+        self.find = searcher_for(self.model)
+        self.limit = model.config.max_len - 1 # maximum source tokens; `</s>` is one more
         _, self.tgt_lang = model_languages(folder)
-        self.needs_tag = tokenizer.needs_tag or needs_tag(folder)
+        self.needs_tag = self.tokenizer.needs_tag or needs_tag(folder)
 
     def search(self, texts:Iterable[str], # one sentence each
                **options                  # override this translator's
@@ -300,23 +298,10 @@ class Translator:
         return [line.text for line in self.translate_lines(texts, **reading)]
 
     def too_long(self, texts:list[str])->list[int]: # indices of texts beyond the limit
-        texts = as_texts(texts)
-        is_bytes = isinstance(self.tokenizer, BPETokenizer) # a token is one or more
-        could_be = [i for i, text in enumerate(texts)
-                    if not is_bytes or len(text.encode()) > self.limit]
-        encoded = self.tokenizer.encode_batch([texts[i] for i in could_be])
-        return [i for i, ids in zip(could_be, encoded) if len(ids) > self.limit]
+        encoded = self.tokenizer.encode_batch(as_texts(texts))
+        return [i for i, ids in enumerate(encoded) if len(ids) > self.limit]
 
 # %% ../nbs/15_translation.ipynb #15trset1
-@patch
-def _set_up(self:Translator, model:Transformer, tokenizer:Tokenizer,
-            options:dict, device:torch.device):
-    self.model, self.tokenizer, self.options = accelerate(model), tokenizer, options
-    self.find = searcher_for(self.model)
-    precision = choose_precision(options['precision'], device) # as in training
-    self.options['precision'] = precision
-    self.limit = model.config.max_len - 1   # maximum source tokens; `</s>` is one more
-
 @patch
 def _for_each(self:Translator, texts:list[str], find:Callable)->list[list[Hypothesis]]:
     texts = as_texts(texts)
@@ -486,10 +471,13 @@ def evaluate(translator:Translator,
              tokenize:str|None=None,     # sacreBLEU's rule; by default that of the language
              more:Sequence[list[str]]=(), # further references of each sentence
             )->dict:                     # scores, perplexity, speed, and what was left out
+    from transformer_nb.evaluation import choose_tokenizer, score # slow
     pairs = as_pairs(pairs)
     if not pairs: raise InputError('there is no sentence to translate')
     sources, references = map(list, zip(*pairs))
-    tokenize = _check_language(lang, tokenize, translator.tgt_lang, references)
+    tokenize = choose_tokenizer(lang or translator.tgt_lang, tokenize)
+    some = references[:100] # can they be scored? Translating may take long
+    score(some, some, lang, tokenize=tokenize)
     start = time.perf_counter()
     results = translator.search(sources)
     seconds = time.perf_counter() - start
@@ -500,23 +488,12 @@ def evaluate(translator:Translator,
         text = ''.join(line + '\n' for line in translations)
         write_atomically(out, text.encode())
     ppl, left_out = _perplexity(translator, pairs)
+    how = {name: translator.options[name] for name in asdict(SearchConfig())}
     return evaluate_lines(translations, references, lang, baseline, tokenize,
                           more) | dict(
-        search={name: translator.options[name] for name in asdict(SearchConfig())},
-        ppl=ppl, left_out=left_out,
+        search=how, ppl=ppl, left_out=left_out,
         cut=[i + 1 for i in translator.too_long(sources)],
         tokens_per_second=round(n_tokens / seconds), seconds=round(seconds, 1))
-
-def _check_language(lang:str|None, tokenize:str|None, of_model:str|None, # target language
-                    references:list[str]
-                   )->str|None: # the rule by which `bleu` splits, if it is not `13a`
-    "Raises `InputError` if there is none, now, because translating may take long"
-    from transformer_nb.evaluation import choose_tokenizer, score # slow
-    rule = choose_tokenizer(lang or of_model, tokenize)
-    if rule != '13a': tokenize = rule
-    some = references[:100]
-    score(some, some, lang, tokenize=tokenize)
-    return tokenize
 
 # %% ../nbs/15_translation.ipynb #15631c13
 def encode_each(translator:Translator, pairs:list[tuple[str,str]]

@@ -46,7 +46,6 @@ def _is_intel()->bool: # is the processor Intel's? Without /proc/cpuinfo, yes
 HAS_ONEDNN = _find_onednn()
 USE_ONEDNN = HAS_ONEDNN and not _is_intel()
 
-# %% ../../nbs/14a_fast.ipynb #42d31067
 def by_onednn(x:Tensor, weight:Tensor, bias:Tensor|None=None)->Tensor: # as `F.linear`
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], '')
 
@@ -114,7 +113,6 @@ class FusedRotaryAttention(RotaryAttention, FusedAttention):
     "Turns what `FusedAttention` projects: Python asks the classes from left to right"
     plain = RotaryAttention
 
-
 # %% ../../nbs/14a_fast.ipynb #e48cc5e0
 class FastDropout(nn.Dropout):
     "`nn.Dropout` with 16 random bits per element on a CPU; P_drop is rounded to 1/65,536"
@@ -155,7 +153,6 @@ def _bare(part:nn.Module)->Callable: # what it computes, without the call of a m
     inner, outer = _bare(part.inner), _bare(part.outer) # of a `FeedForward`
     return lambda x: outer(inner(x).relu_())
 
-
 # %% ../../nbs/14a_fast.ipynb #14astep2
 class _Step:
     "A decoder layer in evaluation, for the newest tokens of a search"
@@ -195,7 +192,6 @@ class _Step:
         k, v = self.cache.source[self.cross]
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=memory_mask)
         return self.cross_output(heads.transpose(1, 2).flatten(2))
-
 
 # %% ../../nbs/14a_fast.ipynb #14astep3
 class FastStack(Stack):
