@@ -604,11 +604,10 @@ def restore(self:RunFiles, model:nn.Module, optimizer:torch.optim.Optimizer
     state, info = stored
     check_same_run(info['run_settings'], self.run_settings, checkpoints.folder)
     set_training_state(model, optimizer, state, rank())
-    try: s = TrainingState(**info['progress'])
-    except TypeError: # of another version
+    try: s, self.history[:] = TrainingState(**info['progress']), info['history']
+    except (KeyError, TypeError): # of another version
         raise InputError(f'{checkpoints.folder}: the state was not written by this '
                          'program') from None
-    self.history[:] = info['history']
     self.history.write()
     if rank() == 0 and not s.finished(self.config): # some were written for its end only
         checkpoints.keep_only(s.due_steps)
