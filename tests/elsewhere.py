@@ -1,16 +1,8 @@
 """Runs a command of the book as on a system without fcntl, resource and os.fork, whose
 processes are spawned: `python tests/elsewhere.py commands tnb_train --out …`. The new
 processes import this file, too."""
-import builtins, errno, multiprocessing, os, signal, sys
-import subprocess # noqa: F401 asks for msvcrt, to know whether this is Windows
-from fcntl import LOCK_EX, LOCK_NB, flock
+import builtins, multiprocessing, os, signal, sys
 from importlib import import_module
-from types import ModuleType
-
-def locking(descriptor, mode, n_bytes): # as Windows does, by flock
-    try: flock(descriptor, LOCK_EX | LOCK_NB)
-    except BlockingIOError:
-        raise PermissionError(errno.EACCES, 'Permission denied') from None
 
 def without(name, space=None, *rest, **named): # libraries have ways of their own
     importer = (space or {}).get('__name__', '')
@@ -19,8 +11,6 @@ def without(name, space=None, *rest, **named): # libraries have ways of their ow
     return import_as_before(name, space, *rest, **named)
 
 import_as_before, builtins.__import__ = builtins.__import__, without
-sys.modules['msvcrt'] = msvcrt = ModuleType('msvcrt')
-msvcrt.locking, msvcrt.LK_NBLCK = locking, 2
 del os.fork, signal.setitimer
 multiprocessing.set_start_method('spawn', force=True)
 

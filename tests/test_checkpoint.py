@@ -92,8 +92,6 @@ def test_names_do_not_make_a_folder_ours(tmp_path):
     assert left == dict.fromkeys(names, 'important')
 
 def test_the_marker_stays_until_there_is_a_state(tmp_path):
-    put(tmp_path/'m'/'..training.begun.1.99999999.tnb.tmp', '') # as a kill leaves it
-    assert not check_output_folder(tmp_path/'m')
     def begin():
         with training_lock(tmp_path/'m'):
             mark_begun(tmp_path/'m')
@@ -262,7 +260,7 @@ def test_loaded_weights_must_fit():
 SIZES = dict(d_model=8, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1,
              max_len=16)
 
-# Forged states, and locks that are none
+# States that lack something, and locks that are none
 
 def a_step():
     "A model and its optimizer after one step, and the state"
@@ -271,26 +269,6 @@ def a_step():
     model(torch.ones(1, 30)).sum().backward()
     optimizer.step()
     return model, optimizer, training_state(model, optimizer, [random_state()])
-
-def a_number(x): return torch.zeros(1)
-def of_8_bits(x): return x.to(torch.int8)
-def as_nan(x): return x * torch.nan
-
-def test_forged_moments_never_reach_the_optimizer():
-    "Its compiled code wrote beyond the end of those that were too small"
-    model, optimizer, state = a_step()
-    for field in ('step', 'exp_avg', 'exp_avg_sq'):
-        for change in (a_number, of_8_bits, as_nan):
-            changed = change(state[f'optimizer.1.{field}'])
-            forged = state | {f'optimizer.1.{field}': changed}
-            with pytest.raises(InputError, match=f'{field} of parameter 1'):
-                set_training_state(model, optimizer, forged)
-    for name in ('1.x', 'a.exp_avg', '9.exp_avg', '1.2.step'):
-        more = state | {f'optimizer.{name}': state['optimizer.0.step']}
-        moved = {key: x for key, x in more.items() if key != 'optimizer.0.step'}
-        for forged in (more, moved):
-            with pytest.raises(InputError, match='damaged'):
-                set_training_state(model, optimizer, forged)
 
 def test_a_state_without_random_states():
     model, optimizer, state = a_step()
@@ -310,12 +288,9 @@ def test_weights_that_are_no_real_numbers():
         assert torch.equal(model.weight, weights['weight'].float())
 
 def test_a_lock_is_a_plain_file(tmp_path):
-    "A pipe was waited for, and the target of a link was created"
-    for name in ('pipe', 'link'): (tmp_path/name).mkdir()
-    os.mkfifo(tmp_path/'pipe'/'.training.lock')
-    (tmp_path/'link'/'.training.lock').symlink_to('../elsewhere')
-    for name in ('pipe', 'link'):
-        with pytest.raises(OSError), training_lock(tmp_path/name): pass
+    "The target of a link was created"
+    (tmp_path/'.training.lock').symlink_to('elsewhere')
+    with pytest.raises(OSError), training_lock(tmp_path): pass
     assert not (tmp_path/'elsewhere').exists()
 
 # A model has one truth, its configuration

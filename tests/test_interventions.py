@@ -6,7 +6,6 @@ from torch.testing import assert_close
 from running import definitions
 from transformer_nb.support.core import BOS, EOS, set_seed
 from transformer_nb.model import Transformer, TransformerConfig, attention_modules
-from transformer_nb.text import WordTokenizer
 import transformer_nb.studies.interventions as iv
 from transformer_nb.studies.interventions import (
     Pair, Place, all_heads, effects, encode_runs, next_logits_of, patched, recorded,
@@ -20,7 +19,7 @@ TEXTS = [text for pair in PAIRS for text in pair.sources]
 TEXTS += [f'{pair.prefix} {word}' for pair in PAIRS for word in pair.targets]
 
 @pytest.fixture(scope='module')
-def tokenizer(): return WordTokenizer.train(TEXTS, 'de', 100)
+def tokenizer(): return definitions('08_text').WordTokenizer.train(TEXTS, 'de', 100)
 
 def new_model(tokenizer, **options):
     set_seed(1)

@@ -246,7 +246,7 @@ def test_refused_weights(opus, tmp_path, monkeypatch):
     for extra, message in [
             ({'model.encoder.embed_positions.weight': table}, 'positions.weight is not'),
             ({'lm_head.weight': shared + 1}, 'lm_head.weight is not what it should repeat'),
-            ({'model.shared.weight': shared * torch.nan}, 'values that are not finite'),
+            ({'model.shared.weight': shared * torch.nan}, 'values that are NaN'),
             (copies | {'other': table}, 'other has no place')]:
         save_file(weights | extra, path)
         with pytest.raises(InputError, match=message): load_marian(folder)

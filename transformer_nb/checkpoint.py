@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['SHIPPED', 'cpu_state_dict', 'save_model', 'check_described', 'load_model', 'load_record', 'find_model',
-           'check_model_size', 'load_weights', 'save_verified', 'load_verified', 'random_state', 'training_state',
-           'set_training_state', 'fingerprint', 'check_same_run', 'average', 'Checkpoints', 'last_weights',
-           'check_output_folder', 'mark_begun', 'write_folder', 'training_lock', 'locked']
+           'check_model_size', 'check_weights', 'load_weights', 'save_verified', 'load_verified', 'random_state',
+           'training_state', 'set_training_state', 'fingerprint', 'check_same_run', 'average', 'Checkpoints',
+           'last_weights', 'check_output_folder', 'mark_begun', 'write_folder', 'training_lock', 'locked']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
-import errno, hashlib, json, math, os, random, re, shutil, sys, threading
+import hashlib, json, math, os, random, re, shutil, sys, threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 import numpy as np
 import tokenizers
@@ -25,13 +25,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .support.core import (
-    FieldError, InputError, check_plain_file, parse_json,
-    remove_abandoned_folders, remove_half_written, temporary_path, write_atomically)
+    FieldError, InputError, read_json, remove_abandoned_folders, remove_half_written,
+    temporary_path, untrusted, write_atomically)
 from .model import Transformer, TransformerConfig
 from .foreign import tokenizer_class
 from .text import Tokenizer
 
 # %% ../nbs/11_checkpoint.ipynb #fa666281
+_SAVING = threading.Lock() # the files of one model at a time
+
 def _to_cpu(x:Tensor)->Tensor: return x.detach().cpu().contiguous()
 
 def cpu_state_dict(model:nn.Module)->dict[str,Tensor]: # weights by name, on the CPU
@@ -55,22 +57,13 @@ def save_model(folder:str|Path, # created if it is missing
         tokenizer=type(tokenizer).__name__,
         family=type(model).__name__,
         training=training or {},
-        versions=_versions(),
-        sha256={name: _sha256(data) for name, data in files.items()})
+        versions=dict(transformer_nb=__version__, torch=torch.__version__,
+                      tokenizers=tokenizers.__version__),
+        sha256={name: hashlib.sha256(x).hexdigest() for name, x in files.items()})
     text = json.dumps(config, indent=1, ensure_ascii=False) + '\n'
     files['config.json'] = text.encode()
     with _SAVING:
         for name, data in files.items(): write_atomically(Path(folder)/name, data)
-
-# %% ../nbs/11_checkpoint.ipynb #d3712653
-_SAVING = threading.Lock() # the files of one model at a time
-def _sha256(data:bytes)->str: return hashlib.sha256(data).hexdigest()
-
-def _versions()->dict[str,str]: # of the programs that wrote a model
-    return dict(
-        transformer_nb=__version__,
-        torch=torch.__version__,
-        tokenizers=tokenizers.__version__)
 
 # %% ../nbs/11_checkpoint.ipynb #11shapes
 class _ShapesOnly(TorchFunctionMode):
@@ -81,20 +74,17 @@ class _ShapesOnly(TorchFunctionMode):
         if func is torch.arange: kwargs = kwargs | dict(device='cpu')
         return func(*args, **kwargs)
 
-# %% ../nbs/11_checkpoint.ipynb #11truth1
-def _settings(part:nn.Module)->dict[str,object]: # such as `eps`, by name
-    return {name: value for name, value in vars(part).items()
-            if isinstance(value, (bool, int, float, str))
-            and name != 'training' and not name.startswith('_')}
-
 # %% ../nbs/11_checkpoint.ipynb #11truth4
 def _facts(model:nn.Module)->dict[str,object]: # what a configuration decides, by name
-    "Classes and settings of all parts, shapes of all parameters and buffers"
+    "Classes and settings of all parts, such as `eps`; shapes of parameters and buffers"
     facts = {}
     for at, part in model.named_modules():
         kind = type(part)
         facts[at] = vars(kind).get('plain', kind).__name__ # of a fast one of chapter 14a
-        facts |= {f'{at}.{name}': value for name, value in _settings(part).items()}
+        for name, value in vars(part).items():
+            is_state = name == 'training' or name.startswith('_')
+            if is_state or not isinstance(value, (bool, int, float, str)): continue
+            facts[f'{at}.{name}'] = value
     for named in (model.named_parameters(), model.named_buffers()):
         facts |= {name: tuple(x.shape) for name, x in named}
     return facts
@@ -121,30 +111,31 @@ def load_model(folder:str|Path,                  # of `save_model`
                tokenizer:type[Tokenizer]|None=None, # its class, if not known here
               )->tuple[nn.Module,Tokenizer]:     # the model in evaluation mode
     "Raises `InputError`, naming the file, if it is not a model folder or is damaged"
-    folder = Path(folder)
-    _check_is_model(folder)
-    config, checksums = _load_part(folder/'config.json', _read_config)
-    _check_family(folder, family)
+    folder, record = Path(folder), load_record(folder)
+    _check_family(folder, record, family)
+    with untrusted(folder/'config.json'):
+        config = TransformerConfig.from_json(json.dumps(record['model']))
+        checksums = {name: record['sha256'][name] for name in _PARTS}
     weights_path = folder/'model.safetensors'
-    _load_part(weights_path, partial(_check_header, config, family=family))
+    with untrusted(weights_path): _check_header(config, weights_path, family)
     for name, sha256 in checksums.items():
-        _load_part(folder/name, partial(_verify_sha256, sha256=sha256))
-    loaded = _load_tokenizer(folder, config, tokenizer)
+        with untrusted(folder/name): _check_sha256(folder/name, sha256)
+    loaded = _load_tokenizer(folder, record, config, tokenizer)
     model = family(config)
-    _load_part(weights_path, partial(_read_weights, model))
+    with untrusted(weights_path): load_weights(model, load_file(weights_path))
     return model.to(device).eval(), loaded
 
 # %% ../nbs/11_checkpoint.ipynb #11tokcls
-def _check_family(folder:Path, family:type[nn.Module]):
-    name = load_record(folder).get('family', family.__name__) # older folders do not tell
+def _check_family(folder:Path, record:dict, family:type[nn.Module]):
+    name = record.get('family', family.__name__) # older folders do not tell
     if name == family.__name__ or not isinstance(family, type): return
     raise InputError(f'{folder} was saved by {name}, not by {family.__name__}; '
                      f'pass family={name} (exports know Transformer alone)')
 
-def _load_tokenizer(folder:Path, c:TransformerConfig, given:type[Tokenizer]|None
-                   )->Tokenizer:
+def _load_tokenizer(folder:Path, record:dict, c:TransformerConfig,
+                    given:type[Tokenizer]|None)->Tokenizer:
     "Raise `InputError` if it is of an unknown class, or has another number of tokens"
-    name = str(load_record(folder).get('tokenizer', 'BPETokenizer'))
+    name = str(record.get('tokenizer', 'BPETokenizer'))
     kind = given or tokenizer_class(name)
     if kind is None or kind.__name__ != name:
         raise InputError(f'{folder}: the tokenizer is a {name}; '
@@ -155,51 +146,24 @@ def _load_tokenizer(folder:Path, c:TransformerConfig, given:type[Tokenizer]|None
     raise InputError(f'{folder}: tokenizer.json has {n} tokens; '
                      f'vocab_size in config.json is {c.vocab_size}')
 
-# %% ../nbs/11_checkpoint.ipynb #f0824d48
-def _load_part(path:Path,     # a file of a model folder
-               read:Callable, # what reads it
-              ):              # whatever `read` returns
-    "Raise `InputError`, naming the file, if it cannot be read"
-    check_plain_file(path)
-    try: return read(path)
-    except OSError: raise
-    except KeyError as e: reason = f'it has no {e}'
-    except Exception as e: reason = ' '.join(str(e).split())[:200]
-    raise InputError(f'{path} is damaged: {reason}')
-
-# %% ../nbs/11_checkpoint.ipynb #c4b00c31
-def _check_is_model(folder:Path):
-    if not (folder/'config.json').is_file():
-        known = '' if folder.exists() else f' (known are {" and ".join(SHIPPED)})'
-        raise InputError(f'{folder} is not a model folder: it has no config.json{known}')
-
-def _read_record(path:Path)->dict: # of a model: its `config.json`
-    record = parse_json(path.read_text(encoding='utf8'))
-    if 'model_type' in record and 'format' not in record:
-        raise ValueError('it is that of a model of the hub, which `open_model` reads')
-    version = record['format']
-    if version != 2:
-        raise ValueError(f'its format is {version!r}; this program reads format 2')
-    return record
-
-def _read_config(path:Path
-                )->tuple[TransformerConfig,dict[str,str]]: # and the checksums of the others
-    record = _read_record(path)
-    names = ('tokenizer.json', 'model.safetensors')
-    checksums = {name: record['sha256'][name] for name in names}
-    return TransformerConfig.from_json(json.dumps(record['model'])), checksums
-
 # %% ../nbs/11_checkpoint.ipynb #11record2
+_PARTS = 'tokenizer.json', 'model.safetensors' # what stands beside `config.json`
+
 def load_record(folder:str|Path # model folder
                )->dict:         # its `config.json`
     "Raises `InputError` if it is not a model folder, or `config.json` is damaged"
-    folder = Path(folder)
-    _check_is_model(folder)
-    return _load_part(folder/'config.json', _read_record)
+    path = Path(folder)/'config.json'
+    if not path.is_file():
+        known = '' if path.parent.exists() else f' (known are {" and ".join(SHIPPED)})'
+        raise InputError(f'{folder} is not a model folder: it has no config.json{known}')
+    record = read_json(path)
+    version = record.get('format')
+    if version == 2: return record
+    if 'model_type' in record and version is None:
+        raise InputError(f'{path} is that of a model of the hub, which `open_model` reads')
+    raise InputError(f'{path}: its format is {version!r}; this program reads format 2')
 
-# %% ../nbs/11_checkpoint.ipynb #d0dab6b1
-def _verify_sha256(path:Path, sha256:str):
-    "Raise `ValueError` if the checksum is different"
+def _check_sha256(path:Path, sha256:str):
     with open(path, 'rb') as file: digest = hashlib.file_digest(file, 'sha256')
     if digest.hexdigest() != sha256:
         raise ValueError('it is not the file that was saved with config.json')
@@ -248,10 +212,7 @@ def check_model_size(c:TransformerConfig):
                          f'at most {_MAX_PARAMETERS:,} are accepted')
 
 # %% ../nbs/11_checkpoint.ipynb #8a4bd690
-def _read_weights(model:Transformer, path:Path):
-    load_weights(model, load_file(path))
-
-def _check_weights(weights:dict[str,Tensor], wanted:dict[str,Tensor]):
+def check_weights(weights:dict[str,Tensor], wanted:dict[str,Tensor]):
     "Raise `InputError` if names or shapes differ, or a weight is NaN or infinite"
     for name in weights | wanted:
         shapes = [tuple(part[name].shape) if name in part else 'not there'
@@ -267,7 +228,7 @@ def _check_weights(weights:dict[str,Tensor], wanted:dict[str,Tensor]):
 
 def load_weights(model:Transformer, weights:dict[str,Tensor]): # by name
     "Put the weights of a file into a model; raises `InputError` if they do not fit"
-    _check_weights(weights, model.state_dict())
+    check_weights(weights, model.state_dict())
     model.load_state_dict(weights)
 
 # %% ../nbs/11_checkpoint.ipynb #3c17740a
@@ -277,7 +238,6 @@ def save_verified(tensors:dict[str,Tensor],
     text = json.dumps(info)
     return save(tensors, dict(info=text, checksum=_tensors_sha256(tensors, text)))
 
-# %% ../nbs/11_checkpoint.ipynb #6eeac73d
 def _tensors_sha256(tensors:dict[str,Tensor], info:str)->str:
     "Of info, names, types, shapes and bytes of the tensors, without copying them"
     digest = hashlib.sha256(info.encode())
@@ -286,40 +246,30 @@ def _tensors_sha256(tensors:dict[str,Tensor], info:str)->str:
         digest.update(x.reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
 
-def _is_verified(tensors:dict[str,Tensor], metadata:dict[str,str])->bool:
-    return metadata['checksum'] == _tensors_sha256(tensors, metadata['info'])
-
-# %% ../nbs/11_checkpoint.ipynb #270e27a2
 def load_verified(path:str|Path)->tuple[dict[str,Tensor],dict]:
     "Tensors and info of such a file; raises `InputError` if it is cut off or altered"
-    def read(path):
-        with safe_open(path, 'pt') as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-            metadata = file.metadata() or {}
-        if not _is_verified(tensors, metadata): raise ValueError('its checksum is wrong')
-        info = json.loads(metadata['info'])
-        if not isinstance(info, dict): raise ValueError('its info has no names')
-        return tensors, info
-    return _load_part(Path(path), read)
+    with untrusted(path), safe_open(path, 'pt') as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        metadata = file.metadata() or {}
+        if metadata['checksum'] != _tensors_sha256(tensors, metadata['info']):
+            raise ValueError('its checksum is wrong')
+        return tensors, dict(json.loads(metadata['info']))
 
 # %% ../nbs/11_checkpoint.ipynb #c2175d85
-def _gpu_generator(device:torch.device|None):
-    "The module and arguments of its functions for random states; None for the CPU"
-    if device is None or device.type == 'cpu': return None
+def _generators(device:torch.device|None)->dict[str,tuple]: # module, arguments
+    "PyTorch's: that of the CPU, and of the GPU that the model is on, but of no other"
+    if device is None or device.type == 'cpu': return dict(torch=(torch, []))
     module = getattr(torch, device.type) # such as torch.cuda or torch.mps
-    return module, [device] if device.type == 'cuda' else []
+    where = [device] if device.type == 'cuda' else []
+    return {'torch': (torch, []), device.type: (module, where)}
 
 def random_state(device:torch.device|None=None # where the model is; by default the CPU
                 )->dict[str,Tensor]: # states of all random generators, as bytes
-    "Of Python, NumPy and PyTorch, and of the GPU that the model is on, but of no other"
     name, keys, *rest = np.random.get_state()
-    states = dict(
-        python=_as_bytes(random.getstate()),
-        numpy=_as_bytes([name, keys.tolist(), *rest]),
-        torch=torch.get_rng_state())
-    if generator := _gpu_generator(device):
-        module, where = generator
-        states[device.type] = module.get_rng_state(*where).cpu()
+    states = dict(python=_as_bytes(random.getstate()),
+                  numpy=_as_bytes([name, keys.tolist(), *rest]))
+    for name, (module, where) in _generators(device).items():
+        states[name] = module.get_rng_state(*where).cpu()
     return states
 
 def _as_bytes(x)->Tensor: # the JSON of x
@@ -332,11 +282,8 @@ def set_random_state(states:dict[str,Tensor], # as `random_state` returns them
     random.setstate((version, tuple(numbers), gauss))
     numpy_state = json.loads(bytes(states['numpy']))
     np.random.set_state(tuple(numpy_state))
-    torch.set_rng_state(states['torch'])
-    generator = _gpu_generator(device)
-    if generator and device.type in states:
-        module, where = generator
-        module.set_rng_state(states[device.type], *where)
+    for name, (module, where) in _generators(device).items():
+        if name in states or name == 'torch': module.set_rng_state(states[name], *where)
 
 # %% ../nbs/11_checkpoint.ipynb #e56d8922
 def training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
@@ -358,7 +305,10 @@ def set_training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
     try: model.load_state_dict(_part(state, 'model.'))
     except RuntimeError:
         raise InputError('the state does not have the weights of this model') from None
-    moments = _moments(_part(state, 'optimizer.'), optimizer)
+    moments = {} # of each parameter that has some
+    for name, x in _part(state, 'optimizer.').items():
+        i, _, field = name.partition('.')
+        moments.setdefault(int(i), {})[field] = x
     groups = optimizer.state_dict()['param_groups']
     optimizer.load_state_dict(dict(state=moments, param_groups=groups))
     random_states = _part(state, f'random.{rank}.')
@@ -372,30 +322,6 @@ def _part(state:dict[str,Tensor], start:str)->dict[str,Tensor]:
     "The tensors whose names start like this, by the rest of the name"
     names = [name for name in state if name.startswith(start)]
     return {name.removeprefix(start): state[name] for name in names}
-
-# %% ../nbs/11_checkpoint.ipynb #11moment
-def _moments(tensors:dict[str,Tensor], optimizer:torch.optim.Optimizer
-            )->dict[int,dict[str,Tensor]]: # Adam's, of each parameter that has some
-    """Raises `InputError` unless they are those of its parameters, because the optimizer's
-    compiled code would read and write beyond the end of a smaller tensor"""
-    moments, n_read = {}, 0
-    for i, p in enumerate(_parameters(optimizer)):
-        names = {field: f'{i}.{field}' for field in ('step', 'exp_avg', 'exp_avg_sq')}
-        if not tensors.keys() & set(names.values()): continue
-        found = {field: tensors.get(name) for field, name in names.items()}
-        n_read += len(found)
-        shapes = dict.fromkeys(found, p.shape) | dict(step=())
-        for field, x in found.items():
-            fits = x is not None and x.is_floating_point() and x.shape == shapes[field]
-            if not fits or not x.float().isfinite().all():
-                raise InputError(f'the state is damaged: {field} of parameter {i}')
-        moments[i] = found
-    if n_read < len(tensors):
-        raise InputError('the state belongs to another optimizer, or is damaged')
-    return moments
-
-def _parameters(optimizer:torch.optim.Optimizer)->list[nn.Parameter]: # by number
-    return [p for group in optimizer.param_groups for p in group['params']]
 
 # %% ../nbs/11_checkpoint.ipynb #d539e220
 def fingerprint(x # anything that JSON can hold
@@ -423,21 +349,16 @@ def average(paths:Iterable[str|Path] # safetensors files of the same model at se
     to another run than the first, or to another model"""
     first, *others = paths
     weights, info = load_verified(first)
-    if any(w.is_complex() for w in weights.values()):
-        raise InputError(f'{first} has complex numbers')
     total = {name: w.double() for name, w in weights.items()}
     for path in others:
         weights, other_info = load_verified(path)
-        same_shapes = _shapes(weights) == _shapes(total)
-        if not same_shapes or info.get('run') != other_info.get('run'):
+        if info.get('run') != other_info.get('run'):
             raise InputError(f'{path} and {first} belong to two runs; '
                              'remove the one that does not belong here')
+        check_weights(weights, total)
         for name, w in weights.items(): total[name] += w
     n = 1 + len(others)
     return {name: (w / n).float() for name, w in total.items()}
-
-def _shapes(tensors:dict[str,Tensor])->dict[str,tuple]: # and whether they are real numbers
-    return {name: (x.shape, x.is_floating_point()) for name, x in tensors.items()}
 
 # %% ../nbs/11_checkpoint.ipynb #7d5b0b56
 class Checkpoints:
@@ -527,17 +448,12 @@ _LOCK, _BEGUN = '.training.lock', '.training.begun'
 
 def _files(folder:Path)->Iterator[Path]:
     for path in folder.rglob('*'):
-        if path.name in (_LOCK, _BEGUN) or path.is_dir(): continue
-        is_cut = path.match('..*.begun.*.tnb.tmp') and not path.lstat().st_size
-        if not is_cut: yield path # which a kill leaves of a mark
+        if path.name not in (_LOCK, _BEGUN) and not path.is_dir(): yield path
 
-def _kind(path:Path)->str: # of a checkpoint, by what it says; only the header is read
-    with safe_open(path, 'pt') as file: return json.loads(file.metadata()['info'])['kind']
-
-def _has_state(folder:Path)->bool: # of a run?
+def _has_state(folder:Path)->bool: # of a run? By what a file says, not by its name
     for path in Checkpoints(folder/'checkpoints', 1).paths('state'):
-        with suppress(InputError, OSError):
-            if _load_part(path, _kind) == 'state': return True
+        with suppress(InputError, OSError), untrusted(path), safe_open(path, 'pt') as file:
+            if json.loads(file.metadata()['info'])['kind'] == 'state': return True
     return False
 
 def _is_begun(folder:Path)->bool: # does all in it belong to a run without a state?
@@ -569,7 +485,7 @@ def check_output_folder(folder:str|Path,
 
 def mark_begun(folder:str|Path):
     "What will be written into this empty folder belongs to a run"
-    write_atomically(Path(folder)/_BEGUN, b'')
+    (Path(folder)/_BEGUN).touch()
 
 # %% ../nbs/11_checkpoint.ipynb #11folder1
 def write_folder(out:Path,       # where it should be
@@ -608,37 +524,15 @@ def training_lock(folder:str|Path)->Iterator[None]:
 def locked(path:Path, message:str # if another process has it
           )->Iterator[None]:
     "Hold a lock, a file that is there only as long"
-    try:
-        with open(path, 'a', encoding='utf8', opener=_open_lock) as file:
-            if not _lock(file): raise InputError(message)
-            try: yield
-            finally:
-                if sys.platform != 'win32': path.unlink(missing_ok=True) # it is ours
-    finally:
-        if sys.platform == 'win32': # removes no file that somebody has open
-            with suppress(OSError): path.unlink()
-
-# %% ../nbs/11_checkpoint.ipynb #11lock01
-_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
-
-def _open_lock(path:str, flags:int)->int: # a pipe is not waited for, a link not followed
-    for name in ('O_NOFOLLOW', 'O_NONBLOCK'): flags |= getattr(os, name, 0)
-    return os.open(path, flags, 0o666)
-
-def _lock(file)->bool: # was it free?
-    try: _take(file)
-    except (BlockingIOError, PermissionError): return False
+    from filelock import FileLock, Timeout # slow, and only runs need it
+    lock = FileLock(path, timeout=0)
+    try: lock.acquire()
+    except Timeout: raise InputError(message) from None
     except OSError as e:
-        if e.errno not in _NO_LOCKS: raise
-        print(f'{file.name}: this file system has no locks; '
+        if e.errno not in (ENOLCK, EOPNOTSUPP): raise
+        print(f'{path}: this file system has no locks; '
               'make sure that only one run writes into this folder', file=sys.stderr)
-    has_name = os.fstat(file.fileno()).st_nlink > 0 # else its owner has just removed it
-    return has_name
-
-def _take(file):
-    "Lock a file until it is closed; raises `OSError` if that cannot be had"
-    try: import fcntl
-    except ImportError: # on Windows
-        import msvcrt
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1) # one byte
-    else: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB) # of the file, not the process
+    try: yield
+    finally:
+        with suppress(OSError): path.unlink() # while it is ours; Windows waits
+        lock.release()

@@ -5,22 +5,20 @@ separates Marian's models from ours is which number comes first; docs/reference/
 the table."""
 import json, math, re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from pickle import UnpicklingError
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformer_nb.checkpoint import (
-    check_model_size, find_model, load_model, load_record)
+    check_model_size, check_weights, find_model, load_model, load_record)
 from transformer_nb.decoding import SearchConfig
 from transformer_nb.foreign import SentencePieceTokenizer, load_any_tokenizer
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.parts import ACTIVATIONS
 from transformer_nb.support.core import (
-    BOS, PAD, SPECIAL_TOKENS, InputError, find_in, read_json, shorten)
+    BOS, PAD, SPECIAL_TOKENS, InputError, find_in, read_json, shorten, untrusted)
 from transformer_nb.text import BPETokenizer, Tokenizer
 
 def alternate(d_model:int # even
@@ -129,13 +127,7 @@ class WeightFile:
         "Put weights into a model; none may be left over, and every shape must fit"
         for name in self.tensors:
             raise InputError(f'{self.path}: {name} has no place in this model')
-        for name, wanted in model.state_dict().items():
-            shapes = tuple(weights[name].shape), tuple(wanted.shape)
-            if shapes[0] != shapes[1]:
-                raise InputError(f'{self.path}: {name} is {shapes[0]}; by config.json '
-                                 f'it should be {shapes[1]}')
-            if not weights[name].isfinite().all():
-                raise InputError(f'{self.path}: {name} has values that are not finite')
+        with untrusted(self.path): check_weights(weights, model.state_dict())
         weights = {name: x.contiguous() for name, x in weights.items()}
         model.load_state_dict(weights, assign=True)
 
@@ -159,24 +151,16 @@ def _parts_of(path:Path)->list[Path]: # the file itself, or those that an index 
     return [path.with_name(name) for name in names]
 
 def _load_tensors(path:Path)->dict[str,Tensor]:
-    if not path.is_file(): raise InputError(f'{path} is missing')
-    try:
-        if path.suffix == '.bin': return _load_pickled(path)
-        return load_file(path)
-    except MemoryError:
-        raise InputError(f'{path} takes more memory than there is') from None
-    except (SafetensorError, RuntimeError, EOFError) as e:
-        reason = ' '.join(str(e).split())[:200]
-        raise InputError(f'{path} is damaged: {reason}') from None
+    with untrusted(path):
+        return _load_pickled(path) if path.suffix == '.bin' else load_file(path)
 
 def _load_pickled(path:Path)->dict[str,Tensor]: # nothing but tensors, so no code can run
     try: found = torch.load(path, map_location='cpu', weights_only=True)
     except UnpicklingError:
-        raise InputError(f'{path} holds more than tensors, which could run code; or it is '
-                         'damaged') from None
+        raise ValueError('it holds more than tensors, which could run code') from None
     if isinstance(found, dict) and all(isinstance(x, Tensor) for x in found.values()):
         return dict(found)
-    raise InputError(f'{path} holds something other than tensors by name')
+    raise ValueError('it holds something other than tensors by name')
 
 _MARIAN = dict.fromkeys('''vocab_size d_model encoder_layers decoder_layers
     encoder_attention_heads encoder_ffn_dim activation_function max_position_embeddings
@@ -298,13 +282,6 @@ def _marian_tokenizer(folder:Path, config:dict # of `_marian_config`
     added = find_in(config, 'transformer_nb', 'added', kind=list) or []
     return _sentencepiece_of(folder, vocab, ids, [x for x in added if x in vocab]), ids
 
-@contextmanager
-def _damage_told(path:Path)->Iterator[None]: # of an untrusted file, which may hold anything
-    try: yield
-    except (LookupError, TypeError, ValueError, AttributeError) as e:
-        reason = f'it has no {e}' if isinstance(e, KeyError) else str(e)
-        raise InputError(f'{path} is damaged: {shorten(reason, 200)}') from None
-
 def _vocab_path(folder:Path)->Path: # of the pieces
     path, ours = folder/'vocab.json', folder/'tokenizer.json' # byte-level pieces
     return path if path.exists() or not ours.exists() else ours
@@ -312,7 +289,7 @@ def _vocab_path(folder:Path)->Path: # of the pieces
 def _read_vocab(path:Path, vocab_size:int)->dict[str,int]: # id of each piece
     content = read_json(path)
     if path.name == 'tokenizer.json':
-        with _damage_told(path):
+        with untrusted(path):
             added = {token['content']: token['id'] for token in content['added_tokens']}
             content = content['model']['vocab'] | added
     ids = [i for i in content.values() if type(i) is int]
@@ -338,7 +315,7 @@ def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int], added:lis
 def _bpe_of(path:Path, ids:list[int])->BPETokenizer:
     "From a `tokenizer.json` of `export_marian`; raises `InputError` for another one"
     content = read_json(path)
-    with _damage_told(path):
+    with untrusted(path):
         if ids != sorted(ids): raise ValueError('its special tokens are not ours')
         content['post_processor'] = None # which appended `</s>`
         return BPETokenizer.from_json(json.dumps(content))
@@ -363,7 +340,7 @@ def describe_marian(folder:str|Path)->dict: # what `config.json` of a folder of 
 def _is_of_the_hub(folder:Path)->bool: # else it is ours, or damaged
     path = folder/'config.json'
     if not path.is_file(): return False
-    with _damage_told(path): stored = read_json(path)
+    stored = read_json(path)
     kind = stored.get('model_type')
     if 'format' in stored or kind is None: return False
     if kind == 'marian': return True

@@ -95,10 +95,16 @@ def normalize(text:str,          # any string
     text = _HALF.sub('\ufffd', text)
     return rule.normalize_str(text) if rule else text
 
-def rule_of(tokenizer:tokenizers.Tokenizer)->str: # its name in `NORMALIZERS`
-    def state(rule): return rule and rule.__getstate__()
-    ours = state(tokenizer.normalizer)
-    return next(how for how, rule in NORMALIZERS.items() if state(rule) == ours)
+def _state(rule:normalizers.Normalizer|None)->dict|None: # as a `tokenizer.json` has it
+    return rule and json.loads(rule.__getstate__())
+
+def _rule_named(state:dict|None)->str: # its name in `NORMALIZERS`
+    for how, rule in NORMALIZERS.items():
+        if _state(rule) == state: return how
+    raise ValueError(f'its normalizer is {str(state)[:60]}, which is not one of ours')
+
+def rule_of(tokenizer:tokenizers.Tokenizer)->str:
+    return _rule_named(_state(tokenizer.normalizer))
 
 def encode_all(tokenizer:tokenizers.Tokenizer, texts:list[str])->list[list[int]]:
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
@@ -157,74 +163,33 @@ def learn_merges(texts:Iterable[str], vocab_size:int, how:str, tags:Collection[s
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in tags])
     return tokenizer
 
-def _find_problem(vocab:dict[str,int], merges:list[tuple[str,str]])->str|None:
-    "Why they cannot belong to a `BPETokenizer`"
+def _check_vocab(vocab:dict[str,int]):
+    "Raise `ValueError` if it cannot belong to a `BPETokenizer`"
     tokens = sorted(vocab, key=vocab.get)
     if [vocab[token] for token in tokens] != list(range(len(tokens))):
-        return 'its ids should be 0, 1, 2 and so on, each once'
+        raise ValueError('its ids should be 0, 1, 2 and so on, each once')
     if tokens[:len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
-        return f'its first tokens should be {" ".join(SPECIAL_TOKENS)}'
+        raise ValueError(f'its first tokens should be {" ".join(SPECIAL_TOKENS)}')
     alphabet = set(pre_tokenizers.ByteLevel.alphabet())
-    if not vocab.keys() >= alphabet: return 'it should hold all 256 bytes'
+    if not vocab.keys() >= alphabet: raise ValueError('it should hold all 256 bytes')
     for token in tokens[len(SPECIAL_TOKENS):]:
         if not token or not alphabet.issuperset(token):
-            return f'its token {token!r} should be one byte or more'
-    for first, second in merges:
-        if vocab.keys() >= {first, second, first + second}: continue
-        return f'it merges {first!r} and {second!r}, and not all three are tokens'
-
-def _settings(content:dict)->dict: # all of a tokenizer's file but vocabulary and merges
-    settings = content | content['model']
-    for name in ('model', 'vocab', 'merges'): del settings[name]
-    settings['added_tokens'] = settings['added_tokens'][:len(SPECIAL_TOKENS)]
-    return settings
+            raise ValueError(f'its token {token!r} should be one byte or more')
 
 def tags_of(content:dict)->list[str]: # texts that are tokens, after the special ones
     added = content['added_tokens'][len(SPECIAL_TOKENS):]
     return [token['content'] for token in added]
 
-def _find_normalization(settings:dict)->str: # 'none', 'nfc' or 'punctuation'
-    "Raises `ValueError` for a setting that `to_json` does not write"
-    ours = {}
-    for normalize in NORMALIZERS:
-        empty = assemble(models.BPE(), normalize)
-        ours[normalize] = _settings(json.loads(empty.to_str()))
-    for name, value in settings.items():
-        if any(known.get(name) == value for known in ours.values()): continue
-        raise ValueError(f'its {name} is {str(value)[:60]}, which is not one of ours')
-    normalizer = settings.get('normalizer')
-    return next(name for name in ours if ours[name]['normalizer'] == normalizer)
-
 def bpe_from_json(text:str)->tokenizers.Tokenizer:
-    try:
-        content = parse_json(text)
-        vocab = content['model']['vocab']
-        merges = [(first, second) for first, second in content['model']['merges']]
-        problem = _find_problem(vocab, merges)
-        if problem: raise ValueError(problem)
-        normalize = _find_normalization(_settings(content))
-        built = assemble(models.BPE(vocab, merges), normalize, tags_of(content))
-        if json.loads(built.to_str())['added_tokens'] != content['added_tokens']:
-            raise ValueError('its added_tokens are not written as ours')
-        return built
-    except Exception as e: # an untrusted file may hold anything
-        reason = str(e) if isinstance(e, ValueError) else repr(e)
-        raise ValueError(f'not a tokenizer of pieces: {reason}') from None
-
-def words_to_json(lang:str, words:list[str])->str:
-    content = dict(kind='words', lang=lang, words=words)
-    return json.dumps(content, ensure_ascii=False, indent=0)
-
-def _are_distinct_words(words)->bool:
-    if not isinstance(words, list): return False
-    return all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
-
-def words_from_json(text:str)->tuple[list[str],str]: # words, language
-    try:
-        content = parse_json(text)
-        kind, lang, words = content['kind'], content['lang'], content['words']
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        raise ValueError(f'not a tokenizer of words: {e!r}') from None
-    if kind != 'words' or not _are_distinct_words(words):
-        raise ValueError('not a tokenizer of words: it should list words, each once')
-    return words, lang
+    "Raises `ValueError`, or what the library does, for what `to_json` does not write"
+    content = parse_json(text)
+    vocab, merges = content['model']['vocab'], content['model']['merges']
+    _check_vocab(vocab)
+    model = models.BPE(vocab, [(first, second) for first, second in merges])
+    built = assemble(model, _rule_named(content['normalizer']), tags_of(content))
+    ours = json.loads(built.to_str())
+    for known, found in ((ours['model'], content['model']), (ours, content)):
+        for name, value in found.items():
+            if name in known and known[name] == value: continue
+            raise ValueError(f'its {name} is {str(value)[:60]}, which is not one of ours')
+    return built

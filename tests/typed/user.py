@@ -3,15 +3,14 @@ from pathlib import Path
 import torch
 from transformer_nb.evaluation import score
 from transformer_nb.model import Transformer, TransformerConfig
-from transformer_nb.text import BPETokenizer, WordTokenizer
+from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import Translator, preset, train_translator
 
 def small_model(pairs: list[tuple[str, str]], file: Path) -> tuple[Transformer, int]:
     texts = [text for pair in pairs for text in pair]
     BPETokenizer.train(texts, vocab_size=2000, normalize='nfc').save(file)
     tokenizer = BPETokenizer.load(file)
-    words = WordTokenizer.train(texts, 'de', 1000)
-    n_pieces: int = len(words.split(texts[0])) + len(tokenizer.encode(texts[0]))
+    n_pieces: int = len(tokenizer.encode(texts[0]))
     config = TransformerConfig.tiny(tokenizer.vocab_size, n_heads=8)
     config = TransformerConfig.from_json(config.to_json())
     assert config.d_model == TransformerConfig.base(10).d_model

@@ -261,6 +261,18 @@ def read_json(path:str|Path)->dict:
     if isinstance(content, dict): return content
     raise InputError(f'{path} is damaged: it is not a JSON object')
 
+@contextmanager
+def untrusted(path:str|Path)->Iterator[None]: # a file that may hold anything
+    "Raises `InputError`, naming it, where what it holds cannot be used"
+    check_plain_file(path)
+    try: yield
+    except OSError: raise
+    except MemoryError:
+        raise InputError(f'{path} takes more memory than there is') from None
+    except Exception as e:
+        reason = f'it has no {e}' if isinstance(e, KeyError) else ' '.join(str(e).split())
+        raise InputError(f'{path} is damaged: {shorten(reason, 200)}') from None
+
 # What people write in place of a name that is not close to it in letters
 _MEANT = dict(learning_rate='lr', beams='beam_size', beam='beam_size', num_beams='beam_size',
               length_penalty='alpha', epochs='max_steps', steps='max_steps',
