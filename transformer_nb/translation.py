@@ -145,6 +145,7 @@ def _open_shared(config:RunConfig, given:Tokenizer|None)->PreparedData:
                          'the model; prepare it with the model as `tokenizer`')
     return data
 
+# %% ../nbs/15_translation.ipynb #c23c0f89
 _DATA_MAY_CHANGE = (
     'batch_tokens', 'vocab_size', 'normalize', 'max_ratio', 'mix', # compared later
     'data_dir') # where it is found
