@@ -493,11 +493,11 @@ def test_a_bad_byte_does_not_end_a_stream(from_file, model, tmp_path):
     assert strict.stdout.splitlines(keepends=True) == before
 
 def test_all_bytes_bad_is_another_encoding(model, tmp_path):
-    "Each line was translated, of characters replaced, at status 0"
     text = 'Ein Hund.\nEine Katze.\n'.encode('utf-16')
-    (tmp_path/'x').write_bytes(text)
     refuses(call(tnb_translate, model, stdin=text), 'standard input is UTF-16')
-    refuses(call(tnb_translate, model, str(tmp_path/'x')), 'x is UTF-16; convert')
+    for data, words in (text, 'x is UTF-16; convert'), (gzip.compress(text), 'x is packed'):
+        (tmp_path/'x').write_bytes(data)
+        refuses(call(tnb_translate, model, str(tmp_path/'x')), words)
 
 def test_translate_draws(model):
     lines = 'Der Hund.\n\nDas Kind.\n'.encode() * 3

@@ -15,7 +15,10 @@ from .support.core import (
 
 _MAX_LINE_BYTES = 2**20
 
+_PACKED = b'\x1f\x8b', b'\xfd7zXZ', b'PK\x03\x04', b'%PDF-' # gzip, xz, office files, PDF
+
 def _without_mark(line:bytes, where:str|Path)->bytes: # the first of a file
+    if line.startswith(_PACKED): raise InputError(f'{where} is packed, or not plain text')
     if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)): # no byte of it would be right
         raise InputError(f'{where} is UTF-16; convert the file to UTF-8')
     return line.removeprefix(BOM_UTF8)

@@ -342,7 +342,6 @@ def _check_min_len(min_len:int, limits:Tensor): # maximum tokens per output (b,)
         raise FieldError('min_len', f'is {min_len}; it must be from 0 to {largest}, '
                          'which is what the shortest sentence allows')
 
-# %% ../nbs/13_decoding.ipynb #c7b0fb4b
 @torch.inference_mode()
 def beam_search(model:Transformer,  # in evaluation mode
                 src:Tensor,         # source ids, each row ending with `</s>` (b, s)

@@ -71,7 +71,6 @@ def _fill_heads(c:'TransformerConfig'):
     if c.d_v is None: put('d_v', c.d_model // c.n_heads)
     if c.n_kv_heads == c.n_heads: put('n_kv_heads', None)
 
-# %% ../nbs/05_model.ipynb #bfe1cf51
 def _refuse(config, name:str, wanted:str):
     value = getattr(config, name)
     raise ValueError(f'{name} is {value!r}; it must be {wanted}')
@@ -86,7 +85,6 @@ def _check_sizes(config):
         if type(size) is not int or size < 1:
             _refuse(config, name, 'a whole number of at least 1')
 
-# %% ../nbs/05_model.ipynb #m05check2
 def _check_heads(c:'TransformerConfig'):
     if c.d_model % 2 == 1: _refuse(c, 'd_model', 'even: sines and cosines come in pairs')
     heads_share_d_model = c.d_k is None or c.d_v is None
