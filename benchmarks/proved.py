@@ -6,6 +6,8 @@
 FOLDER holds the snapshots that the adapters name (address and commit in their first line);
 packages of the index must be importable. Each model is asked in a process of its own."""
 import argparse, ast, json, os, shutil, tempfile, time, warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 import torch
 from transformer_nb.proving import prove as properties
@@ -20,28 +22,18 @@ RESULTS = HERE.parent/'nbs/results/proved.jsonl'
 
 def told(proof, doc:str|None)->dict: # as JSON
     found = proof.found
-    is_text = isinstance(found, str)
     return dict(
         what=doc, identity=proof.identity(),
-        difference=None if is_text else found.difference,
-        own_tables=None if is_text else found.own_tables,
-        unexplained=[found, ''] if is_text else found.unexplained,
-        rows=[] if is_text else found.rows, verdicts=[vars(v) for v in proof.verdicts],
+        difference=None if found.unexplained else found.difference,
+        own_tables=found.own_tables, unexplained=found.unexplained, rows=found.rows,
+        verdicts=[vars(v) for v in proof.verdicts],
         seconds=round(time.process_time() - BEGIN, 1))
 
 def ask(name:str, peers:Path, only:list|None=None)->dict:
     "In a process of its own, since many have modules of one name"
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try: found = _ask(name, peers, only)
-        except BaseException as e: found = dict(refused=f'{type(e).__name__}: {e}')
-        with os.fdopen(writing, 'w') as pipe: json.dump(found, pipe)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe: text = pipe.read()
-    os.waitpid(child, 0)
-    return json.loads(text or '{"refused": "nothing"}')
+    with ProcessPoolExecutor(1, get_context('fork')) as pool:
+        try: return pool.submit(_ask, name, peers, only).result()
+        except Exception as e: return dict(refused=f'{type(e).__name__}: {e}')
 
 def _ask(name:str, peers:Path, only:list|None)->dict:
     global BEGIN
@@ -76,10 +68,7 @@ def what_was_found(found:dict)->dict[str,str]: # by property: all that is told
     return told
 
 def _asked(name:str)->list: # the property that should tell; the identity is always asked
-    own = {'loss': properties.loss, 'schedule': properties.schedule,
-           'order': properties.order,
-           'source is read': properties.source_read, 'greedy search': properties.greedy}
-    asked = own.get(name) or getattr(properties, name.replace(' ', '_'), None)
+    asked = getattr(properties, name.replace(' ', '_'), None)
     return [asked] if asked else []
 
 def faults(peers:Path):

@@ -1,6 +1,6 @@
 "Ours is what its configuration says, strangers raise no false alarm, faults are found"
-from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 import pytest, torch
 from torch import nn
@@ -8,11 +8,12 @@ from torch.nn import functional as F
 from transformer_nb.layers import FeedForward, ResidualNorm
 from transformer_nb.model import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 from transformer_nb.multihead import MultiHeadAttention
+from transformer_nb.parts import ActivatedFeedForward
 from transformer_nb.optimizer import paper_lr, smoothed_loss
 from transformer_nb.proving import prove as properties
-from transformer_nb.proving.command import tnb_prove
+from transformer_nb.proving.command import load_adapter, tnb_prove
 from transformer_nb.proving.foreign import Foreign
-from transformer_nb.proving.prove import PROPERTIES, prove
+from transformer_nb.proving.prove import PROPERTIES, ask, prove
 from transformer_nb.proving.settings import identify
 from transformer_nb.studies.since_2017 import PARTS
 from transformer_nb.support.core import InputError
@@ -29,7 +30,7 @@ def book(**doors):
 
 def asked(model, adapter, *names): # by name
     f = Foreign(model, adapter)
-    return {v.name: v for v in (getattr(properties, name)(f) for name in names)}
+    return {v.name: v for v in (ask(f, getattr(properties, name)) for name in names)}
 
 # Which Transformer it is
 
@@ -55,8 +56,7 @@ class Strange(nn.Module):
         super().__init__()
         self.h, self.embed = h, nn.Embedding(v, d)
         self.maps = nn.ModuleList(nn.Linear(d, n) for n in (3*d, d, 3*d, d, d, 2*d, d))
-        self.nets = nn.ModuleList(nn.Linear(*s) for s in ((d, 40), (40, d), (d, 40),
-                                                          (40, d)))
+        self.nets = nn.ModuleList(nn.Linear(*s) for s in [(d, 40), (40, d)] * 2)
         self.norms = nn.ModuleList(nn.LayerNorm(d, eps=1e-3) for _ in range(5))
         self.out = nn.Linear(d, v)
         self.places = nn.Parameter(torch.randn(60, 1, d) / 4)
@@ -96,21 +96,10 @@ def test_another_style_is_the_same_function():
     assert (config.norm, config.activation, config.norm_eps) == ('post', 'silu', 1e-3)
     assert config.positions == 'learned' and 'same function' in proof.text()
 
-class Library(nn.Module):
-    def __init__(self, d=16, h=4):
-        super().__init__()
-        self.embed, self.out = nn.Embedding(30, d), nn.Linear(d, 30)
-        self.places = nn.Embedding(50, d)
-        self.body = nn.Transformer(d, h, 1, 1, 24, batch_first=True)
-    def forward(self, src, tgt):
-        x, y = (self.embed(ids) + self.places.weight[:ids.shape[1]] for ids in (src, tgt))
-        later = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
-        return self.out(self.body(x, y, tgt_mask=later, src_key_padding_mask=src == 0,
-                                  memory_key_padding_mask=src == 0))
-
 def test_no_false_alarm_on_the_library():
     torch.manual_seed(0)
-    proof = prove(Library(), book(), training=False)
+    theirs = load_adapter(Path(__file__).parents[1]/'benchmarks/adapters/nn_transformer.py')
+    proof = prove(theirs.make(), theirs, training=False)
     assert not proof.failures and proof.found.difference < 1e-10, proof.text()
 
 def test_ours_fails_nothing():
@@ -123,6 +112,7 @@ def test_ours_fails_nothing():
     proof = prove(made(), book(**doors))
     assert not proof.failures, proof.text()
     assert {v.name for v in proof.verdicts if v.outcome == 'not asked'} == set()
+    assert '((5 + length) / 6)^0.65' in proof.text()
 
 def greedy(model, src, max_len):
     rows = torch.full((len(src), 1), 1)
@@ -130,34 +120,23 @@ def greedy(model, src, max_len):
         rows = torch.cat([rows, model(src, rows)[:, -1:].argmax(-1)], 1)
     return rows[:, 1:].tolist()
 
-def beam(model, src, beam_size, max_len):
-    return [(ids, None) for ids in greedy(model, src, max_len)]
+def beam(model, src, beam_size, max_len): # of greedy search, of several lengths
+    rows = torch.tensor(greedy(model, src, max_len))
+    if beam_size == 1: return [(row, None) for row in rows]
+    log_probs = model(src, F.pad(rows, (1, -1), value=1)).log_softmax(-1)
+    chosen = log_probs.gather(2, rows[..., None])[..., 0]
+    return [(row[:n], p[:n].sum() / ((5 + n) / 6)**0.65)
+            for n, row, p in zip(range(3, 9), rows, chosen)]
 
 # Faults in our own parts
-
-@contextmanager
-def changed(owner, name, value):
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try: yield
-    finally: setattr(owner, name, before)
 
 def unmasked(self, x, mask): return right_encoder(self, x, torch.ones_like(mask))
 def mixing(self, x, mask): return right_encoder(self, x, mask.roll(1, 0)) # a neighbor's
 right_encoder = EncoderLayer.forward
 
-def cheating(self, x, memory, mask, memory_mask, cache=None):
-    one, two, three = self.residuals
-    x = one(x, self.self_attention, mask=mask.roll(1, -1) | mask)
-    x = two(x, self.cross_attention, memory=memory, mask=memory_mask)
-    return three(x, self.feed_forward)
-
-def deaf(self, x, memory, mask, memory_mask, cache=None):
-    one, two, three = self.residuals
-    x = one(x, self.self_attention, mask=mask)
-    x = two(x, self.cross_attention, memory=0*memory, mask=memory_mask)
-    return three(x, self.feed_forward)
-
+def cheating(self, x, memory, mask, *rest):
+    return right_decoder(self, x, memory, mask.roll(1, -1) | mask, *rest)
+def deaf(self, x, memory, *masks): return right_decoder(self, x, 0*memory, *masks)
 def cut_off(self, x, memory, *masks): return right_decoder(self, x, memory.detach(), *masks)
 right_decoder = DecoderLayer.forward
 
@@ -172,14 +151,15 @@ def split_wrongly(self, x):
     (EncoderLayer, 'forward', unmasked, 'source_padding', 'source padding'),
     (EncoderLayer, 'forward', mixing, 'source_padding', 'source padding'),
     (DecoderLayer, 'forward', cheating, 'causality', 'causality'),
-    (DecoderLayer, 'forward', deaf, 'source_read', 'source is read'),
+    (DecoderLayer, 'forward', deaf, 'source_is_read', 'source is read'),
     (DecoderLayer, 'forward', cut_off, 'gradients', 'gradients'),
     (FeedForward, 'forward', mixed, 'batch_mates', 'batch mates'),
     (FeedForward, 'forward', lambda self, x: F.dropout(right_network(self, x), 0.1, True),
      'evaluation', 'evaluation'),
     (MultiHeadAttention, 'split_heads', split_wrongly, 'causality', 'causality')])
-def test_a_fault_is_found(owner, name, value, ask, told):
-    with changed(owner, name, value): verdict = asked(made(), book(), ask)[told]
+def test_a_fault_is_found(monkeypatch, owner, name, value, ask, told):
+    monkeypatch.setattr(owner, name, value)
+    verdict = asked(made(), book(), ask)[told]
     assert verdict.outcome == 'fails' and verdict.told
     assert value is not mixing or 'beside a longer one' in verdict.case
 
@@ -192,12 +172,26 @@ def lost(self, x, sublayer, *args, **options):
 @pytest.mark.parametrize('owner, name, value, row', [
     (FeedForward, 'forward', lambda self, x: self.outer(self.inner(x)), 'activation'),
     (ResidualNorm, 'forward', lost, 'residual')])
-def test_what_is_unusual_is_told(owner, name, value, row):
-    with changed(owner, name, value): found = identify(Foreign(made(), book()))
+def test_what_is_unusual_is_told(monkeypatch, owner, name, value, row):
+    monkeypatch.setattr(owner, name, value)
+    found = identify(Foreign(made(), book()))
     assert row in [r[0] for r in found.rows if r[3] == 'unusual']
 
-def test_what_no_setting_explains_is_named():
-    with changed(ResidualNorm, 'forward', halved): found = identify(Foreign(made(), book()))
+def test_layers_may_differ():
+    model = made(layers=2)
+    model.decoder.layers[1].feed_forward = ActivatedFeedForward(16, 24, 'gelu').eval()
+    for name in ('src_positions', 'tgt_positions'): # and embeddings a norm
+        setattr(model, name, nn.Sequential(getattr(model, name), nn.LayerNorm(16)))
+    found = identify(Foreign(model, book()))
+    [row] = [r for r in found.rows if r[3] == 'unusual']
+    assert row[1] == 'relu; but gelu in decoder layer 2, feed-forward network'
+    assert min(found.difference, found.own_tables) < 1e-10
+
+def test_what_no_setting_explains_is_named(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(ResidualNorm, 'forward', halved)
+        found = identify(Foreign(made(), book()))
+    assert not [r for r in found.rows if r[3] == 'unusual'] # of what was not reached
     part, lines = found.unexplained
     assert part == 'encoder layer 1, self-attention: the sum or the norm after it' and lines
     def cooled(model, src, tgt): return model(src, tgt) / tgt.shape[1]**.5
@@ -233,11 +227,12 @@ def smoothed_by_hand(logits, labels, eps=0.2): # none on padding
     per_token = -(target * logits.log_softmax(-1)).sum(-1)
     return per_token[labels != 0].mean()
 
-@pytest.mark.parametrize('loss, outcome, words', [
-    (counts_padding, 'fails', 'padding'), (smoothed_by_hand, 'holds', 'none on padding'),
-    (smoothed_loss, 'holds', 'a sum')])
-def test_the_loss_is_read_from_its_gradients(loss, outcome, words):
-    verdict = asked(made(), book(loss=loss), 'loss')['loss']
+@pytest.mark.parametrize('loss, pad, outcome, words', [
+    (counts_padding, 0, 'fails', 'padding'), (counts_padding, None, 'holds', 'over tokens'),
+    (smoothed_by_hand, 0, 'holds', 'on padding'), (smoothed_loss, 0, 'holds', 'a sum')])
+def test_the_loss_is_read_from_its_gradients(loss, pad, outcome, words):
+    adapter = SimpleNamespace(**vars(book(loss=loss)) | dict(pad=pad))
+    verdict = asked(made(), adapter, 'loss')['loss']
     assert verdict.outcome == outcome and words in verdict.told
 
 def test_a_schedule_is_compared_with_equation_3():
@@ -249,8 +244,14 @@ def test_a_schedule_is_compared_with_equation_3():
 def test_a_search_that_is_not_greedy():
     def second(model, src, max_len):
         return [[9, *row[1:]] for row in greedy(model, src, max_len)]
-    verdict = asked(made(), book(greedy=second), 'greedy')['greedy search']
+    verdict = asked(made(), book(greedy=second), 'greedy_search')['greedy search']
     assert verdict.outcome == 'fails' and verdict.case
+
+def test_a_token_that_is_never_allowed():
+    def banned(model, *ids): return F.pad(model(*ids)[..., 1:], (1, 0), value=-torch.inf)
+    adapter = SimpleNamespace(**vars(book()) | dict(logits=banned))
+    found = asked(made(), adapter, 'causality', 'batch_mates')
+    assert {v.outcome for v in found.values()} == {'holds'}
 
 # Bad input
 
@@ -276,8 +277,7 @@ def test_a_bad_adapter_gets_one_line():
 def test_a_bad_model_gets_one_line():
     with pytest.raises(InputError, match='float16; convert'): Foreign(made().half(), book())
     with pytest.raises(InputError, match='is on meta'): Foreign(made().to('meta'), book())
-    with pytest.raises(InputError, match='must be a torch.nn.Module'): Foreign(print,
-                                                                               book())
+    with pytest.raises(InputError, match='a torch.nn.Module'): Foreign(print, book())
 
 ADAPTER = '''
 from transformer_nb.model import Transformer, TransformerConfig

@@ -14,7 +14,6 @@ class Step:
     name: str       # PyTorch's, as 'mm'
     line: str       # file, number and text of the line that asked for it
     output: Tensor  # a copy, since later operations may overwrite it
-    n_inputs: int = 0
 
 @dataclass(eq=False)
 class Linear:
@@ -33,6 +32,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.steps, self.linears, self.kept = [], [], []
         self.made = [] # vectors out of parameters
+        self.single = '' # the first line that computes in single precision
         self.dropouts, self.softmaxes, self.scores, self.noises = [], [], [], {}
         self.weights = {_storage(p) for p in model.parameters()}
 
@@ -49,7 +49,9 @@ class Recorder(TorchDispatchMode):
             self.made += [x for x in outputs if x.numel() == max(x.shape, default=0)]
         elif outputs and outputs[0].is_floating_point():
             line = _line()
-            self.steps.append(Step(name, line, outputs[0].clone(), len(inputs)))
+            self.steps.append(Step(name, line, outputs[0].clone()))
+            is_single = inputs and outputs[0].dtype == torch.float32
+            if is_single and not self.single: self.single = line
             self._note(name, args, outputs[0], line)
         return result
 
@@ -59,8 +61,6 @@ class Recorder(TorchDispatchMode):
         elif name == 'bernoulli_' and len(args) > 1:
             self.noises[_storage(output)] = 1 - args[1]
         elif name == 'mul': self._dropout(args, line)
-        elif name == 'native_dropout' and args[2]:
-            self.dropouts.append((args[0].clone(), args[1], line))
         elif 'softmax' in name and 'log' not in name:
             self.softmaxes.append(output.numel())
             self.scores.append(args[0].clone())
@@ -115,15 +115,12 @@ class Recorder(TorchDispatchMode):
         weight = b.mT.flatten(0, 1) # a matrix for each head, all of the same input
         return weight, None, a[0], output.transpose(0, 1).flatten(1)
 
-    def _linear(self, output, x, weight, bias=None):
-        if self._is_weight(weight): return weight, bias, x, output
-
     def _convolution(self, output, x, weight, bias=None, *rest):
         is_pointwise = self._is_weight(weight) and weight.shape[2:].numel() == 1
         if is_pointwise and x.dim() == 3: return weight[..., 0], bias, x.mT, output.mT
 
 _PRODUCTS = dict(mm=Recorder._mm, addmm=Recorder._addmm, bmm=Recorder._bmm,
-                 linear=Recorder._linear, convolution=Recorder._convolution)
+                 convolution=Recorder._convolution)
 
 # PyTorch wraps it so that the first call imports its compiler, for seconds
 Recorder.__torch_dispatch__ = getattr(
