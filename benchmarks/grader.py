@@ -88,7 +88,7 @@ def count(path):
         wrong = [row for row in some if row['read'] != 'right']
         words = Counter(row['read'] for row in wrong)
         refused = sum(row['points'] < row['most'] for row in right)
-        full = sum(row['points'] == row['most'] and not row['said'] for row in wrong)
+        full = sum(row['points'] == row['most'] for row in wrong)
         print(f'{sample}: full points to wrong work {share(full, len(wrong))}; told truly, '
               f'with line or when, {share(words["true"], len(wrong))}; vague '
               f'{words["vague"]}, false {words["false"]}, not read {words[""]}; right work '

@@ -88,7 +88,7 @@ ATTENTION = (
     Check(1, 'a query that may attend to nothing gets zeros',
           attention(Mask('b h t s', needed=True), 32), EMPTY),
     Check(2, 'which keys padding_mask hides', Part(
-        'padding_mask', {'': dict(ids=Ids('b s', least=1, before=True))}, sizes=dict(w=vocabulary),
+        'padding_mask', {'': dict(ids=Ids('b s', least=1))}, sizes=dict(w=vocabulary),
         back=own_mask), TWO_MASKS),
     Check(1, 'which keys causal_mask hides', Part(
         'causal_mask', {'': dict(t=Made(lambda case: case.size('t') + 1100 * (case.n == 6)))},

@@ -111,7 +111,6 @@ class Ids(Draw):
     vocab: str = 'w'           # an axis, whose size is that of the vocabulary
     first: int|None = None     # what stands first in each row
     padded: bool = True
-    before: bool = False       # also in front
     least: int = 4             # the smallest id, but for padding
     def draw(self, case):
         b, t = case.shape(self.axes)
@@ -120,7 +119,6 @@ class Ids(Draw):
             lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
             if b > 1: lengths[case.random.randrange(b)] = t
             ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
-        if self.before and case.has('there is padding in front', .3): ids[0, 0] = 0
         if self.first is not None: ids[:, 0] = self.first
         return ids
 
