@@ -20,7 +20,8 @@ def scaled_dot_product_attention(
     mask: Tensor | None = None,  # (t, s), (b, 1, 1, s), (b, h, t, s) …: it
                                  # broadcasts to the scores
 ) -> tuple[Tensor, Tensor]:      # output (b, h, t, d_v), weights: batch, head, query, key
-    "A query that may attend to nothing gets weights and output of zeros, not NaN"
+    """A query that may attend to nothing gets weights and output of zeros, not NaN; nor is a
+    gradient NaN"""
     raise NotImplementedError
 
 def padding_mask(

@@ -16,5 +16,5 @@ def learn_bpe(
 def apply_bpe(
     word: str,
     merges: list[tuple[str, str]],
-) -> list[str]:  # the symbols of the word after all merges, in their order
+) -> list[str]:  # the symbols of the word after all merges, one merge after the other
     raise NotImplementedError

@@ -5,9 +5,9 @@ At each step the model is auto-regressive, consuming the previously generated sy
 additional input when generating the next." Without a source, that is a language model.
 
 Train one yourself, of any size and parts, by a script of your own, which may use the book:
-`ladder_text()` of `transformer_nb.attention` gives ids for training and held-out ones, and
-`N_IDS` is the number of characters. Two minutes are enough. Hand in its weights, too, as
-`writer.safetensors` beside this file (`safetensors.torch.save_file`, at most 64 MB).
+`ladder_text()` of `transformer_nb.attention` gives ids for training and held-out ones, from 0
+to 62. Two minutes are enough. This file may not import the book. Hand in the weights, too, as
+`writer.safetensors` beside it (`safetensors.torch.save_file`, at most 64 MB).
 """
 from pathlib import Path
 import torch
@@ -18,7 +18,7 @@ PAD, BOS, EOS = 0, 1, 2
 def load_writer(
     path: str | Path,  # of the weights
 ) -> nn.Module:        # called with ids (b, t), BOS first, it gives the scores of each next
-                       # character (b, t, N_IDS); in evaluation mode, with these weights
+                       # character (b, t, 63); in evaluation mode, with these weights
     raise NotImplementedError
 
 def write(
