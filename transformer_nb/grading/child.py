@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from safetensors.torch import load, save
 from torch import Tensor
@@ -43,8 +42,7 @@ def _guard(place:str): # the only folder to be written to
 
 def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in use
     "Limits of this process, and of what it starts, where the system has them"
-    try: import resource
-    except ImportError: return # on Windows
+    import resource # which Windows lacks
     with suppress(OSError, ValueError):
         pages = int(Path('/proc/self/statm').read_text(encoding='utf8').split()[0])
         _at_most(resource, 'AS', pages * resource.getpagesize() + memory)
@@ -69,7 +67,6 @@ def _silence():
         os.fdopen(i, mode, encoding='utf8') for i, mode in enumerate('rww'))
 
 def _set_alarm(seconds:float): # of the processor; 0: no alarm
-    if not hasattr(signal, 'setitimer'): return # on Windows; the parent has a clock, too
     def too_slow(*_): raise _TooSlow()
     clocks = (signal.SIGPROF, signal.ITIMER_PROF, seconds), ( # so that a busy machine
         signal.SIGALRM, signal.ITIMER_REAL, _PATIENCE * seconds) # costs no points
@@ -214,7 +211,8 @@ def _is_small(path:Path)->bool:
 
 def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
     "Run a function in a process of its own, and end it and its children"
-    if not hasattr(os, 'fork'): return _in_new_process(run, seconds) # on Windows
+    if not hasattr(os, 'fork'):
+        raise InputError('a submission is graded on Linux or macOS: here no process can fork')
     with suppress(ValueError): signal.signal(signal.SIGCHLD, signal.SIG_DFL) # if ignored
     pid = os.fork()
     if pid == 0: # the child
@@ -240,18 +238,6 @@ _leave = os._exit # as it is before a submission can exchange it
 
 def _named_exit(code:int)->str:
     return signal.Signals(-code).name if code < 0 else f'exit status {code}'
-
-_START = 60 # seconds in which a new process imports PyTorch, on a busy machine
-
-def _in_new_process(run:Callable, seconds:float)->str: # what `run` is has to be importable
-    process = get_context('spawn').Process(target=run)
-    process.start()
-    process.join(seconds + _START)
-    status = process.exitcode
-    process.kill()
-    process.join()
-    if status is None: return f'not done after {seconds:g} seconds'
-    return f'the process ended ({_named_exit(status)})'
 
 
 def collect(folder:Path, # of a submission

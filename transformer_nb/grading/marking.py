@@ -1,11 +1,11 @@
 """Points for what a submission gave, and what is told of it: what differs, when, where"""
-import torch
+import re, torch
 from dataclasses import dataclass, replace
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, TEXTS, Difference, differences, kind_of, observed,
-    unlike_draws)
+    DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, TEXTS, Difference, copied, differences, kind_of,
+    observed, unlike_draws)
 from ..proving.draw import AXES
 from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
@@ -44,6 +44,16 @@ def right_notes(check:Check, n:int, module:str)->dict:
     key = module, check.title, check.part.seed, n # the model of stage 9 is one
     if key not in _NOTES: _NOTES[key] = _ours(observed, check.part, module, n)
     return _NOTES[key]
+
+def features(check:Check, n:int, module:str)->set[str]: # of a case
+    found = check.part.case_features(n)
+    if not check.part.special: return found
+    def special(part, right):
+        [(args, _)] = part.drawn(n).calls.values()
+        return part.special(right, answer, *copied(args).values())
+    notes = right_notes(check, n, module)
+    answer = {at.removeprefix(f'{check.part.name} · '): x for at, x in notes.items()}
+    return found | _ours(special, check.part, module)
 
 def _ours(function, part, module:str, *args, **options): # what the right version gives
     modules = rights.right()
@@ -117,7 +127,7 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     if alone and not alone.found and d.what.startswith((ERROR, 'result')):
         told.append(_KEPT)
     else:
-        it, found = _when(d, first, marked)
+        it, found = _when(d, first, marked, stage.module)
         if found and found.failed: told.append(f'{it} is wrong {found}.')
         told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
         if alone and d.what != ERROR: told += _where(alone, d)
@@ -175,8 +185,7 @@ def _name(place:str, part)->str:
         return names[int(i)] if int(i) < len(names) else f'result {i}'
     return 'the result' if place == 'result' else place
 
-_RESULTS = dict(load_model=('the first translation', 'the second translation'),
-                scaled_dot_product_attention=('the output', 'the weights'),
+_RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
                 shifted=('the source', 'the target', 'the labels'),
                 beam_search=('the list of ids', 'the score'))
 
@@ -207,21 +216,21 @@ def _shown(x, digits:int=6)->str:
     if isinstance(x, Tensor): x = rounded(x.tolist())
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
-def _when(d:Difference, m:Marked, marked:list[Marked])->tuple[str,When|None]:
+def _when(d:Difference, m:Marked, marked:list[Marked], module:str)->tuple[str,When|None]:
     "Over all cases of the part, or of the check, as far as first calls tell"
     if d.n < 0 or not d.in_first_call or m.check.part.once: return '', None
     for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
-        found = _of_cases(some)
+        found = _of_cases(some, module)
         if found.feature or found.failed == found.cases: break
     return it, found
 
-def _of_cases(marked:list[Marked])->When:
+def _of_cases(marked:list[Marked], module:str)->When:
     failed, passed, calls = [], [], 'calls'
     for m in marked:
         first = {x.n for x in m.found if x.in_first_call}
         if not first.issuperset(m.failed): calls = 'first calls' # a later one fails
         for n in m.notes:
-            (failed if n in first else passed).append(m.check.part.case_features(n))
+            (failed if n in first else passed).append(features(m.check, n, module))
     return replace(when(failed, passed), calls=calls)
 
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
@@ -237,7 +246,8 @@ def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
         args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args
     said = ', '.join(f'{name} = {x.tolist() if isinstance(x, Tensor) else repr(x)}'
                      for name, x in args.items())
-    toy = ' (`Toy` is in transformer_nb/grading/toys.py)' if 'Toy(' in said else ''
+    toy = ''.join(f' (`{name}` is in transformer_nb/grading/toys.py)'
+                  for name in ('Toy', 'Speaker') if f'{name}(' in said)
     return [f'For example where {said}{toy}.'] if said else []
 
 def _is_short(x)->bool: # masks are left out: a kit has its own
@@ -275,12 +285,30 @@ def _where(alone:_Alone, d:Difference)->list[str]:
     if not d.what.startswith('result'): return []
     place = where(alone.mine.made, alone.ours.made)
     said = _of_place(place) if place else []
-    lines = alone.mine.lines
-    last = lines.get(d.what) or lines.get('')
-    if last and last.text.startswith('with '): last = None # it only ends
+    lines, last = alone.mine.lines, alone.mine.lines.get(d.what)
     is_sure = place and (place.kind in ('order', 'argument') or place.line == last)
-    if last and not is_sure: said.insert(0, f'What differs comes from l{_at(last)}.')
+    if is_sure: return said
+    if last: return [f'What differs comes from l{_at(last)}.', *said]
+    return _of_lines(lines, d) + said
+
+def _of_lines(lines:dict, d:Difference)->list[str]:
+    "Of what is no tensor: what it was made of, and where it ends, if that is too early"
+    at = d.what if f'from 1 {d.what}' in lines else 'result'
+    made = [line for what, line in lines.items() if what.removeprefix('from ')[2:] == at]
+    last, end = lines.get(''), lines.get('end')
+    if not last or last.text.startswith('with '): return [] # it only ends
+    if not made or not re.fullmatch(r'return [\w., \[\]]+', last.text): made.insert(0, last)
+    more = ' and '.join(f'l{_at(line)}' for line in made[1:])
+    said = [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
+    if end and _is_cut(d.came, d.right):
+        said.append(f'It is too short, and ends after l{_at(end)}.')
     return said
+
+def _is_cut(x, y)->bool: # is x the beginning of y?
+    if x == '0 results': return isinstance(y, Tensor)
+    if isinstance(x, str): return isinstance(y, str) and y.startswith(x.removesuffix(']'))
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor): return False
+    return x.dim() == y.dim() == 1 and len(x) < len(y) and x.equal(y[:len(x)])
 
 def _single(alone:_Alone, d:Difference)->Line|None:
     "The line that leaves double precision, where no more than that differs"

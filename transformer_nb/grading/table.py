@@ -10,6 +10,7 @@ from ..assignment.config import TransformerConfig
 from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
+from . import special
 from .toys import Batches, Net, SubLayer, Toy, searched, steps_of
 
 PAD, BOS, EOS = 0, 1, 2
@@ -235,7 +236,7 @@ TRAINING = (
         'train', {'': dict(model=TOY, optimizer=Made(lambda case: Later(sgd)),
                            batches=Made(batches), lr_of=Made(
                                lambda case: (lambda step: 2.) if case.n == 5 else rate))},
-        shown=losses, sizes=dict(w=vocabulary), cases=16), LOOP))
+        shown=losses, sizes=dict(w=vocabulary), cases=16, special=special.of_training), LOOP))
 
 SOURCE = Ids('b s', vocab='8')
 STEPS_MOST = Made(lambda case: case.random.choice([9, 5, 2, 1, 30]))
@@ -246,17 +247,17 @@ def searches(cases:int, alpha)->Part:
     return Part('beam_search', {'': dict(
         model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8, 12), 'the beam'),
         alpha=alpha, max_steps=Choice((9, 14, 4, 2, 40), 'max_steps'))}, cases=cases,
-        shown=without_pad, batched=True)
+        shown=without_pad, batched=True, special=special.of_beam)
 DECODING = (
     Check(4, 'greedy search', Part(
         'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
-        cases=40, batched=True), ('13_decoding', 'Many sentences at once')),
+        cases=40, batched=True, special=special.of_outputs), ('13_decoding', 'Many sentences at once')),
     Check(1, 'the length penalty', Part('length_penalty', {'': dict(
         n=Choice((1, 7, 20, 2)), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),
-    Check(3, 'beam search without a length penalty', searches(60, Choice((0.,))),
+    Check(3, 'beam search without a length penalty', searches(40, Choice((0.,))),
           ('13_decoding', 'When to stop')),
-    Check(4, 'beam search', searches(200, Choice((.6, 1., 2., .3), 'alpha')),
+    Check(4, 'beam search', searches(140, Choice((.6, 1., 2., .3), 'alpha')),
           ('13_decoding', 'The best sentence is not the likeliest: the length penalty')))
 
 WORDS = ('banana', 'ananas', 'nasss', 'x', 'aaaa', 'abab', 'low', 'lower', 'newest', 'widest')
@@ -270,10 +271,12 @@ def merges(case:Case)->list: # joins in some order, of which some never come
     return chosen
 BPE = (
     Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
-        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40)))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40),
+        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40)))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40,
+        special=special.of_learning),
         ('08_text', 'Byte-pair encoding')),
     Check(2, 'words cut by given merges', Part('apply_bpe', {'': dict(
-        word=Choice(WORDS), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60),
+        word=Choice(WORDS), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60,
+        special=special.of_applying),
         ('08_text', 'Byte-pair encoding')))
 
 MODERN = (

@@ -3,6 +3,8 @@ import sys, torch
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
+from safetensors.torch import load_file
 from types import SimpleNamespace
 from ..assignment.config import TransformerConfig
 from ..checkpoint import load_model
@@ -27,13 +29,19 @@ def single(): # as fast as it is
 
 READ = '15_translation', 'From a model folder to translations'
 ANY = '23_any_transformer', 'Properties: what must hold of any Transformer'
-TEXTS = 'A man sleeps.', 'Two dogs play.'
+TEXT = 'A man sleeps.'
 SHOWN = 'Two children are playing in the snow with a small dog.'
 
-def logits_of(loaded, args):
+def logits_of(loaded, args)->list: # and which weights are not the file's
+    stored = [*load_file(Path(args[0], 'model.safetensors')).values()]
+    other = [name for name, p in loaded.named_parameters()
+             if not any(x.shape == p.shape and p.equal(x.to(p)) for x in stored)]
+    more = f' and {len(other) - 2} more' * (len(other) > 2)
     src, tgt = torch.tensor([[9, 8, 7, 6, EOS, PAD], [5, 9, 30, 41, 8, EOS]]), torch.tensor(
         [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
-    return real(loaded.double()(src, tgt), tgt != PAD)
+    said = f'{", ".join(other[:2])}{more}, which are not the numbers of the file'
+    return [said if other else 'a model with the numbers of the file',
+            real(loaded.double()(src, tgt), tgt != PAD)]
 
 def state_of(loaded, args)->str:
     mode = f'a model in {"training" if loaded.training else "evaluation"} mode'
@@ -55,7 +63,7 @@ def digits(case)->str: # two to a word, so that words are not tokens
 def translations(folder:str):
     def shown(loaded, args):
         translate, tokenizer = import_module('translation').translate, tokenizer_of(folder)
-        with single(): return [translate(loaded.float(), tokenizer, text) for text in TEXTS]
+        with single(): return translate(loaded.float(), tokenizer, TEXT)
     return shown
 
 def stage_9(folder:str)->Stage:

@@ -34,7 +34,7 @@ class Toy(nn.Module):
             self.last[:, BOS] -= 30
         self.eval()
 
-    def __repr__(self): return f'Toy{self.made}' # as the book's `grading.toys` has it
+    def __repr__(self): return f'{type(self).__name__}{self.made}' # as the book's `grading.toys` has it
     def fresh(self): return self.under(self.kit)
     def under(self, kit): return type(self)(*self.made, kit).train(self.training)
 

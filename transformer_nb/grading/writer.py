@@ -4,6 +4,7 @@ from importlib import import_module
 import torch
 from ..attention import held_out_loss, ladder_text, read_sentences, to_ids, to_text
 from ..proving.draw import Choice, Ids, Made, Part
+from .special import of_outputs
 from .table import BOS, Check, Stage
 from .toys import Speaker
 
@@ -51,7 +52,8 @@ STAGE = Stage(12, 'writer.py', 'a model that writes', (
     Check(1, 'it writes, by toy models', Part('write', {'': dict(
         model=Made(lambda case: Speaker(case.random.randrange(10**6))),
         ids=Ids('1 t', vocab='8', first=BOS, padded=False),
-        max_steps=Choice((9, 1, 4, 20)))}, cases=20, batched=True), READ),
+        max_steps=Choice((9, 1, 4, 20)))}, cases=20, batched=True,
+        special=of_outputs), READ),
     judged(1, 'no score depends on later characters', blind),
     judged(2, f'held-out sentences cost at most {MOST} nats per character', learned),
     judged(1, f'it goes on after "{PROMPT.strip()}"', continues)), optional=True)

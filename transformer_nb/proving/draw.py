@@ -11,7 +11,7 @@ from torch import Tensor
 AXES = dict(b='sentences', h='heads', t='queries', s='keys', k='d_k', v='d_v', d='d_model')
 PLAIN = 2                                     # so many cases have nothing special
 KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
-LONGER = 3                                    # positions of some second calls
+LONGER = 3                                    # positions, or sentences, of some second calls
 SCALES = 1., 1., 1., 30., 1., 1000., 1e-3, 1. # of numbers, for two cases each
 
 class Case:
@@ -41,8 +41,9 @@ class Case:
         n = 4 if self.kind == 'alike' else self.pool.pop()
         return n + n % 2 if name in self.even else n
 
-    def lengthen(self): # for a later call, whatever was kept at the first
-        for name in {'t', 's'} & self.sizes.keys(): self.sizes[name] += LONGER
+    def grow(self): # for a later call, whatever was kept at the first
+        for name in 'ts' * (self.n % 2) + 'b' * (self.n % 4 > 1):
+            if name in self.sizes: self.sizes[name] += LONGER
 
     def shape(self, axes:str)->list[int]: return [self.size(name) for name in axes.split()]
 
@@ -230,6 +231,7 @@ class Part:
     seed: int = 0
     once: bool = False         # one call of a case is enough, and its result
     batched: bool = False      # its numbers may come in batches, or one by one
+    special: Callable|None = None # of the right version and the arguments: more features
 
     def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions
         if kit is None: return list(args.values())
@@ -250,7 +252,7 @@ class Part:
         new = draw(self.new or {})
         first = {method: draw(wanted) for method, wanted in self.calls.items()}
         features, sizes = case.described(), dict(case.sizes) # of a first call
-        if n % 2: case.lengthen()
+        case.grow()
         calls = {method: (first[method], draw(wanted))
                  for method, wanted in self.calls.items()}
         return Drawn(case, features, new, calls, sizes)

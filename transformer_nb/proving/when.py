@@ -25,25 +25,22 @@ def when(failed:list[set], # the features of the cases that fail
          passed:list[set], # and of the others
         )->When:
     "Counted over the cases that were tried, and no more is said"
-    n = len(failed) + len(passed)
-    # what a task is about comes before sizes
-    names = sorted(set().union(*failed, *passed), key=lambda x: (_is_of_sizes(x), x))
-    for exact in (True, False):
+    n, found = len(failed) + len(passed), []
+    for name in sorted(set().union(*failed, *passed)):
         for there in (True, False):
-            for name in names:
-                if _tells(name, there, exact, failed, passed):
-                    having = sum((name in x) == there for x in [*failed, *passed])
-                    return When(name, there, len(failed), n, having)
-    return When('', True, len(failed), n, n)
+            if any((name in features) != there for features in failed): continue
+            others = sum((name in features) == there for features in passed)
+            if not _is_told(name, len(failed), others, len(passed) - others): continue
+            rank = bool(others), _is_of_sizes(name), others, not there # the task, then sizes
+            found.append((rank, When(name, there, len(failed), n, len(failed) + others)))
+    return min(found, key=lambda x: x[0])[1] if found else When('', True, len(failed), n, n)
 
-def _tells(name, there, exact, failed, passed)->bool:
-    "Is it in all failing cases, and in none that passes (or in few)?"
-    if any((name in features) != there for features in failed): return False
-    others = sum((name in features) == there for features in passed)
-    without = len(passed) - others
-    ways = comb(len(failed) + len(passed), len(failed)) # to choose as many cases
-    if len(failed) < 2 or without < 2: return False # by chance, then
-    if _is_of_sizes(name) and (not exact or ways < 500): return False
-    return others == 0 if exact else others <= len(failed) and without >= len(failed)
+def _is_told(name:str, failed:int, others:int, without:int)->bool:
+    "All that fail have it: do few others, and would chance seldom choose so?"
+    having, n = failed + others, failed + others + without
+    is_seldom = 500 * comb(having, failed) < comb(n, failed)
+    if failed < 2 or without < 2: return False
+    if _is_of_sizes(name): return not others and is_seldom
+    return not others or is_seldom and (others <= failed or 2 * having <= n)
 
 def _is_of_sizes(name:str)->bool: return ' = ' in name or 'one of' in name

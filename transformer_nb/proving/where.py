@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import built, copied, error_of, positional, quiet, results, seeded
 from .draw import Part
+from .follow import Follow
 
 LIKE = ( # of which the shape counts alone
     'aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like',
@@ -53,7 +54,8 @@ class Run: # a call in a process of its own
     made: list                 # every number, in turn
     notes: dict                # what it gives, as in `observed`
     lines: dict                # where a result was made; '': the last line that returned;
-                               # 'single': the first that makes single precision of double
+                               # 'single': the first that makes single precision of double;
+                               # and what `Follow` tells
 
 # How a tensor is known again
 
@@ -196,17 +198,21 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     call = own if model is None else getattr(model, method or '__call__')
     args = copied(first)
     seeded(n)
-    trace = Trace(is_own, is_part)
+    trace, follow = Trace(is_own, is_part), Follow(is_own)
     given = [*args.values(), *(model.parameters() if model is not None else ())]
     for x in given:
         if isinstance(x, Tensor): trace.known(x)
-    before = sys.getprofile()
+    before, tracing = sys.getprofile(), sys.gettrace()
     trace.kept += args.values() # what is given is known by its place
     try:
         with quiet(), trace if not part.batched else nullcontext():
             sys.setprofile(trace.profile)
+            sys.settrace(follow)
             try: result = call(*positional(args, n))
-            finally: sys.setprofile(before)
+            finally:
+                sys.settrace(tracing)
+                sys.setprofile(before)
+        trace.lines |= {what: Line(*line) for what, line in follow.told().items()}
         trace.note_lines(result)
         _, notes = results(part, result, args, kit, method)
     except Exception as e: notes = error_of(e)
