@@ -41,6 +41,7 @@ def _is_told(name:str, failed:int, others:int, without:int)->bool:
     is_seldom = 500 * comb(having, failed) < comb(n, failed)
     if failed < 2 or without < 2: return False
     if _is_of_sizes(name): return not others and is_seldom
-    return not others or is_seldom and (others <= failed or 2 * having <= n)
+    is_seldom = is_seldom and (others <= failed or 2 * having <= n)
+    return not others or is_seldom or others <= failed <= without
 
 def _is_of_sizes(name:str)->bool: return ' = ' in name or 'one of' in name
