@@ -20,18 +20,17 @@ def of_beam(right, answer, model, src, beam_size, alpha, max_steps)->set[str]:
     "By how many live hypotheses the right version asks about, step by step"
     live = Counter()
     def decode(tgt, *rest):
-        live[tgt.size(1)] += 1
+        live[tgt.size(1)] += len(tgt)
         return model.decode(tgt, *rest)
     watched = SimpleNamespace(encode=model.encode, decode=decode)
     right(watched, src, beam_size, alpha, max_steps + 1)
     ended = [min(beam_size, n * min(beam_size, model.made[1])) - live[t + 1]
-             for t, n in sorted(live.items()) if t <= max_steps]
-    before = sum(ended[:_length(answer['result[0]'])]) # the best
-    others = sum(ended) and live[max_steps + 1]
-    return _true({'no hypothesis has ended after `max_steps`': not sum(ended),
-                  'some have ended after `max_steps`, and others live on': others,
-                  'others end before the best': sum(ended) and before,
-                  'as many as the beam end before the best': sum(ended) and before >= beam_size,
+             for t, n in sorted(live.items()) if t < max(live)] # at the last: not known
+    before, goes_on = sum(ended[:_length(answer['result[0]'])]), max(live) > max_steps
+    return _true({'no hypothesis has ended after `max_steps`': goes_on and not sum(ended),
+                  'some have ended after `max_steps`, and others go on': goes_on and sum(ended),
+                  'others end before the best': before,
+                  'as many as the beam end before the best': before >= beam_size,
                   'the source is padded': (src == PAD).any()})
 
 def of_training(right, answer, model, optimizer, batches, lr_of)->set[str]:
