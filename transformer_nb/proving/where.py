@@ -232,7 +232,9 @@ def where(mine:list[Made], ours:list[Made])->Place|None:
     if called and (alien is None or own.comes_first(called[0], alien)):
         return _of_call(*called, book)
     line = lost.line if lost and book.follows(lost) else None
-    if not alien: return Place('missing', None, line) if line else None
+    if not alien: # ours goes on from what own ends with
+        ends = own.made and id(own.made[-1]) in own.shared
+        return Place('missing', None, line) if line and ends else None
     if turned := lost and _turned(alien, lost, book):
         return Place('order', turned.line or alien.line, line)
     twins = sum((x.name, x.line) == (alien.name, alien.line) for x in own.made)
