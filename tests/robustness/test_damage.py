@@ -95,7 +95,7 @@ FORKS.set_forkserver_preload(['transformer_nb.commands'])
 def dying(folder, words, number, among, seed):
     "Gets a signal at most 50 ms after a file operation, drawn from `among` of them"
     os.chdir(folder)
-    signal.signal(signal.SIGINT, signal.default_int_handler) # which a background job ignores
+    signal.signal(signal.SIGINT, signal.default_int_handler) # jobs ignore it
     rng = random.Random(f'{number} {seed}')
     left = iter(range(rng.randrange(among), -1, -1))
     def note(event, args):
