@@ -13,7 +13,6 @@ from book_submission import write_book
 from repository import settings
 from transformer_nb.support.core import InputError
 from transformer_nb.grading import child, commands, rights, together
-from transformer_nb.grading.child import collect
 from transformer_nb.grading.commands import points, tnb_check
 from transformer_nb.grading.kit import Kit, MASKS, kit_file
 from transformer_nb.grading.marking import StageResult, grade, report
@@ -451,9 +450,12 @@ LIMITS = """import os, resource
     assert os.read(0, 1) == b'', 'something to read'
     print('loud')
     os.write(1, b'loud'), os.write(2, b'loud')
-    open(os.devnull, 'w').write('loud')"""
+    open(os.devnull, 'w').write('loud')
+    before = open('/proc/self/statm').read(); torch.empty(2**30, dtype=torch.uint8)
+    assert open('/proc/self/statm').read().split()[0] == before.split()[0]"""
 
 def test_a_submission_is_limited_and_silent(tmp_path, capfd):
+    child.CDLL(None).mallopt(-4, 0) # as a training before it does
     result = first_stage(tmp_path, LIMITS, 20)
     assert result.points == 12 and capfd.readouterr() == ('', ''), report(result)
 
@@ -520,7 +522,7 @@ def test_what_fails_before_the_submission_costs_no_points(tmp_path, monkeypatch,
     def fail(*args): raise OSError('no such limit')
     monkeypatch.setattr(child, '_limit', fail)
     with pytest.raises(InputError, match='the grader cannot start a submission here'):
-        collect(write(tmp_path, attention=source('attention.py')), STAGES[0], Kit(), 3)
+        child.collect(write(tmp_path, attention=source('attention.py')), STAGES[0], KIT, 3)
     printed, status = check(capsys, tmp_path, stage=1)
     assert status == 2 and printed.out == '' and printed.err.count('\n') == 1
 
@@ -535,7 +537,7 @@ def test_what_fails_before_the_next_process_costs_no_points_either(tmp_path, mon
     with pytest.raises(InputError, match='the grader cannot start a submission here'):
         harm = 'import os; os._exit(3)\n    not_pad ='
         text = source('attention.py').replace('not_pad =', harm)
-        collect(write(tmp_path, attention=text), STAGES[0], Kit(), 20)
+        child.collect(write(tmp_path, attention=text), STAGES[0], Kit(), 20)
 
 def test_an_error_of_the_students_writes_no_terminal_code(tmp_path):
     text = 'def padding_mask(ids): raise ValueError("\x1b[2J\u202eabc")'

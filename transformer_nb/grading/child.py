@@ -42,6 +42,7 @@ def _guard(place:str): # the only folder to be written to
 
 def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in use
     "Limits of this process, and of what it starts, where the system has them"
+    with suppress(Exception): CDLL(None).mallopt(-4, 2**16) # a training kept what was freed
     import resource # which Windows lacks
     with suppress(OSError, ValueError):
         pages = int(Path('/proc/self/statm').read_text(encoding='utf8').split()[0])
