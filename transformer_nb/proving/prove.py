@@ -460,7 +460,7 @@ def overfits_a_batch(f:Foreign, seconds:float=15.)->Verdict|None:
     if n < 100 and last > 0.5*first:
         return Verdict('not asked', f'{n} steps took {seconds:g} seconds')
     told = f'{first:.3g} to {last:.3g} nats per token in {n} steps.'
-    return Verdict('holds' if last < 0.3*first else 'fails', told)
+    return Verdict('holds' if last < 0.5*first else 'fails', told)
 
 def learns_to_copy(f:Foreign, seconds:float=20.)->Verdict|None:
     "It learns to copy, and its own output is a copy, too"
