@@ -676,7 +676,6 @@ MENDED = [ # by the kind of call that finds them
     (8, [('import torch\n', 'import torch\nKEPT = {}\n'), # another source of its shape
          ('model.encode(src)', 'KEPT.setdefault((model, src.shape), model.encode(src))')]),
     (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')]),
-    (1, [('ids != PAD', 'torch.arange(ids.size(1)) < (ids != PAD).sum(1, keepdim=True)')]),
     (2, [('super().__init__()',
           'super().__init__()\n        nn.init.torch.manual_seed(0)')]),
     (3, [('self.inner(x)', 'self.inner(x.flatten(0, 1)).unflatten(0, x.shape[:2])')]),
