@@ -135,7 +135,7 @@ def test_ascii_needs_no_long_sets():
 
 def test_no_letter_is_forgotten():
     letters = [chr(n) for n in range(sys.maxunicode + 1) if category(chr(n))[0] == 'L']
-    assert all(map(re.compile(READING['letter']).match, letters))
+    assert all(map(_compiled('letter', False).match, letters))
 
 # Kinds of line that took time by the square of their length; with it, this takes an hour
 @pytest.mark.parametrize('kind', [',', '!', '?!', ' -', '1. 2. 3. ', '😀', '→', '_a_ ',
@@ -169,7 +169,7 @@ def test_what_is_not_language_is_given_back_or_told(parts, given):
     assert [text for text, is_literal in parts if is_literal and text not in found] == []
 
 def test_the_table_has_examples():
-    assert all(re.fullmatch(READING['literal'], example) for example in EXAMPLES)
+    assert all(map(_compiled('literal', False).fullmatch, EXAMPLES))
 
 def test_words_in_brackets_or_links_are_read():
     for around in [('((', '))'), ('"(', ')"'), ('<< ', '>>'), ('[', '](a)'), ('1.1 ', '')]:

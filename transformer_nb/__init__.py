@@ -6,7 +6,7 @@
 The names of `__all__` are loaded when they are first used; docs/reference/python.md shows them
 at work. The modules of the paper are attention, multihead, layers, embedding, model, optimizer,
 copy_task, text, data, training, decoding, evaluation and translation."""
-import os as _os, signal as _signal, sys as _sys
+import gc as _gc, os as _os, signal as _signal, sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING
@@ -44,9 +44,10 @@ def _tell(part): # help() and Shift+Tab show docstrings; ours say in comments wh
 
 def __dir__(): return sorted([*globals(), *__all__])
 
-# Ctrl-C during the imports of a command ends it without a traceback; `support.core.command`
-# then makes Ctrl-C an exception again
+# While a command imports, Ctrl-C ends it without a traceback, and no garbage is looked for in
+# what stays; `support.core.command` then turns both back
 _name = _Path(_sys.argv[0]).name if _sys.argv else ''
-if (_name.startswith('tnb_')
-        and _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler):
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+if _name.startswith('tnb_'):
+    _gc.disable()
+    if _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

@@ -176,17 +176,14 @@ def _check_vocab(vocab:dict[str,int]):
         if not token or not alphabet.issuperset(token):
             raise ValueError(f'its token {token!r} should be one byte or more')
 
-def tags_of(content:dict)->list[str]: # texts that are tokens, after the special ones
-    added = content['added_tokens'][len(SPECIAL_TOKENS):]
-    return [token['content'] for token in added]
-
 def bpe_from_json(text:str)->tokenizers.Tokenizer:
     "Raises `ValueError`, or what the library does, for what `to_json` does not write"
     content = parse_json(text)
     vocab, merges = content['model']['vocab'], content['model']['merges']
     _check_vocab(vocab)
     model = models.BPE(vocab, [(first, second) for first, second in merges])
-    built = assemble(model, _rule_named(content['normalizer']), tags_of(content))
+    tags = [token['content'] for token in content['added_tokens'][len(SPECIAL_TOKENS):]]
+    built = assemble(model, _rule_named(content['normalizer']), tags)
     ours = json.loads(built.to_str())
     for known, found in ((ours['model'], content['model']), (ours, content)):
         for name, value in found.items():

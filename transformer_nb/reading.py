@@ -10,15 +10,15 @@ from pathlib import Path
 from unicodedata import category
 from transformer_nb.text import BPETokenizer, Tokenizer
 
-_KINDS = ''.join(map(category, map(chr, range(0x40000)))) # two letters each
-
-def _characters(*kinds:str)->str: # ranges for a set of a pattern, such as `A-ZÀ-Ö`
-    runs = re.finditer(f'(?:{"|".join(kinds)})+', _KINDS)
-    ranges = [(run.start() // 2, run.end() // 2 - 1) for run in runs]
-    return ''.join(f'{chr(first)}-{chr(last)}' for first, last in ranges)
-
-_CAPITAL = _characters('Lu', 'Lt')
-_LETTER = _characters('Lu', 'Ll', 'Lt', 'Lm', 'Lo')
+@cache
+def _sets(is_ascii:bool)->dict[str,str]: # for %letters% and %capitals%, such as `A-ZÀ-Ö`
+    if is_ascii: return dict(letters='A-Za-z', capitals='A-Z')
+    kinds = ''.join(map(category, map(chr, range(0x40000)))) # two letters each
+    def characters(wanted): # ranges for a set of a pattern
+        runs = re.finditer(f'(?:{wanted})+', kinds)
+        ranges = [(run.start() // 2, run.end() // 2 - 1) for run in runs]
+        return ''.join(f'{chr(first)}-{chr(last)}' for first, last in ranges)
+    return dict(letters=characters('Lu|Ll|Lt|Lm|Lo'), capitals=characters('Lu|Lt'))
 
 _BASE = '\u00a9\u00ae\u2022\u2023\u2043\u2122\u2190-\u21ff\u2300-\u2bff\ue000-\uf8ff'
 _BASE += '\ufffd\U0001f000-\U0001faff'
@@ -33,8 +33,7 @@ _LOW, _HIGH = 'a-zß-öø-ÿ', 'A-ZÀ-ÖØ-Þ'
 def _read_table()->tuple[dict[str,str],str,dict[str,str]]:
     """Of reading.tsv, whose rows are a part of patterns (%part%), a kind of what is not
     language, or a rule (=rule), its pattern, and an example or what it is"""
-    parts = dict(letters=_LETTER, capitals=_CAPITAL, spaces=SPACES, symbols=_SYMBOLS,
-                 low=_LOW, high=_HIGH, latin=_LOW + _HIGH)
+    parts = dict(spaces=SPACES, symbols=_SYMBOLS, low=_LOW, high=_HIGH, latin=_LOW + _HIGH)
     patterns, rules = [], {}
     text = Path(__file__).with_name('reading.tsv').read_text(encoding='utf8')
     for kind, pattern, _ in (row.split('\t') for row in text.splitlines()):
@@ -55,17 +54,17 @@ _FIRST = f'(?<![{_BASE}])(?<![{_BASE}{_GLUE}][{_GLUE}])' # of a run of symbols
 _AFTER = f'(?<![.!?…])[.!?…]+{_CLOSING}(?: {_SYMBOLS})?|{_FIRST}{_SYMBOLS}' # at an end
 _NEXT = f'(?:- )?{_OPENING}' # a dash, where another speaks
 _LAZY = f'(?:(?<=[{_LOW}]{{2}})|(?<=[{_HIGH}]{{4}}))[.!?](?= [{_LOW}])' # no capital
-_BREAK = f'((?:{_AFTER})(?= {_NEXT}[{_CAPITAL}0-9])|{_LAZY}) '
-_BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[{_LETTER}0-9])' # in a text without capitals
+_BREAK = f'((?:{_AFTER})(?= {_NEXT}[%capitals%0-9])|{_LAZY}) '
+_BREAK_SMALL = f'({_AFTER}) (?={_NEXT}[%letters%0-9])' # in a text without capitals
 
-READING = _RULES | dict( # which the page gets as they are
+READING = _RULES | dict( # which the page gets as they are, and the two sets once
     literal=_LITERAL,
-    capital=f'[{_CAPITAL}]', letter=f'[{_LETTER}]', break_=_BREAK, break_small=_BREAK_SMALL)
+    capital='[%capitals%]', letter='[%letters%]', break_=_BREAK, break_small=_BREAK_SMALL)
 
 @cache
 def _compiled(name:str, is_ascii:bool)->re.Pattern: # ASCII needs no long sets
     pattern = READING[name]
-    if is_ascii: pattern = pattern.replace(_LETTER, 'A-Za-z').replace(_CAPITAL, 'A-Z')
+    for part, long in _sets(is_ascii).items(): pattern = pattern.replace(f'%{part}%', long)
     return re.compile(pattern)
 
 _SPECIAL = re.compile(r'[`{%<>｟\]:/@_#$\\=+*·×÷≤≥≈≠\ufdd0]|[.][^ ]|[(][)]')
@@ -301,15 +300,10 @@ def tidy(text:str,
     plain = _sub('stray', '', normalize(_sub('inner', 'i', text)))
     return back(_sub('dash', ' - ', _sub('gap', ' ', plain)).removeprefix(' '))
 
-def packed_reading()->dict: # `READING` for a page, which gets two long sets once
-    "`%letters%` and `%capitals%` stand for the sets"
-    sets = dict(letters=_LETTER, capitals=_CAPITAL)
-    def pack(pattern):
-        for name, long in sets.items(): pattern = pattern.replace(long, f'%{name}%')
-        return pattern
+def packed_reading()->dict: # what a page reads texts by
     others = dict(longest=_LONGEST, held=_HELD, umlauts=_UMLAUTS, marks=_MARKS,
                   entities=_ENTITIES)
-    return sets | others | {name: pack(pattern) for name, pattern in READING.items()}
+    return _sets(False) | others | READING
 
 def read_text(text:str,             # a line, or a paragraph
               tokenizer:Tokenizer,

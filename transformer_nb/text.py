@@ -6,14 +6,13 @@
 __all__ = ['Tokenizer', 'BPETokenizer']
 
 # %% ../nbs/08_text.ipynb #5a79c6bc
-import json
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 import tokenizers
 from .pieces import (
-    bpe_from_json, encode_all, encode_normalized, learn_merges, normalize, rule_of, tags_of)
+    bpe_from_json, encode_all, encode_normalized, learn_merges, normalize, rule_of)
 from .support.core import (
     MAX_JSON, SPECIAL_TOKENS, as_texts, each_text, untrusted, write_atomically)
 
@@ -88,7 +87,9 @@ class BPETokenizer(Tokenizer):
     def vocab_size(self)->int: return self.tokenizer.get_vocab_size()
 
     @cached_property
-    def tags(self)->list[str]: return tags_of(json.loads(self.to_json()))
+    def tags(self)->list[str]: # the tokens after the special ones that are texts
+        added = sorted(self.tokenizer.get_added_tokens_decoder().items())
+        return [token.content for _, token in added[len(SPECIAL_TOKENS):]]
 
     @cached_property
     def characters(self)->frozenset[str]: # frequent enough to be part of a merge

@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import get_args, get_type_hints
 import torch, yaml
-from fastcore.docments import docments
 from tqdm import tqdm
 from transformer_nb.checkpoint import (
     SHIPPED, check_output_folder, find_model, last_weights, load_weights)
@@ -47,8 +46,9 @@ class _Option:
     many: bool     # can it be a list?
     help: str
 
-@cache # `docments` reads and parses the files of the sections anew
+@cache
 def _options()->dict[str,_Option]: # by name
+    from fastcore.docments import docments # here, because it reads files and parses them
     options = {}
     for section, config in SECTIONS.items():
         types = get_type_hints(config)
@@ -394,15 +394,12 @@ def _prompted(chunks:Iterator[list[str]])->Iterator[list[str]]: # of a person wh
         yield chunk
     print(file=sys.stderr)
 
-def _search_param(name:str)->Arg: # a setting of the search, as an option
-    option = _options()[name]
-    return Arg(f"{option.help} (default: the model's own)", option.kind)
-
 _MODEL = f'model folder, or {" or ".join(SHIPPED)}, which come with the package'
-_BEAM_SIZE = _search_param('beam_size')
-_ALPHA = _search_param('alpha')
-_MAX_EXTRA = _search_param('max_extra')
-_PRECISION = Arg(_options()['precision'].help, str, 'NAME')
+_BEAM_SIZE = Arg("hypotheses kept; 1 is greedy search (default: the model's own)", int)
+_ALPHA = Arg("exponent of the length penalty (default: the model's own)", float)
+_MAX_EXTRA = Arg('tokens that a translation may have more than its source (default: the '
+                 "model's own)", int)
+_PRECISION = Arg('fp32, bf16, fp16; or auto: 16 bits on a GPU', str, 'NAME')
 
 @command
 def tnb_translate(

@@ -1,6 +1,6 @@
 """What every chapter shares: four token ids, a seed, a device, files that are never half written, and error messages that help."""
 
-import argparse, errno, io, json, math, os, platform, random, re, shutil, signal, stat
+import argparse, errno, gc, io, json, math, os, platform, random, re, shutil, signal, stat
 import subprocess, sys, warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -320,7 +320,10 @@ def _discard(stream):
     os.dup2(nowhere, stream.fileno())
 
 def _prepare():
-    "Restore Ctrl-C, speak UTF-8, and check what the caller may have closed or misspelled"
+    "Undo what the package did for its imports, speak UTF-8, and check what was given"
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL: # see `transformer_nb/__init__.py`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.stdout is None: raise InputError('standard output is closed')
