@@ -1,5 +1,5 @@
 "What people type, read as sentences (chapter 08a); `test_pasted.py` translates it"
-import random, re, sys
+import random, sys
 from pathlib import Path
 from unicodedata import category
 import pytest
