@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
-from transformer_nb.attention import (
-    AdditiveAttention, attention, scaled_dot_product_attention as attend)
+from running import definitions
+from transformer_nb.attention import attention, scaled_dot_product_attention as attend
 from transformer_nb.support.core import BOS, EOS, PAD
 from transformer_nb.embedding import Embedding, PositionalEncoding, positional_encoding
 from transformer_nb.layers import FeedForward, ResidualNorm
@@ -21,6 +21,8 @@ from transformer_nb.multihead import MultiHeadAttention, causal_mask, padding_ma
 from transformer_nb.support.notebook import swap
 from transformer_nb.optimizer import (
     adam, inverse_sqrt_lr, paper_lr, set_lr, smoothed_loss)
+
+AdditiveAttention = definitions('01_attention').AdditiveAttention
 
 def randn64(*shape, **options): return torch.randn(*shape, dtype=torch.float64, **options)
 

@@ -20,7 +20,7 @@ from transformer_nb.prepare import DataConfig, _find_fault, find_held_out, prepa
 from transformer_nb.support.core import InputError, write_atomically
 from transformer_nb.text import BPETokenizer
 from transformer_nb.translation import (
-    Translator, encode_each, evaluate, evaluate_lines, preset, train_translator)
+    Translator, evaluate, evaluate_lines, preset, score_pairs, train_translator)
 
 ROOT = Path(__file__).parent.parent
 TEXTS = ['I love you.', '', 'The dog sleeps.']
@@ -86,7 +86,7 @@ def test_what_is_no_text_or_pair_is_named_with_its_place(translator, tmp_path):
         with pytest.raises(InputError, match=r'text 1 is .*, an? \w+;'): take(['a', bad])
     def train(pairs):
         train_translator(tmp_path/'m', config, corpus=dict(train=pairs, valid=pairs))
-    takers = train, partial(evaluate, translator), partial(encode_each, translator)
+    takers = train, partial(evaluate, translator), partial(score_pairs, translator)
     for bad, take in product(NO_PAIRS, takers):
         with pytest.raises(InputError, match='pair 1 is '): take([('a', 'b'), bad])
     for corpus in (dict(train=[('a', 'b')]), [('a', 'b')]):

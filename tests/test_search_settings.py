@@ -106,5 +106,5 @@ def test_the_other_length_penalty(tmp_path, capsys):
     export.export_ctranslate2(folder, tmp_path/'ct2')
     assert 'author by |Y|^α' in (tmp_path/'ct2/README.md').read_text()
     edit_search(folder, OWN | dict(penalty='none'))
-    with pytest.raises(InputError, match="penalty is 'none'; it must be paper or power"):
+    with pytest.raises(InputError, match="penalty is 'none'; it must be one of: paper"):
         load_search(folder)

@@ -523,8 +523,9 @@ def test_a_state_of_another_version_is_refused(tmp_path):
     t = run_to_end(tmp_path, max_steps=2, valid_every=1, save_every=1)
     newest = t.files.checkpoints.paths('state')[-1]
     tensors, info = load_verified(newest)
-    without = {name: x for name, x in info.items() if name != 'history'}
-    others = without, info | dict(progress=info['progress'] | dict(x=1))
+    without = [{name: x for name, x in info.items() if name != lost}
+               for lost in ('history', 'run_settings')]
+    others = *without, info | dict(progress=info['progress'] | dict(x=1))
     for data in [save_verified(tensors, other) for other in others]:
         newest.write_bytes(data)
         t = trainer(tmp_path, max_steps=3, valid_every=1, save_every=1)

@@ -16,7 +16,8 @@ from math import ceil
 import torch
 from fastcore.basics import patch
 from torch import Tensor
-from .support.core import BOS, EOS, PAD, FieldError, InputError
+from .support.core import (
+    BOS, EOS, PAD, FieldError, InputError, check_choice, check_positive, check_range)
 from .data import split_by_budget, pad
 from .model import Transformer, attention_weights
 from .multihead import MultiHeadAttention, padding_mask
@@ -59,9 +60,7 @@ class SearchConfig:
             if isinstance(value, (int, kind)) and low <= value <= high: continue
             number = 'a whole number' if kind is int else 'a number'
             raise FieldError(name, f'is {value}; it must be {number} from {low} to {high}')
-        if self.penalty not in list(PENALTIES):
-            names = ' or '.join(PENALTIES)
-            raise FieldError('penalty', f'is {self.penalty!r}; it must be {names}')
+        check_choice('penalty', self.penalty, list(PENALTIES))
 
 # %% ../nbs/13_decoding.ipynb #6f1a3904
 def output_limits(model:Transformer,
@@ -377,8 +376,7 @@ SEARCH_TOKENS = 4096 # default budget of a batch
 
 def autocast_search(model:Transformer, precision:str, cache_enabled:bool=True):
     dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
-    if precision not in dtypes:
-        raise FieldError('precision', f'is {precision!r}; it must be fp32, bf16 or fp16')
+    check_choice('precision', precision, dtypes)
     device, dtype = next(model.parameters()).device, dtypes[precision]
     return torch.autocast(device.type, dtype, dtype is not None, cache_enabled)
 
@@ -474,14 +472,6 @@ def _uniform(seeds:list[int], n:int)->Tensor: # n random numbers from each seed 
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     return torch.stack([torch.rand(n, generator=g) for g in generators])
 
-def _check_sampling(temperature:float, top_k:int|None, top_p:float|None):
-    if not 1e-6 <= temperature <= 1e6:
-        raise FieldError('temperature',
-                         f'is {temperature}; it must be from 1e-6 to 1e6')
-    if top_k is not None and top_k < 1:
-        raise FieldError('top_k', f'is {top_k}; it must be at least 1')
-    if top_p is not None and not 0 < top_p <= 1:
-        raise FieldError('top_p', f'is {top_p}; it must be above 0 and at most 1')
 
 # %% ../nbs/13_decoding.ipynb #6c6f77d9
 @torch.inference_mode()
@@ -497,7 +487,9 @@ def sample(model:Transformer,         # in evaluation mode
            precision:str='fp32',      # as for `search`
           )->list[Hypothesis]:        # one of each sentence, in the same order
     "Draw a translation of each sentence; its score is its log-probability, not tempered"
-    _check_sampling(temperature, top_k, top_p)
+    check_range(1e-6, 1e6, temperature=temperature)
+    check_positive(top_k=top_k, top_p=top_p)
+    check_range(0, 1, top_p=top_p)
     options = dict(temperature=temperature, top_k=top_k, top_p=top_p)
     seeds = torch.randint(2**62, (len(sentences),), generator=generator).tolist()
     results = [None] * len(sentences)

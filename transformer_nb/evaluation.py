@@ -11,21 +11,12 @@ from importlib.metadata import version
 from math import exp, inf
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
-from .support.core import FieldError, InputError, as_texts
+from .support.core import FieldError, InputError, as_texts, check_choice
 from .corpora import short_code
 from .text import normalize
 
 # %% ../nbs/14_evaluation.ipynb #d7d87005
 _UNSPLIT = ('zh', 'yue') # of these Moses knows only which periods to keep
-
-_PERIODS = r'(\.+)"(\s*[^<])' # a rule of German, Spanish and French, which is tried again
-                              # at each period of a run
-
-def _quickly(rule:tuple # pattern and replacement
-            )->tuple:   # that does the same, and takes a run of periods at once
-    if rule[0] != _PERIODS: return rule
-    def move_quote(m): return m[1] if m[2] is None else f'"{m[1]}{m[2]}'
-    return r'(\.+)(?:"(\s*[^<]))?', move_quote
 
 def moses_lc(lines:list[str], # raw sentences
              lang:str,        # code such as 'de', whose abbreviations keep their period
@@ -38,7 +29,6 @@ def moses_lc(lines:list[str], # raw sentences
         raise InputError(f'lang is {lang!r}, for which Moses has no rules; '
                          'it must be a code such as de, en or fr')
     normalizer = sacremoses.MosesPunctNormalizer(lang)
-    normalizer.substitutions = list(map(_quickly, normalizer.substitutions))
     tokenizer = sacremoses.MosesTokenizer(lang)
     tokenized = []
     for line in as_texts(lines):
@@ -56,9 +46,7 @@ def choose_tokenizer(lang:str|None=None,     # of the references, such as 'de'
                     )->str:                  # the name of a rule in sacreBLEU
     "Raises `FieldError` for an unknown rule, and for one that is not installed"
     rule = tokenize or _SPLIT_BY.get(short_code(lang), '13a')
-    if rule not in BLEU.TOKENIZERS:
-        known = ', '.join(BLEU.TOKENIZERS)
-        raise FieldError('tokenize', f'is {rule!r}; it must be one of: {known}')
+    check_choice('tokenize', rule, BLEU.TOKENIZERS)
     try: BLEU(tokenize=rule)
     except (RuntimeError, ImportError, OSError) as e:
         package = {'ja-mecab': 'ja', 'ko-mecab': 'ko'}.get(rule)

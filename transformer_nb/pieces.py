@@ -7,7 +7,7 @@ from itertools import chain
 import tokenizers
 from tokenizers import (
     AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers)
-from .support.core import SPECIAL_TOKENS, InputError, parse_json
+from .support.core import SPECIAL_TOKENS, InputError, check_choice, parse_json
 
 _PLAIN = {'"': '[“”„‟«»]',
           "'": '[‘’‚‛‹›]',
@@ -149,9 +149,7 @@ def learn_merges(texts:Iterable[str], vocab_size:int, how:str, tags:Collection[s
     if not least <= vocab_size <= _MAX_VOCAB:
         raise InputError(f'vocab_size is {vocab_size}; byte-pair encoding needs '
                          f'at least {least} and at most {_MAX_VOCAB}')
-    if how not in NORMALIZERS:
-        raise InputError(f'normalize is {how!r}; '
-                         f'it must be one of: {", ".join(NORMALIZERS)}')
+    check_choice('normalize', how, NORMALIZERS)
     tokenizer = assemble(models.BPE(), 'none')
     trainer = trainers.BpeTrainer(vocab_size=vocab_size - len(tags),
                                   special_tokens=SPECIAL_TOKENS,

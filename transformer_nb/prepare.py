@@ -11,7 +11,7 @@ from unicodedata import category
 import numpy as np
 from transformer_nb.support.core import (
     SPECIAL_TOKENS, FieldError, InputError, as_pairs, check_choice, check_names,
-    check_positive, check_types, read_json, write_atomically)
+    check_positive, check_range, check_types, read_json, untrusted, write_atomically)
 from transformer_nb.checkpoint import write_folder
 from transformer_nb.corpora import JoinedPairs, PairFiles, load_corpus, stream_lines
 from transformer_nb.data import (
@@ -66,10 +66,9 @@ def _check_data(c:DataConfig):
                    max_ratio=c.max_ratio, tokenizer_pairs=c.tokenizer_pairs)
     for times in as_list(c.mix):
         check_positive(mix=times)
-        if times and times > 1000: raise FieldError('mix', f'is {times}; at most 1000 is')
+        check_range(0, 1000, mix=times)
     check_choice('normalize', c.normalize, _RULES)
-    if not 0 <= c.min_letters <= 1:
-        raise FieldError('min_letters', f'is {c.min_letters}; it must be from 0 to 1')
+    check_range(0, 1, min_letters=c.min_letters)
     for name in ('tag', 'valid_tag'):
         for tag in as_list(getattr(c, name)): _check_tag(name, tag)
     n_corpora = len(as_list(c.src))
@@ -318,15 +317,12 @@ def open_prepared(folder:str|Path # what `prepare_data` wrote
         raise InputError(f'{folder} is not prepared data: it has no prepared.json; '
                          'tnb_prepare writes it')
     record = read_json(path)
-    try:
+    with untrusted(path):
         if record['format'] != 1:
             raise ValueError(f'its format is {record["format"]!r}, and not 1')
         check_types(DataConfig, record['data'])
         config = DataConfig(**record['data'])
         splits = {split: record['splits'][split] for split in SPLITS}
-    except KeyError as e: raise InputError(f'{path} is damaged: it has no {e}') from None
-    except (ValueError, TypeError, AttributeError) as e:
-        raise InputError(f'{path} is damaged: {e}') from None
     tokenizer = load_any_tokenizer(folder/'tokenizer.json')
     for split, info in splits.items(): check_encoded(folder/split, info)
     return PreparedData(folder, config, tokenizer, splits)

@@ -9,7 +9,8 @@ from .hub import open_model, open_record
 from .model import TransformerConfig
 from .optimizer import paper_lr
 from .prepare import DataConfig
-from .support.core import InputError, check_choice, check_names, check_types, find_in
+from .support.core import (
+    InputError, check_choice, check_names, check_types, find_in, untrusted)
 from .training import TrainingConfig
 
 SECTIONS = dict(model=TransformerConfig, data=DataConfig, training=TrainingConfig,
@@ -103,9 +104,7 @@ def load_search(folder:str|Path # model folder
                )->SearchConfig: # how its author wants it to be searched
     "Raises `InputError` if the settings cannot be used"
     stored = open_record(folder).get('search', {})
-    try: return SearchConfig(**stored)
-    except (TypeError, InputError) as e:
-        raise InputError(f'{folder}/config.json is damaged: search: {e}') from None
+    with untrusted(find_model(folder)/'config.json'): return SearchConfig(**stored)
 
 _OF_ITS_OWN_RUN = dict.fromkeys( # fields of when and where a run was made
     ('max_minutes', 'patience', 'valid_every_minutes', 'save_every_minutes', 'workers',
@@ -121,12 +120,10 @@ def _stored_run(folder:str|Path, model:TransformerConfig
         lr = paper_lr(4000, model.d_model, 4000)
         search = asdict(load_search(folder))
         return preset('tiny').override(lr=lr, **search).like(model)
-    try:
+    with untrusted(Path(folder)/'config.json'):
         for name, kind in SECTIONS.items():
             check_types(kind, stored['config'].get(name, {}))
         run = RunConfig.from_dict(stored['config'])
-    except (KeyError, TypeError, AttributeError, ValueError) as e:
-        raise InputError(f'{folder}/config.json is damaged: training: {e}') from None
     data = DataConfig(**{name: getattr(run.data, name) for name in _OF_THE_MODEL})
     n_steps = find_in(stored, 'result', 'step', kind=int) or run.training.max_steps
     run = replace(run, data=data).like(model)

@@ -26,9 +26,9 @@ from tqdm import tqdm
 from .checkpoint import (
     Checkpoints, average, check_described, check_same_run, cpu_state_dict, fingerprint,
     random_state, set_training_state, training_state)
-from transformer_nb.support.core import (
-    FieldError, InputError, check_choice, check_positive, remove_half_written, set_seed,
-    write_atomically)
+from .support.core import (
+    FieldError, InputError, check_choice, check_positive, check_range,
+    remove_half_written, set_seed, write_atomically)
 from .data import Batch, TokenBatches
 from transformer_nb.support.distributed import (
     all_gather, all_reduce_sum, broadcast_from_rank0, in_any_process, mfu, rank,
@@ -192,13 +192,9 @@ def _check_training(c:TrainingConfig):
     if not 0 <= c.label_smoothing < 1:
         raise FieldError('label_smoothing',
                          f'is {c.label_smoothing}; it must be at least 0 and below 1')
-    if not 0 <= c.seed < 2**32:
-        raise FieldError('seed', f'is {c.seed}; it must be from 0 to {2**32 - 1}')
-    if c.workers is not None and not 0 <= c.workers <= 64:
-        raise FieldError('workers', f'is {c.workers}; it must be from 0 to 64')
-    if c.grad_accum_steps > 10_000:
-        raise FieldError('grad_accum_steps',
-                         f'is {c.grad_accum_steps}; it must be at most 10,000')
+    check_range(0, 2**32 - 1, seed=c.seed)
+    check_range(0, 64, workers=c.workers)
+    check_range(1, 10_000, grad_accum_steps=c.grad_accum_steps)
     check_choice('weights', c.weights, _WEIGHTS)
     check_choice('patience_on', c.patience_on, ('loss', 'bleu'))
     if c.patience_on == 'bleu' and not c.valid_bleu:
@@ -602,9 +598,10 @@ def restore(self:RunFiles, model:nn.Module, optimizer:torch.optim.Optimizer
     stored = broadcast_from_rank0(checkpoints.last_state) # what one of them sees, all do
     if stored is None: return None
     state, info = stored
-    check_same_run(info['run_settings'], self.run_settings, checkpoints.folder)
-    set_training_state(model, optimizer, state, rank())
-    try: s, self.history[:] = TrainingState(**info['progress']), info['history']
+    try:
+        check_same_run(info['run_settings'], self.run_settings, checkpoints.folder)
+        set_training_state(model, optimizer, state, rank())
+        s, self.history[:] = TrainingState(**info['progress']), info['history']
     except (KeyError, TypeError): # of another version
         raise InputError(f'{checkpoints.folder}: the state was not written by this '
                          'program') from None

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['DOUBTFUL', 'NONSENSE', 'train_translator', 'Translator', 'distinct', 'model_languages', 'needs_tag', 'Line', 'is_cut',
-           'Translation', 'plot_attention', 'evaluate', 'encode_each', 'evaluate_lines']
+           'Translation', 'plot_attention', 'evaluate', 'score_pairs', 'evaluate_lines']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
 import math, re, sys, time
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from statistics import fmean
 import torch
 from fastcore.basics import patch
 from torch import Tensor
@@ -25,7 +26,7 @@ from .support.core import (
     as_pairs, as_texts, check_names, write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
-    SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, search)
+    SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, autocast_search, search)
 from .decoding import sample as draw_samples
 from .support.distributed import (
     broadcast_from_rank0, check_shared_device, rank)
@@ -44,7 +45,7 @@ from .recipe import ( # noqa: F401, these names belong here, too
     PRESETS, RunConfig, fine_tuning, load_search, preset)
 from .reading import Sentence, doubts, rare_words, read_text, strange
 from .text import Tokenizer
-from .training import Trainer, TrainingConfig, choose_precision, valid_loss
+from .training import Trainer, TrainingConfig, choose_precision
 
 # %% ../nbs/15_translation.ipynb #b2860300
 def train_translator(out:str|Path,         # model folder to write
@@ -472,7 +473,7 @@ def evaluate(translator:Translator,
              tokenize:str|None=None,     # sacreBLEU's rule; by default that of the language
              more:Sequence[list[str]]=(), # further references of each sentence
             )->dict:                     # scores, perplexity, speed, and what was left out
-    from transformer_nb.evaluation import choose_tokenizer, score # slow
+    from transformer_nb.evaluation import choose_tokenizer, perplexity, score # slow
     pairs = as_pairs(pairs)
     if not pairs: raise InputError('there is no sentence to translate')
     sources, references = map(list, zip(*pairs))
@@ -488,7 +489,9 @@ def evaluate(translator:Translator,
     if out:
         text = ''.join(line + '\n' for line in translations)
         write_atomically(out, text.encode())
-    ppl, left_out = _perplexity(translator, pairs)
+    scored, left_out = score_pairs(translator, pairs)
+    nats = [-x for of_tokens in scored.values() for x in of_tokens]
+    ppl = round(perplexity(fmean(nats)), 3) if nats else None
     how = {name: translator.options[name] for name in asdict(SearchConfig())}
     return evaluate_lines(translations, references, lang, baseline, tokenize,
                           more) | dict(
@@ -497,30 +500,32 @@ def evaluate(translator:Translator,
         tokens_per_second=round(n_tokens / seconds), seconds=round(seconds, 1))
 
 # %% ../nbs/15_translation.ipynb #15631c13
-def encode_each(translator:Translator, pairs:list[tuple[str,str]]
-               )->tuple[dict[int,tuple],dict[str,list[int]]]: # ids of both sides
-    "Those that fit, by the number of their line, and the other lines, by reason"
-    max_len = translator.model.config.max_len
-    kept, left_out = {}, {}
+@torch.no_grad()
+def score_pairs(translator:Translator,
+                pairs:list[tuple[str,str]] # sources and targets
+               )->tuple[dict[int,list[float]],dict[str,list[int]]]: # by line, from 1
+    "Log-probabilities of the target's tokens and `</s>`; lines that do not fit, by reason"
+    model, options = translator.model, translator.options
+    kept, left_out, found = {}, {}, {} # by line, by reason, by line
     for line, pair in enumerate(as_pairs(pairs), 1):
-        ids, dropped = encode_pairs([pair], translator.tokenizer, max_len, math.inf)
+        ids, dropped = encode_pairs([pair], translator.tokenizer, model.config.max_len,
+                                    math.inf)
         if ids: [kept[line]] = ids
         for reason, n in dropped.items():
             if n: left_out.setdefault(reason, []).append(line)
-    return kept, left_out
-
-def _perplexity(translator:Translator, pairs:list[tuple[str,str]]
-               )->tuple[float|None,dict[str,list[int]]]: # None where no pair fits
-    "Perplexity of the references, and the lines left out of it, by reason"
-    from transformer_nb.evaluation import perplexity
-    kept, left_out = encode_each(translator, pairs)
-    if not kept: return None, left_out
-    model, kept = translator.model, list(kept.values())
-    device = next(model.parameters()).device
-    budget = translator.options['search_tokens']
-    batches = [batch.to(device) for batch in TokenBatches(kept, budget).epoch(0)]
-    loss = valid_loss(model, batches, translator.options['precision'])
-    return round(perplexity(loss), 3), left_out
+    if not kept: return {}, left_out
+    device, lines = next(model.parameters()).device, list(kept)
+    batches = TokenBatches(list(kept.values()), options['search_tokens'])
+    with autocast_search(model, options['precision']):
+        for rows in batches.plan(0):
+            batch = batches.batch(rows).to(device)
+            logits = model(batch.src, batch.tgt).float() # (b, t, v)
+            of_labels = logits.gather(-1, batch.labels[..., None])[..., 0] # (b, t)
+            of_labels -= logits.logsumexp(-1)
+            for row, of_tokens in zip(rows, of_labels.tolist()):
+                n_tokens = len(kept[lines[row]][1]) + 1
+                found[lines[row]] = of_tokens[:n_tokens] # without padding
+    return found, left_out
 
 # %% ../nbs/15_translation.ipynb #fee48fb5
 def evaluate_lines(translations:list[str], references:list[str],

@@ -16,13 +16,12 @@ from transformer_nb.checkpoint import (
 from transformer_nb.copy_task import (
     copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
 from transformer_nb.support.core import (
-    METAVARS, FieldError, InputError, Arg, add_version, check_choice, check_names,
-    check_new_file, check_positive, command, default_device, find_device, find_in,
+    METAVARS, InputError, Arg, add_version, check_choice, check_names,
+    check_new_file, check_positive, check_range, command, default_device, find_device, find_in,
     memory_advice, read_arguments, set_seed, shorten, write_atomically)
 from transformer_nb.corpora import (
     PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
-from transformer_nb.data import TokenBatches
-from transformer_nb.decoding import SEARCH_TOKENS, autocast_search, check_n_best
+from transformer_nb.decoding import SEARCH_TOKENS, check_n_best
 from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.support.notebook import save_figure
@@ -33,8 +32,8 @@ from transformer_nb.training import TrainingConfig, plot_training
 from transformer_nb.recipe import (
     PRESETS, SECTIONS, RunConfig, fine_tuning, load_search, preset)
 from transformer_nb.translation import (
-    Line, Translator, distinct, encode_each, evaluate, evaluate_lines, model_languages,
-    plot_attention, train_translator)
+    Line, Translator, distinct, evaluate, evaluate_lines, model_languages, plot_attention,
+    score_pairs, train_translator)
 
 @dataclass(frozen=True)
 class _Option:
@@ -515,9 +514,7 @@ def _search_options(folder:str, given:dict, search_tokens:int, n_best:int=1,
     "The model's own settings, except for those that are given"
     check_positive(search_tokens=search_tokens)
     config = replace(load_search(folder), **given)
-    if not 0 <= min_len <= config.max_extra: # else a short sentence could not reach it
-        bounds = f'from 0 to max_extra, {config.max_extra}'
-        raise FieldError('min_len', f'is {min_len}; it must be {bounds}')
+    check_range(0, config.max_extra, min_len=min_len) # which every sentence can reach
     check_n_best(n_best, config.beam_size)
     return asdict(config) | dict(search_tokens=search_tokens, n_best=n_best,
                                  min_len=min_len)
@@ -632,27 +629,6 @@ def _name_lines(lines:list[int], most:int=10)->str: # such as 'lines 3, 7 and 12
 
 def _give_back_memory(): # which glibc keeps for each shape of a batch
     with suppress(AttributeError, OSError, TypeError): ctypes.CDLL(None).malloc_trim(0)
-
-@torch.no_grad()
-def score_pairs(translator:Translator,
-                pairs:list[tuple[str,str]], # sources and targets
-               )->tuple[dict[int,list[float]],dict[str,list[int]]]: # by line, from 1
-    "Log-probabilities of the target's tokens and `</s>`; lines that do not fit, by reason"
-    kept, left_out = encode_each(translator, pairs)
-    if not kept: return {}, left_out
-    model, options = translator.model, translator.options
-    device, lines = next(model.parameters()).device, list(kept)
-    batches, found = TokenBatches(list(kept.values()), options['search_tokens']), {}
-    with autocast_search(model, options['precision']):
-        for rows in batches.plan(0):
-            batch = batches.batch(rows).to(device)
-            logits = model(batch.src, batch.tgt).float() # (b, t, v)
-            of_labels = logits.gather(-1, batch.labels[..., None])[..., 0] # (b, t)
-            of_labels -= logits.logsumexp(-1)
-            for row, of_tokens in zip(rows, of_labels.tolist()):
-                line = lines[row]
-                found[line] = of_tokens[:len(kept[line][1]) + 1] # without padding
-    return found, left_out
 
 @command
 def tnb_score(

@@ -10,6 +10,24 @@ def draw_digits(n:int # number of sequences
                )->Tensor: # (n, 8)
     return torch.randint(10, (n, 8))
 
+class DigitModel(nn.Module):
+    "For each of 8 places a score for every answer; `look` decides what a place reads"
+    def __init__(self, look:Callable,    # wanted (b, 8, d), source (b, 8, d) -> (b, 8, d)
+                 n_answers:int=10,
+                 d_model:int=32):
+        super().__init__()
+        self.digit = nn.Embedding(10, d_model)
+        self.place = nn.Embedding(8, d_model)
+        self.look = look
+        self.score = nn.Linear(d_model, n_answers)
+
+    def forward(self, digits:Tensor # (b, 8)
+               )->Tensor:           # (b, 8, n_answers)
+        places = self.place.weight
+        source = self.digit(digits) + places
+        wanted = places.expand_as(source)
+        return self.score(self.look(wanted, source))
+
 def share_exact(model:nn.Module,
                 task:Callable, # digits (b, 8) to right answers (b, 8)
                )->float:       # share of 1,000 new sequences answered without a mistake

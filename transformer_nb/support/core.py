@@ -21,8 +21,7 @@ SPECIAL_TOKENS = ['<pad>', '<s>', '</s>', '<unk>']
 
 def set_seed(seed:int=0): # 64 bits, as in PyTorch
     "Seed the random generators of Python, NumPy and PyTorch"
-    if not -2**63 <= seed < 2**63:
-        raise FieldError('seed', f'is {seed}; it must be from -2**63 to 2**63 - 1')
+    check_range(-2**63, 2**63 - 1, seed=seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
@@ -414,6 +413,12 @@ def check_positive(**values): # numbers by their names
         if value is None or 0 < value < math.inf: continue
         wanted = 'finite' if value == math.inf else 'above 0'
         raise FieldError(name, f'is {value}; it must be {wanted}')
+
+def check_range(low:float, high:float, **values): # numbers by their names
+    "Raise `FieldError` for a number below `low` or above `high`; None passes"
+    for name, value in values.items():
+        if value is None or low <= value <= high: continue
+        raise FieldError(name, f'is {value}; it must be from {low} to {high}')
 
 def check_choice(name:str, value, choices:Collection[str]):
     if value in choices: return
