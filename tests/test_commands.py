@@ -461,7 +461,7 @@ def test_translate_refuses_half_a_gzip_file(data, whole, model, tmp_path):
     (dict(file='none'), ['there is no file', 'none']),
     (dict(device='abacus'), ['--device abacus']),
     (dict(beam_size=100_000), ['--beam_size is 100000', '512']),
-    (dict(min_len=51), ['--min_len is 51', 'from 0 to max_extra, 50']),
+    (dict(min_len=51), ['--min_len is 51', 'from 0 to 50']),
     (dict(sample=True, beam_size=4), ['--beam_size and --sample cannot be combined']),
     (dict(seed=3), ['--seed needs --sample']),
     (dict(sample=True, top_p=1.5), ['top_p is 1.5']),
