@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SEARCH_BOUNDS', 'PENALTIES', 'SEARCH_TOKENS', 'Hypothesis', 'length_penalty', 'power_penalty', 'SearchConfig',
            'output_limits', 'to_hypotheses', 'Cache', 'next_logits', 'LiveBeams', 'best_continuations', 'BestBeams',
-           'Beams', 'check_n_best', 'beam_search', 'greedy', 'autocast_search', 'search', 'search_cost', 'check_fits',
-           'draw_tokens', 'sample', 'alignment']
+           'Beams', 'check_n_best', 'beam_search', 'greedy', 'search', 'search_cost', 'check_fits', 'draw_tokens',
+           'sample', 'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable, Iterator
@@ -16,8 +16,9 @@ from math import ceil
 import torch
 from fastcore.basics import patch
 from torch import Tensor
-from .support.core import (
-    BOS, EOS, PAD, FieldError, InputError, check_choice, check_positive, check_range)
+from transformer_nb.support.core import (
+    BOS, EOS, PAD, FieldError, InputError, autocast, check_choice, check_positive,
+    check_range)
 from .data import split_by_budget, pad
 from .model import Transformer, attention_weights
 from .multihead import MultiHeadAttention, padding_mask
@@ -374,12 +375,6 @@ def greedy(model:Transformer,
 # %% ../nbs/13_decoding.ipynb #4690e72a
 SEARCH_TOKENS = 4096 # default budget of a batch
 
-def autocast_search(model:Transformer, precision:str, cache_enabled:bool=True):
-    dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
-    check_choice('precision', precision, dtypes)
-    device, dtype = next(model.parameters()).device, dtypes[precision]
-    return torch.autocast(device.type, dtype, dtype is not None, cache_enabled)
-
 def search(model:Transformer,         # in evaluation mode
            sentences:list[list[int]], # ids without `</s>`, each shorter than `max_len`
            search_tokens:int=SEARCH_TOKENS, # budget of a batch, padding included: maximum
@@ -394,7 +389,7 @@ def search(model:Transformer,         # in evaluation mode
     wrong = next((x for x in sentences if isinstance(x, str | int)), None)
     if wrong is not None: raise TypeError(f'sentences has {wrong!r}, not a list of ids')
     results = [[]] * len(sentences)
-    with autocast_search(model, precision):
+    with autocast(precision, next(model.parameters()).device):
         batches = _batches(model, sentences, search_tokens, beam_size, max_extra)
         for rows, src in batches:
             batch = beam_search(model, src, beam_size, max_extra=max_extra, **options)
@@ -493,7 +488,7 @@ def sample(model:Transformer,         # in evaluation mode
     options = dict(temperature=temperature, top_k=top_k, top_p=top_p)
     seeds = torch.randint(2**62, (len(sentences),), generator=generator).tolist()
     results = [None] * len(sentences)
-    with autocast_search(model, precision):
+    with autocast(precision, next(model.parameters()).device):
         batches = _batches(model, sentences, search_tokens, 1, max_extra)
         for rows, src in batches:
             limits = output_limits(model, src, max_extra)

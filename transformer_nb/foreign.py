@@ -102,7 +102,9 @@ def _pieces_of(model:bytes): # a SentencePiece processor
     except ImportError:
         message = 'SentencePiece is not installed; run: pip install sentencepiece'
         raise InputError(message) from None
-    return SentencePieceProcessor(model_proto=model)
+    try: return SentencePieceProcessor(model_proto=model)
+    except RuntimeError:
+        raise InputError('source.spm or target.spm is no model of SentencePiece') from None
 
 def add_tags(tokenizer:Tokenizer, tags:Iterable[str])->Tokenizer:
     "With a last token for each tag that it does not have; raises `FieldError` if it can't"
@@ -130,10 +132,11 @@ def tokenizer_class(name:str)->type[Tokenizer]|None: # as the folder of a model 
 
 def load_any_tokenizer(path:str|Path)->Tokenizer: # from a `tokenizer.json`
     "Ours, or else any that the library reads; raises `InputError` for other files"
-    if Path(path).suffix in ('.model', '.spm'):
-        raise InputError(f'{path} is a model of SentencePiece, which cannot be read here; '
-                         'AutoTokenizer of the library transformers saves most of them '
-                         'as a tokenizer.json')
+    if Path(path).suffix in ('.model', '.spm', '.txt', '.vocab', '.yml') or (
+            Path(path).name == 'vocab.json'):
+        raise InputError(f'{path} is a model of SentencePiece or a plain vocabulary, which '
+                         'cannot be read here; AutoTokenizer of the library transformers '
+                         'saves most of them as a tokenizer.json')
     try: return BPETokenizer.load(path)
     except InputError:
         for name in ('ForeignTokenizer', 'SentencePieceTokenizer'):

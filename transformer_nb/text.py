@@ -14,7 +14,7 @@ import tokenizers
 from .pieces import (
     bpe_from_json, encode_all, encode_normalized, learn_merges, normalize, rule_of)
 from .support.core import (
-    MAX_JSON, SPECIAL_TOKENS, as_texts, each_text, untrusted, write_atomically)
+    SPECIAL_TOKENS, as_texts, each_text, text_of, untrusted, write_atomically)
 
 # %% ../nbs/08_text.ipynb #96c62ed0
 class Tokenizer:
@@ -58,10 +58,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path:str|Path)->Self: # of the class on which it is called
         "The tokenizer that `save` wrote; raises `InputError` for any other file"
-        with untrusted(path):
-            if Path(path).stat().st_size > MAX_JSON:
-                raise ValueError(f'it has more than {MAX_JSON:,} bytes')
-            return cls.from_json(Path(path).read_text(encoding='utf8'))
+        with untrusted(path): return cls.from_json(text_of(path))
 
     def __reduce__(self): return type(self).from_json, (self.to_json(),)
 

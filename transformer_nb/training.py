@@ -27,7 +27,7 @@ from .checkpoint import (
     Checkpoints, average, check_described, check_same_run, cpu_state_dict, fingerprint,
     random_state, set_training_state, training_state)
 from .support.core import (
-    FieldError, InputError, check_choice, check_positive, check_range,
+    FieldError, InputError, autocast, check_choice, check_positive, check_range,
     remove_half_written, set_seed, write_atomically)
 from .data import Batch, TokenBatches
 from transformer_nb.support.distributed import (
@@ -47,15 +47,6 @@ def token_loss(model:nn.Module, batch:Batch,
     total = smoothed_loss(logits, batch.labels, label_smoothing)
     return total / (batch.n_tokens if n_tokens is None else n_tokens)
 
-# %% ../nbs/12_training.ipynb #60f64ace
-_DTYPES = dict(bf16=torch.bfloat16, fp16=torch.float16)
-
-def _autocast(precision:str, # 'fp32', 'bf16' or 'fp16'
-              batch:Batch,   # on the device where it will be used
-             ):              # context in which matrix products have that precision
-    dtype = _DTYPES.get(precision)
-    return torch.autocast(batch.src.device.type, dtype, enabled=dtype is not None)
-
 # %% ../nbs/12_training.ipynb #05245267
 @torch.no_grad()
 def valid_loss(model:nn.Module,
@@ -67,7 +58,7 @@ def valid_loss(model:nn.Module,
     model.eval()
     losses, n_tokens = [], 0
     for batch in batches:
-        with _autocast(precision, batch):
+        with autocast(precision, batch.src.device):
             logits = model(batch.src, batch.tgt)
             losses.append(smoothed_loss(logits, batch.labels, 0.))
         n_tokens += batch.n_tokens
@@ -91,7 +82,7 @@ def accumulate_gradients(model:nn.Module,
     for i, batch in enumerate(batches):
         is_last = i == len(batches) - 1 # only now do several processes add gradients up
         with nullcontext() if is_last or world_size() == 1 else model.no_sync():
-            with _autocast(precision, batch):
+            with autocast(precision, batch.src.device):
                 loss = loss_of(model, batch, label_smoothing, n_tokens)
             scaled = loss * world_size() # times 1, unless there are several
             if scaler: scaled = scaler.scale(scaled)
@@ -140,7 +131,7 @@ def choose_precision(precision:str,      # 'auto', 'fp32', 'bf16' or 'fp16'
     "Raises `FieldError` for an unknown name, and for 16 bits without a CUDA GPU"
     check_choice('precision', precision, _PRECISIONS)
     is_gpu = device.type == 'cuda'
-    if precision in _DTYPES and not is_gpu:
+    if precision in ('bf16', 'fp16') and not is_gpu:
         raise FieldError('precision', f'{precision} needs a CUDA GPU; use fp32')
     if precision != 'auto': return precision
     if not is_gpu: return 'fp32'

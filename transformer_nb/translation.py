@@ -22,11 +22,11 @@ from transformer_nb.checkpoint import (
     check_output_folder, check_same_run, fingerprint, mark_begun, save_model,
     training_lock)
 from .support.core import (
-    SPECIAL_TOKENS, FieldError, InputError, find_device, find_in, set_seed,
-    as_pairs, as_texts, check_names, write_atomically)
+    SPECIAL_TOKENS, FieldError, InputError, as_pairs, as_texts, autocast, check_names,
+    find_device, find_in, set_seed, write_atomically)
 from .data import TokenBatches, encode_pairs
 from .decoding import (
-    SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, autocast_search, search)
+    SEARCH_TOKENS, Hypothesis, SearchConfig, alignment, search)
 from .decoding import sample as draw_samples
 from .support.distributed import (
     broadcast_from_rank0, check_shared_device, rank)
@@ -516,7 +516,7 @@ def score_pairs(translator:Translator,
     if not kept: return {}, left_out
     device, lines = next(model.parameters()).device, list(kept)
     batches = TokenBatches(list(kept.values()), options['search_tokens'])
-    with autocast_search(model, options['precision']):
+    with autocast(options['precision'], device):
         for rows in batches.plan(0):
             batch = batches.batch(rows).to(device)
             logits = model(batch.src, batch.tgt).float() # (b, t, v)

@@ -61,17 +61,11 @@ def _options()->dict[str,_Option]: # by name
                                     comments[name] or '')
     return options
 
-_IN_FILES = '''activation biases d_k d_v n_kv_heads norm norm_eps norm_type positions
+_NOT_SHOWN = '''activation biases d_k d_v n_kv_heads norm norm_eps norm_type positions
     qk_norm rope_base scale_embeddings tie_embeddings alpha beam_size max_extra penalty
     data_dir drop_duplicates drop_leaks drop_same held_out max_ratio min_letters normalize
     tokenizer_pairs valid_tag fixed_shapes log_every patience_on save_every_minutes
-    valid_every_minutes'''.split() # no options of `tnb_train`
-
-def _check_is_option(arguments:dict):
-    for name in arguments.keys() & _IN_FILES:
-        line = {_options()[name].section: {name: arguments[name]}}
-        shown = yaml.safe_dump(line, default_flow_style=True).strip()
-        raise InputError(f'--{name} is set in a file: --config FILE, with `{shown}`')
+    valid_every_minutes'''.split() # whose options `tnb_train --help` does not show
 
 def _train_parser()->argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -80,15 +74,15 @@ def _train_parser()->argparse.ArgumentParser:
         'torchrun starts it. Command line overrides file, and file overrides preset. '
         'With --max_minutes alone, the number of steps has no limit. With --init alone, '
         "schedule and settings come from the model's own run: a tenth of its learning "
-        'rate, for a tenth of its steps. A run.yaml of --out shows all fields of a run: '
-        'those that have no option here are set in such a file.',
+        'rate, for a tenth of its steps. A run.yaml of --out shows all fields of a run, '
+        'which are options, too, and can be set in such a file.',
         argument_default=argparse.SUPPRESS)
     add = parser.add_argument
     add('--out', metavar='DIR', help='model folder to write')
     add('--resume', action='store_true', help='continue from the last checkpoint in --out')
     add('--init', metavar='MODEL', type=find_model, help='model folder to start from, '
         'instead of random weights: takes its architecture, weights and tokenizer')
-    _add_options(parser, _options().values(), _IN_FILES)
+    _add_options(parser, _options().values(), _NOT_SHOWN)
     return parser
 
 def _add_options(parser:argparse.ArgumentParser, options:Iterable[_Option],
@@ -206,7 +200,6 @@ def tnb_train(argv:list[str]|None=None): # by default the arguments of this proc
     "Train a translation model and write it as a folder"
     argv = sys.argv[1:] if argv is None else argv
     arguments = read_arguments(_train_parser(), argv)
-    _check_is_option(arguments)
     out = arguments.pop('out', None)
     if out is None: raise InputError('--out is needed: the model folder to write')
     _check_tokenizer_options(arguments)

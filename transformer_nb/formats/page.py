@@ -79,27 +79,20 @@ _NOTE = """# A Transformer for CTranslate2
 
 Written by `tnb_export`. Translate with the settings of the model's author by
 
-{cut}
+    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
+    tokenizer.encode_special_tokens = True # in a text, `</s>` is not its end
+    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]
     longest = max(map(len, batch))
     how = dict(beam_size={beam_size}, length_penalty={alpha}, max_input_length=0,
                max_decoding_length=min(longest + {max_extra}, {limit} + 1))
     found = translator.translate_batch(batch, **how)
-{join}
+    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
+    lines = tokenizer.decode_batch(ids, skip_special_tokens=False)
 
 CTranslate2 divides a score by |Y|^α, and the model's author by {penalty}; with
 `beam_size=1` the translations are the same. What this package does besides, such as taking
 several sentences on a line one by one, it leaves to you.
 """
-_OURS = """    tokenizer = tokenizers.Tokenizer.from_file('tokenizer.json')
-    tokenizer.encode_special_tokens = True # in a text, `</s>` is not its end
-    batch = [tokenizer.encode(text).tokens[:{limit}] for text in texts]
-""", """    ids = [[tokenizer.token_to_id(t) for t in x.hypotheses[0]] for x in found]
-    lines = tokenizer.decode_batch(ids, skip_special_tokens=False)"""
-_MARIANS = """    source = sentencepiece.SentencePieceProcessor('source.spm')
-    target = sentencepiece.SentencePieceProcessor('target.spm')
-    batch = [source.encode(text, out_type=str)[:{limit}] for text in texts] # after its tag
-""", """    pieces = [x.hypotheses[0] for x in found]
-    lines = [target.decode(p).replace('▁', ' ').strip() for p in pieces]"""
 FORMULAS = dict(paper='((5 + |Y|)/6)^α', power='|Y|^α') # of a penalty, by its name
 
 def _new_spec(c:TransformerConfig): # CTranslate2's description of a model, still empty
@@ -129,11 +122,12 @@ def export_ctranslate2(model_folder:str|Path,
     c = model.config
     check_heads(c, 'CTranslate2')
     check_fields(c, 'our export to CTranslate2', _CTRANSLATE2)
-    check_tokenizer(tokenizer, 'our export to CTranslate2', True, marian=True)
+    check_tokenizer(tokenizer, 'our export to CTranslate2 (its own converter reads what '
+                    '--format transformers writes)', True)
     check_output_folder(out, can_resume=False)
     spec = _new_spec(c)
     _fill_spec(spec, model)
-    pieces = _pieces_of(tokenizer)
+    pieces = [tokenizer.tokenizer.id_to_token(i) for i in range(c.vocab_size)]
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
     spec.config.add_source_eos = True
@@ -145,10 +139,10 @@ def export_ctranslate2(model_folder:str|Path,
     spec.optimize()
     def write(folder):
         spec.save(str(folder))
-        for name, data in _files_of(tokenizer).items():
-            write_atomically(folder/name, data)
-        note = _note_of(tokenizer, load_search(model_folder), c.max_len - 1)
-        write_atomically(folder/'README.md', note.encode())
+        tokenizer.save(folder/'tokenizer.json')
+        own = load_search(model_folder)
+        how = asdict(own) | dict(penalty=FORMULAS[own.penalty], limit=c.max_len - 1)
+        write_atomically(folder/'README.md', _NOTE.format(**how).encode())
     write_folder(out, write)
 
 def check_heads(c:TransformerConfig, engine:str):
@@ -157,30 +151,13 @@ def check_heads(c:TransformerConfig, engine:str):
         raise InputError(f'{engine} wants d_k = d_v = d_model / n_heads; here they are '
                          f'{c.d_k}, {c.d_v} and {d_head:g}')
 
-def _is_of_marian(tokenizer:Tokenizer)->bool: # of two SentencePiece models
-    return type(tokenizer).__name__ == 'SentencePieceTokenizer'
-
-def check_tokenizer(tokenizer:Tokenizer, engine:str, knows_tags:bool, marian:bool=False):
-    if marian and _is_of_marian(tokenizer): return
+def check_tokenizer(tokenizer:Tokenizer, engine:str, knows_tags:bool):
     if not isinstance(tokenizer, BPETokenizer):
         raise InputError(f'the tokenizer was made by others, which {engine} cannot read; '
                          'tnb_translate can')
     if tokenizer.tags and not knows_tags:
         raise InputError(f'{engine} does not know tags, such as {tokenizer.tags[0]}; '
                          'tnb_translate does')
-
-def _pieces_of(tokenizer:Tokenizer)->list[str]: # by id
-    if _is_of_marian(tokenizer): return tokenizer.pieces
-    return [tokenizer.tokenizer.id_to_token(i) for i in range(tokenizer.vocab_size)]
-
-def _files_of(tokenizer:Tokenizer)->dict[str,bytes]: # by name
-    if not _is_of_marian(tokenizer): return {'tokenizer.json': tokenizer.to_json().encode()}
-    return dict(zip(('source.spm', 'target.spm'), tokenizer.models))
-
-def _note_of(tokenizer:Tokenizer, search:SearchConfig, limit:int)->str: # the README
-    cut, join = _MARIANS if _is_of_marian(tokenizer) else _OURS
-    how = asdict(search) | dict(penalty=FORMULAS[search.penalty], limit=limit)
-    return _NOTE.format(cut=cut.format(limit=limit).rstrip(), join=join, **how)
 
 _SIZES = '''vocab_size d_model d_ff n_heads d_k d_v n_encoder_layers n_decoder_layers
     dropout max_len'''.split() # any engine knows them

@@ -17,12 +17,12 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..support.core import BOS, EOS, PAD, FieldError
+from ..support.core import BOS, EOS, PAD, FieldError, autocast
 from ..data import Batch, TokenBatches, pad
 from ..decoding import (
     PENALTIES, SEARCH_TOKENS, Beams, Cache, Hypothesis, SearchConfig,
-    autocast_search, best_continuations, check_fits, check_n_best, next_logits,
-    output_limits, search, search_cost, to_hypotheses)
+    best_continuations, check_fits, check_n_best, next_logits, output_limits, search,
+    search_cost, to_hypotheses)
 from ..support.distributed import world_size
 from ..embedding import RotaryAttention
 from .fast import FusedAttention, FusedRotaryAttention, exchange
@@ -292,7 +292,8 @@ class RecordedSearch:
         results = [[]] * len(sentences)
         # Each step makes its own copies of weights in 16 bits: a recording would still read
         # those that are kept for a while when they are gone.
-        with autocast_search(self.model, precision, cache_enabled=False):
+        device = next(self.model.parameters()).device
+        with autocast(precision, device, cache_enabled=False):
             for places, shape in self._pieces(sentences, search_tokens, how):
                 found = self._search([sentences[i] for i in places], shape, precision, how)
                 for i, hypotheses in zip(places, found): results[i] = hypotheses

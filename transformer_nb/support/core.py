@@ -231,6 +231,10 @@ def find_in(record, *names:str, kind:type=str): # of JSON that may be untrusted
 
 MAX_JSON = 2**26 # bytes; a vocabulary of 37,000 tokens takes 3 MB
 
+def text_of(path:str|Path)->str: # of a file of ordinary size; else raises `ValueError`
+    if Path(path).stat().st_size <= MAX_JSON: return Path(path).read_text(encoding='utf8')
+    raise ValueError(f'it has more than {MAX_JSON:,} bytes')
+
 def _once(items:list[tuple])->dict: # of an object in JSON
     seen = set()
     for name, _ in items:
@@ -248,17 +252,10 @@ def _finite(number:str)->float: # 1e999 is infinite
 
 def read_json(path:str|Path)->dict:
     "Raises `InputError` unless it holds one object, of ordinary size and depth"
-    path = Path(path)
-    check_plain_file(path)
-    if path.stat().st_size > MAX_JSON:
-        raise InputError(f'{path} is damaged: it has more than {MAX_JSON:,} bytes')
-    try:
-        text = path.read_text(encoding='utf8')
-        content = parse_json(text, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as e:
-        raise InputError(f'{path} is damaged: {e}') from None
-    if isinstance(content, dict): return content
-    raise InputError(f'{path} is damaged: it is not a JSON object')
+    with untrusted(path):
+        content = parse_json(text_of(path), parse_constant=_refuse, parse_float=_finite)
+        if isinstance(content, dict): return content
+        raise ValueError('it is not a JSON object')
 
 @contextmanager
 def untrusted(path:str|Path)->Iterator[None]: # a file that may hold anything
@@ -443,6 +440,13 @@ def find_device(name:str|None # 'cpu', 'cuda', 'cuda:1' or 'mps'; None for the d
         if str(name).partition(':')[0] not in kinds:
             why = f'this machine has no such device; use {" or ".join(kinds)}'
         raise FieldError('device', f'{name}: {why}') from None
+
+def autocast(precision:str, device:torch.device, cache_enabled:bool=True)->torch.autocast:
+    "A context in which matrix products have that precision: 'fp32', 'bf16' or 'fp16'"
+    dtypes = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
+    check_choice('precision', precision, dtypes)
+    dtype = dtypes[precision]
+    return torch.autocast(device.type, dtype, dtype is not None, cache_enabled)
 
 def _git(*args:str)->str: # what git prints in the package's folder; empty if it fails
     folder = Path(transformer_nb.__file__).parent
