@@ -250,7 +250,7 @@ def test_masks_have_every_shape_and_some_rows_are_empty():
         if PART.case(n).kind != 'ones': shapes.add(one)
         hides_all = (~mask).all(-1)
         empty.add((len(one), bool(hides_all.any())))
-    assert len(shapes) == 7 and len(empty) == 6
+    assert len(shapes) == 9 and len(empty) == 6
 
 def test_an_error_has_its_line(tmp_path):
     path = tmp_path/'own.py'

@@ -1,18 +1,17 @@
 """A process of its own for a submission, with limits; all comparing is done outside it"""
-import faulthandler, json, os, shutil, signal, sys, tempfile, time, torch
+import faulthandler, json, os, re, shutil, signal, sys, tempfile, time, torch
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from functools import partial
 from pathlib import Path
 from safetensors.torch import load, save
-from torch import Tensor
 from ..support.core import InputError
 from ..proving.compare import ERROR, LINE, NOT_WRITTEN, error_of, observed
 from ..proving.where import Made, Line, Run, traced
 from . import rights
 from .kit import Kit, kit_folder, printable
-from .stages import STAGES, with_kit
+from .stages import STAGES
 from .table import Check, Stage
 from .together import tokenizer_of
 from .writer import WEIGHTS, sentences
@@ -100,10 +99,9 @@ def right_before(check:Check, stage:Stage, code, right):
         vars(code).clear()
         vars(code).update(own)
 
-def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
+def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
-    in place of None the number of a case, a method, and whether with its second arguments"""
-    stage = with_kit(number, kit, own)
+    in place of None the number of a case, a method, and which call of it"""
     _end_with_parent()
     _silence()
     _limit(4 * seconds, 2**31)
@@ -112,8 +110,8 @@ def _child(number:int, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own
     stand_ins = dict(config=modules['config']) if own else {
         earlier.module: modules[earlier.module] for earlier in STAGES
         if earlier.number < stage.number} | dict(config=modules['config'])
-    if number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
-    if number == 12: sentences()
+    if stage.number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
+    if stage.number == 12: sentences()
     os.chdir(folder)
     _make_room_for_torch(folder)
     Path(_BEGUN).touch() # what fails before this is the grader's own
@@ -137,11 +135,11 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
             truth = getattr(right, part.name, None)
             kit = None if kit.is_ours else kit
             if case is None: return {
-                f'{n} · {key}': x for n in range(part.cases)
+                f'{n} · {key}': x for n in range(part.cases + len(part.edges))
                 for key, x in observed(part, own, n, truth, kit).items()}
-            n, step, second = case
+            n, step, which = case
             return traced(part, own, n, step, truth, kit,
-                          lambda file: file.startswith(folder), is_right, second)
+                          lambda file: file.startswith(folder), is_right, which)
     except _TooSlow: return {f'new · {ERROR}': f'not done after {seconds:g} seconds'}
     except BaseException as e: return {f'new · {what}': x for what, x in error_of(e).items()}
     finally: _set_alarm(0)
@@ -182,12 +180,11 @@ def _read(path:Path, folder:Path)->dict|Run|None: # None: a child wrote nothing 
     with suppress(Exception): # whatever lies there may be a submission's
         run, notes = path.with_suffix('.run'), path.with_suffix('.out')
         if not _is_small(notes): return None
-        found = {key.removeprefix('text '): _text(x) if key.startswith('text ') else x
+        def read(x): return printable(bytes(x.tolist()).decode(errors='replace'))
+        found = {key.removeprefix('text '): read(x) if key.startswith('text ') else x
                  for key, x in load(notes.read_bytes()).items()}
         if not _is_small(run): return found
         return _unpacked(json.loads(run.read_text(encoding='utf8')), found, folder)
-
-def _text(x:Tensor)->str: return printable(bytes(x.tolist()).decode(errors='replace'))
 
 def _packed(run:Run, folder:str)->list:
     places = {id(x): i for i, x in enumerate(run.made)}
@@ -240,7 +237,6 @@ _leave = os._exit # as it is before a submission can exchange it
 def _named_exit(code:int)->str:
     return signal.Signals(-code).name if code < 0 else f'exit status {code}'
 
-
 def collect(folder:Path, # of a submission
             stage:Stage, kit:Kit,
             seconds:float=30., # for each check
@@ -256,7 +252,7 @@ def collect(folder:Path, # of a submission
         _copy(folder, Path(place))
         for _ in range(3): # a process that ends too early gets two more chances
             Path(place, _BEGUN).unlink(missing_ok=True) # of the process before
-            run = partial(_child, stage.number, kit, place, [*todo.values()], seconds, own)
+            run = partial(_child, stage, kit, place, [*todo.values()], seconds, own)
             how = _in_child(run, 2*_PATIENCE*seconds + 10)
             if not Path(place, _BEGUN).exists():
                 raise InputError(f'the grader cannot start a submission here: {how}')
@@ -281,6 +277,14 @@ def _copy(folder:Path, place:Path): # only what can be a module, and no links ou
         shutil.copyfile(path, target)
     if _is_small(folder/WEIGHTS): shutil.copyfile(folder/WEIGHTS, place/WEIGHTS)
     shutil.copyfile(kit_folder()/'config.py', place/'config.py') # given, whatever became of it
+
+def numbers_in(folder:Path, file:str)->tuple[int, ...]: # the largest first
+    "The whole numbers of a submission's file, and of modules of its own"
+    others = {stage.file for stage in STAGES} - {file} | {'config.py'}
+    texts = [path.read_bytes()[:2**18].decode(errors='replace')
+             for path in _modules_in(folder) if path.name not in others]
+    found = {int(n) for text in texts for n in re.findall(r'(?<![\w.])\d{1,7}(?![\w.])', text)}
+    return tuple(sorted((n for n in found if n > 2), reverse=True)[:40])
 
 def _modules_in(folder:Path, depth:int=3)->Iterator[Path]: # and in packages of its own
     for path in sorted(folder.iterdir()):

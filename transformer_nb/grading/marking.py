@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    DRAWS, ERROR, LINE, NEW, NOT_WRITTEN, TEXTS, Difference, copied, differences, kind_of,
-    observed, unlike_draws)
+    AGAIN, DRAWS, ERROR, GROWN, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
+    Difference, copied, differences, kind_of, observed, unlike_draws)
 from ..proving.draw import AXES
 from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
 from . import rights
-from .child import collect, is_right
+from .child import collect, is_right, numbers_in
 from .kit import Kit
 from .stages import with_kit
 from .table import Check, Stage
@@ -41,9 +41,10 @@ _NOTES = {} # by module, title, seed and case: they are the same for a whole cla
 
 def right_notes(check:Check, n:int, module:str)->dict:
     if check.expected: return check.expected
+    kept = _NOTES if n < check.part.cases else {} # others are beside a submission's numbers
     key = module, check.title, check.part.seed, n # the model of stage 9 is one
-    if key not in _NOTES: _NOTES[key] = _ours(observed, check.part, module, n)
-    return _NOTES[key]
+    if key not in kept: kept[key] = _ours(observed, check.part, module, n)
+    return kept[key]
 
 def features(check:Check, n:int, module:str)->set[str]: # of a case
     found = check.part.case_features(n)
@@ -74,7 +75,7 @@ def grade(folder:str|Path, # of a submission
          )->StageResult:
     "Grade one stage, with the right earlier stages"
     torch.set_num_threads(1) # a process that forks has one thread
-    stage = with_kit(stage.number, kit, own)
+    stage = with_kit(stage.number, kit, own, numbers_in(Path(folder), stage.file))
     notes = collect(Path(folder), stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
               for check, by_key in zip(stage.checks, notes)]
@@ -83,7 +84,7 @@ def grade(folder:str|Path, # of a submission
 def judged(check:Check, by_key:dict, module:str)->Marked:
     if stopped := by_key.get(f'{NEW} · {ERROR}'):
         return Marked(check, [Difference(-1, NEW, ERROR, stopped, None)], {}, [])
-    notes = {n: {} for n in range(check.part.cases)}
+    notes = {n: {} for n in range(check.part.cases + len(check.part.edges))}
     for key, x in by_key.items():
         n, _, rest = key.partition(' · ')
         if n.isdigit() and int(n) in notes: notes[int(n)][rest] = x
@@ -120,11 +121,15 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     first = next(m for m in marked if m.found)
     d = _plainest(first.found)
     alone = _alone(folder, stage, kit, first, d, seconds)
-    if alone and alone.found and not d.in_first_call: # as a first call, it differs, too
+    is_plain = d.step.partition(', ')[2] in ('', LATER)
+    if alone and alone.found and is_plain and not d.in_first_call: # first, it differs, too
         d = replace(alone.found[0], step=alone.method)
         first.notes[d.n][f'{d.step} · {LINE}'] = alone.mine.notes.get(LINE, '')
     told = [f'{name}: {what(d, first)}.']
     if alone and not alone.found and d.what.startswith((ERROR, 'result')):
+        which = d.step.partition(', ')[2]
+        if which in _STEPS and which != AGAIN:
+            told[0] = told[0].replace(_STEPS[which], ' in a later call')
         told.append(_KEPT)
     else:
         it, found = _when(d, first, marked, stage.module)
@@ -161,7 +166,8 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
     if d.what == DRAWS:
         n, which = len(d.right), unlike_draws(d.came, d.right)
         return (f'in training mode, the {which} of {n} calls of the same is not that of the '
-                'book (is something dropped elsewhere, at another rate or scale?)')
+                'book (is something dropped elsewhere, at another rate or scale, or at several '
+                'positions at once?)')
     name = _name(d.what, marked.check.part)
     if d.what.startswith('first values'):
         return (f'{name} are not those asked for: their spread is {float(d.came.std()):.3g}, '
@@ -173,6 +179,7 @@ _STEPS = { # which call it is, if not the first
     'by name': ' where its arguments are given by the names of the kit',
     'a second call': ' in a second call',
     'with other weights': ' with other weights, though it is right with those before',
+    SINGLE: ' in single precision, where the numbers given are around 1000',
     'without gradients': ' in a second call, under `torch.no_grad()`',
     'in training mode': ' in training mode, though it is right in evaluation mode',
     'the first call again': ' where the first call comes again, though it was right before'}
@@ -266,18 +273,18 @@ class _Alone: # the call that differs, as the first of a new process
 
 def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
     method, _, which = d.step.partition(', ')
-    if d.n < 0 or m.check.part.once or which not in ('', 'a second call') or d.step == NEW:
-        return None
-    i, call = stage.checks.index(m.check), (d.n, method, bool(which))
+    if d.n < 0 or m.check.part.once or d.step == NEW or d.what in (DRAWS, GROWN): return None
+    if which == SINGLE: return None
+    i, call = stage.checks.index(m.check), (d.n, method, which)
     [mine] = collect(folder, stage, kit, seconds, [(i, call)])
     if not isinstance(mine, Run): return None
     file = str(rights.FOLDER/stage.file)
-    ours = _ours(traced, m.check.part, stage.module, d.n, method, second=bool(which),
+    ours = _ours(traced, m.check.part, stage.module, d.n, method, which=which,
                  is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
     def noted(run): return {f'{method} · {what}': x for what, x in run.notes.items()}
     found = [x for x in differences(noted(mine), noted(ours), d.n, m.check.part.tolerance)
              if x.what not in m.check.ignored]
-    return _Alone(method, bool(which), found, mine, ours)
+    return _Alone(method, which in SECOND, found, mine, ours)
 
 def _where(alone:_Alone, d:Difference)->list[str]:
     if single := _single(alone, d): return [
@@ -292,23 +299,14 @@ def _where(alone:_Alone, d:Difference)->list[str]:
     return _of_lines(lines, d) + said
 
 def _of_lines(lines:dict, d:Difference)->list[str]:
-    "Of what is no tensor: what it was made of, and where it ends, if that is too early"
+    "Of what is no tensor: what it was made of"
     at = d.what if f'from 1 {d.what}' in lines else 'result'
     made = [line for what, line in lines.items() if what.removeprefix('from ')[2:] == at]
-    last, end = lines.get(''), lines.get('end')
+    last = lines.get('')
     if not last or last.text.startswith('with '): return [] # it only ends
     if not made or not re.fullmatch(r'return [\w., \[\]]+', last.text): made.insert(0, last)
     more = ' and '.join(f'l{_at(line)}' for line in made[1:])
-    said = [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
-    if end and _is_cut(d.came, d.right):
-        said.append(f'It is too short, and ends after l{_at(end)}.')
-    return said
-
-def _is_cut(x, y)->bool: # is x the beginning of y?
-    if x == '0 results': return isinstance(y, Tensor)
-    if isinstance(x, str): return isinstance(y, str) and y.startswith(x.removesuffix(']'))
-    if not isinstance(x, Tensor) or not isinstance(y, Tensor): return False
-    return x.dim() == y.dim() == 1 and len(x) < len(y) and x.equal(y[:len(x)])
+    return [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
 
 def _single(alone:_Alone, d:Difference)->Line|None:
     "The line that leaves double precision, where no more than that differs"

@@ -39,7 +39,7 @@ def of_training(right, answer, model, optimizer, batches, lr_of)->set[str]:
 
 def of_learning(right, answer, words, n_merges)->set[str]:
     merges, cut = literal_eval(answer['result']), {word: list(word) for word in words}
-    said = _true({'a word occurs more than once': max(words.values()) > 1,
+    said = _true({'a word occurs more than once': max(words.values(), default=0) > 1,
                   'a word has one character': 1 in map(len, words),
                   'no pairs are left before `n_merges`': len(merges) < n_merges})
     for pair in merges:
@@ -59,6 +59,7 @@ def of_applying(right, answer, word, merges)->set[str]:
     for pair in merges: symbols = _joined(right, symbols, pair, said)
     return said | _true({
         'the word has one character': len(word) == 1,
+        'the word is empty': not word,
         'several merges fit at first': len({*pairwise(word)} & {*merges}) > 1,
         'an earlier merge fits again after a later one': {*pairwise(symbols)} & {*merges}})
 

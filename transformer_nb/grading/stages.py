@@ -6,8 +6,8 @@ from .writer import STAGE as writer
 
 STAGES = [*FIRST, stage_9(''), *OPTIONAL, writer]
 
-def with_kit(number:int, kit:Kit, own:bool=False)->Stage:
-    "A stage with the numbers of a key; stage 9 with the model of a kit"
+def with_kit(number:int, kit:Kit, own:bool=False, numbers:tuple=())->Stage:
+    "A stage with the numbers of a key and of a text; stage 9 with the model of a kit"
     stages = together(kit.model) if own else [*FIRST, stage_9(kit.model), *OPTIONAL, writer]
     [stage] = [stage for stage in stages if stage.number == number]
-    return stage.keyed(kit.key)
+    return stage.keyed(kit.key, numbers)

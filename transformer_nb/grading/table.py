@@ -39,10 +39,10 @@ class Stage:
     @property
     def module(self)->str: return self.file.removesuffix('.py')
 
-    def keyed(self, key:str)->'Stage': # with the sizes and numbers of a key
+    def keyed(self, key:str, numbers:tuple=())->'Stage': # with its sizes and numbers
         def seeded(check):
             seed = crc32(f'{key}/{check.title}'.encode())
-            return replace(check, part=replace(check.part, seed=seed))
+            return replace(check, part=replace(check.part, seed=seed, numbers=numbers))
         return replace(self, checks=tuple(map(seeded, self.checks)))
 
 # What several rows draw
@@ -55,7 +55,8 @@ def config(case:Case)->TransformerConfig:
     return TransformerConfig(
         case.size('w'), d_model=case.size('d'), d_ff=case.size('f'), n_heads=case.size('h'),
         d_k=case.size('k'), d_v=case.size('v'), dropout=dropout(case),
-        n_encoder_layers=2, n_decoder_layers=3, max_len=14)
+        n_encoder_layers=case.size('N'), n_decoder_layers=case.size('M'),
+        max_len=max(14, LONGER + case.size('s'), LONGER + case.size('t')))
 
 def vocabulary(case:Case)->int: # first a large one, for first values
     return 400 if case.n == 0 else 12 + case.n % 7
@@ -72,7 +73,8 @@ HEADS = dict(query=Numbers('b h t k', heads=True), key=Numbers('b h s k', heads=
              value=Numbers('b h s v', heads=True))
 def attention(mask:Mask|None=None, cases:int=24)->Part:
     calls = HEADS if mask is None else HEADS | dict(mask=mask)
-    return Part('scaled_dot_product_attention', {'': calls}, cases=cases, back=both)
+    return Part('scaled_dot_product_attention', {'': calls}, cases=cases, back=both,
+                single=True)
 def both(y, kit): return (kit.heads(y[0]), *y[1:]) if kit else y
 def own_mask(y, kit): return kit.allowed(y) if kit else y
 
@@ -88,7 +90,7 @@ ATTENTION = (
     Check(1, 'a query that may attend to nothing gets zeros',
           attention(Mask('b h t s', needed=True), 32), EMPTY),
     Check(2, 'which keys padding_mask hides', Part(
-        'padding_mask', {'': dict(ids=Ids('b s', least=1))}, sizes=dict(w=vocabulary),
+        'padding_mask', {'': dict(ids=Ids('b s', least=1, empty=True))}, sizes=dict(w=vocabulary),
         back=own_mask), TWO_MASKS),
     Check(1, 'which keys causal_mask hides', Part(
         'causal_mask', {'': dict(t=Made(lambda case: case.size('t') + 1100 * (case.n == 6)))},
@@ -120,7 +122,7 @@ LAYERS = (
           ('parameters',)),
     Check(2, 'LayerNorm', Part(
         'LayerNorm', {'': dict(x=ANY)}, dict(d_model=Size('d'), eps=Choice((1e-5, 1e-5, .5),
-        'eps')), first=('weight', 'bias')), NORM),
+        'eps')), first=('weight', 'bias'), single=True), NORM),
     Check(1, 'LayerNorm with the usual eps', Part(
         'LayerNorm', {'': dict(x=X)}, dict(d_model=Size('d'))), NORM),
     Check(3, 'ResidualNorm in evaluation mode', Part(
@@ -162,8 +164,9 @@ def of_source(y, args): return real(y, args[1][:, 0, 0])
 def of_target(y, args): return real(y, args[1] != PAD)
 def of_memory(y, args): return real(y, args[0] != PAD)
 def model(name, calls, cases=10, **options)->Part:
-    return Part(name, calls, NEW, cases, sizes=dict(w=vocabulary), even='d', tolerance=1e-5,
-                **options)
+    stacks = dict(N=lambda case: (2, 1, 3)[case.n % 3], M=lambda case: (3, 2, 1)[case.n % 3])
+    return Part(name, calls, NEW, cases, sizes=dict(w=vocabulary, **stacks), even='d',
+                tolerance=1e-5, **options)
 DECODER = {'': dict(x=X, memory=READ, mask=Causal('t'), memory_mask=Padding('b s'))}
 DECODE = {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
                          memory=Numbers('b s d', scaled=False), memory_mask=Padding('b s'))}
@@ -190,16 +193,18 @@ STEPS = 1, 10, 4000, 3999, 4001, 100_000, 7
 def labels(case:Case)->Tensor:
     b, t = case.shape('b t')
     ids = torch.randint(1, case.size('w'), (b, t), generator=case.torch)
+    if case.has('all labels are padding', .1): return 0 * ids
     if not case.has('there is padding', .7): return ids
     return ids.masked_fill(torch.rand(b, t, generator=case.torch) < .3, PAD)
 def loss(cases:int, **options)->Part:
     args = dict(logits=Numbers('b t w'), labels=Made(labels)) | options
-    return Part('smoothed_loss', {'': args}, cases=cases, sizes=dict(w=vocabulary))
+    return Part('smoothed_loss', {'': args}, cases=cases, sizes=dict(w=vocabulary),
+                single=True)
 LOSS = '06_optimizer', 'The loss, and why it never reaches zero'
 RATE = '06_optimizer', 'The learning rate'
 OPTIMIZER = (
     Check(3, 'the learning rate', Part('paper_lr', {'': dict(
-        step_num=Choice(STEPS), d_model=Choice((512, 64, 1024, 6)),
+        step_num=Choice(STEPS, 'step_num'), d_model=Choice((512, 64, 1024, 6), 'd_model'),
         warmup_steps=Choice((4000, 4000, 100, 16), 'warmup_steps'))}, cases=50,
         tolerance=1e-9), RATE),
     Check(2, "the optimizer's constants and parameters", Part(
@@ -211,11 +216,10 @@ OPTIMIZER = (
     Check(1, 'the learning rate, by default', Part('paper_lr', {'': dict(
         step_num=Choice(STEPS), d_model=Choice((512, 64)))}, cases=8), RATE))
 
-def sequences(case:Case)->Tensor: return Ids('b t').draw(case)
+def sequences(case:Case)->Tensor: return Ids('b t', empty=True).draw(case)
 def batches(case:Case)->Batches:
     if case.n == 5: return Batches([torch.tensor([[5, 0], [5, 0]])] * 30) # soon learned
-    n = (3, 1, 4, 7)[case.n % 4]
-    return Batches([Ids('b t').draw(case) for _ in range(n)])
+    return Batches([Ids('b t').draw(case) for _ in range(case.size('n'))])
 def sgd(args)->torch.optim.Optimizer: # of the model, which comes first
     groups = [dict(params=[p], lr=.3) for p in args[0].parameters()]
     return torch.optim.SGD(groups, momentum=.5)
@@ -236,10 +240,11 @@ TRAINING = (
         'train', {'': dict(model=TOY, optimizer=Made(lambda case: Later(sgd)),
                            batches=Made(batches), lr_of=Made(
                                lambda case: (lambda step: 2.) if case.n == 5 else rate))},
-        shown=losses, sizes=dict(w=vocabulary), cases=16, special=special.of_training), LOOP))
+        shown=losses, cases=16, sizes=dict(
+            w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4]), special=special.of_training), LOOP))
 
 SOURCE = Ids('b s', vocab='8')
-STEPS_MOST = Made(lambda case: case.random.choice([9, 5, 2, 1, 30]))
+STEPS_MOST = Choice((9, 5, 2, 1, 30), 'max_steps')
 ALONE = Ids('1 s', vocab='8')
 def without_pad(y, args): # a beam's output may keep it, or not
     return ([i for i in y[0] if i != PAD], *y[1:])
@@ -253,29 +258,31 @@ DECODING = (
         'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
         cases=40, batched=True, special=special.of_outputs), ('13_decoding', 'Many sentences at once')),
     Check(1, 'the length penalty', Part('length_penalty', {'': dict(
-        n=Choice((1, 7, 20, 2)), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
+        n=Choice((1, 7, 20, 2), 'n'), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),
     Check(3, 'beam search without a length penalty', searches(40, Choice((0.,))),
           ('13_decoding', 'When to stop')),
     Check(4, 'beam search', searches(140, Choice((.6, 1., 2., .3), 'alpha')),
           ('13_decoding', 'The best sentence is not the likeliest: the length penalty')))
 
-WORDS = ('banana', 'ananas', 'nasss', 'x', 'aaaa', 'abab', 'low', 'lower', 'newest', 'widest')
+WORDS = ('banana', 'ananas', 'nasss', 'x', 'aaaa', 'abab', 'low', 'lower', 'newest', 'widest',
+         'a.b(a.b)', 'Straße')
 def counts(case:Case)->dict:
+    if case.n == 11: return {}
     words = case.random.sample(WORDS, 1 + case.n % 6)
     return {word: 1 + case.random.randrange(4) for word in words}
 def merges(case:Case)->list: # joins in some order, of which some never come
     chosen = case.random.sample([('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a'),
                                  ('a', 'b'), ('ab', 'ab'), ('e', 's'), ('es', 't'), ('a', 'a'),
-                                 ('l', 'o'), ('lo', 'w')], 7)
+                                 ('l', 'o'), ('lo', 'w'), ('a', '.'), ('a.', 'b')], 8)
     return chosen
 BPE = (
     Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
-        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40)))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40,
+        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40), 'n_merges'))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40,
         special=special.of_learning),
         ('08_text', 'Byte-pair encoding')),
     Check(2, 'words cut by given merges', Part('apply_bpe', {'': dict(
-        word=Choice(WORDS), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60,
+        word=Choice((*WORDS, '')), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60,
         special=special.of_applying),
         ('08_text', 'Byte-pair encoding')))
 
@@ -286,7 +293,7 @@ MODERN = (
         query=Numbers('b h t k', heads=True), key=Numbers('b g s k', heads=True),
         value=Numbers('b g s v', heads=True), mask=Mask('b h t s', empty=False))},
         sizes=dict(g=lambda case: 1 + case.n % 3, h=lambda case: case.size('g') * (1 + case.n % 4)),
-        back=lambda y, kit: kit.heads(y) if kit else y, cases=32),
+        back=lambda y, kit: kit.heads(y) if kit else y, cases=32, single=True),
         ('20_since_2017', 'Fewer keys and values')))
 
 FIRST = [

@@ -1,17 +1,19 @@
 """Stage 9, which needs the book's model, and what a submission's files do all together"""
 import sys, torch
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from safetensors.torch import load_file
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from ..assignment.config import TransformerConfig
-from ..checkpoint import load_model
-from ..proving.draw import Ids, Later, Made, Part
+from .. import model as book
+from ..checkpoint import load_model, load_record, save_model
+from ..proving.draw import Ids, Made, Part
 from ..proving.prove import prove
 from .table import BOS, Check, EOS, PAD, Stage, TGT, model, of_target, real
-from .toys import Batches, Digits, Toy
+from .toys import Digits, Toy
 
 TOKENIZERS = {} # read before a submission runs, which may not
 
@@ -32,6 +34,16 @@ ANY = '23_any_transformer', 'Properties: what must hold of any Transformer'
 TEXT = 'A man sleeps.'
 SHOWN = 'Two children are playing in the snow with a small dog.'
 
+@cache
+def deep_folder()->str: # as long as this process
+    "A model with more than ten layers and 512 positions, as a folder"
+    sizes = dict(d_model=6, d_ff=5, n_heads=2, d_k=4, d_v=7, max_len=530)
+    config = book.TransformerConfig(64, n_encoder_layers=11, n_decoder_layers=12, **sizes)
+    book.place = TemporaryDirectory()
+    with torch.random.fork_rng(devices=[]): deep = book.Transformer(config)
+    save_model(book.place.name, deep, SimpleNamespace(to_json=str))
+    return book.place.name
+
 def logits_of(loaded, args)->list: # and which weights are not the file's
     stored = [*load_file(Path(args[0], 'model.safetensors')).values()]
     other = [name for name, p in loaded.named_parameters()
@@ -40,8 +52,10 @@ def logits_of(loaded, args)->list: # and which weights are not the file's
     src, tgt = torch.tensor([[9, 8, 7, 6, EOS, PAD], [5, 9, 30, 41, 8, EOS]]), torch.tensor(
         [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
     said = f'{", ".join(other[:2])}{more}, which are not the numbers of the file'
+    long = torch.arange(load_record(args[0])['model']['max_len'])[None] % 20 + 4
+    logits = loaded.double()
     return [said if other else 'a model with the numbers of the file',
-            real(loaded.double()(src, tgt), tgt != PAD)]
+            real(logits(src, tgt), tgt != PAD), logits(long, long[:, :9])]
 
 def state_of(loaded, args)->str:
     mode = f'a model in {"training" if loaded.training else "evaluation"} mode'
@@ -52,13 +66,13 @@ def long_running(case)->Toy: # where the limit of steps counts
     end = 0. if case.n == 12 else (-30., 0., -1.5, -3.)[case.n % 4] # 12: α decides
     model = sys.modules.get('model') # whose class it has, for who asks
     kind = type('Toy', (Toy, model.Transformer), {}) if model else Toy
-    return kind(16 if case.n == 12 else case.random.randrange(10**6), max_len=90, end=end)
+    return kind(16 if case.n == 12 else case.random.randrange(10**6), end=end,
+                max_len=max(90, case.size('n') + 60))
 
 def digits(case)->str: # two to a word, so that words are not tokens
-    n = 1 if case.n == 4 else 20 if case.n == 8 else 2 + case.random.randrange(6)
-    ids = [str(case.random.randrange(4, 8)) for _ in range(n)]
+    ids = [str(case.random.randrange(4, 8)) for _ in range(case.size('n'))]
     if case.n == 12: ids = [*'7767']
-    return ' '.join(''.join(ids[i:i + 2]) for i in range(0, n, 2))
+    return ' '.join(''.join(ids[i:i + 2]) for i in range(0, len(ids), 2))
 
 def translations(folder:str):
     def shown(loaded, args):
@@ -68,53 +82,25 @@ def translations(folder:str):
 
 def stage_9(folder:str)->Stage:
     loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
+    both = dict(calls={'': dict(folder=Made(lambda case: folder if case.n == 0 else deep))},
+                cases=2, once=True)
+    deep = folder and deep_folder() # made before a submission runs, which may not write
     toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
                 text=Made(digits))
     return Stage(9, 'translation.py', "the book's weights", (
         Check(1, 'the model is in evaluation mode', Part(
             'load_model', shown=state_of, **loading), READ),
         Check(2, "the logits of the book's model", Part(
-            'load_model', shown=logits_of, tolerance=1e-4, **loading), READ),
-        Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13), READ),
+            'load_model', shown=logits_of, tolerance=1e-4, **both), READ),
+        Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13, sizes=dict(
+            n=lambda case: {4: 1, 8: 20}.get(case.n, 2 + case.random.randrange(6)))), READ),
         Check(2, "the book's translations", Part(
             'load_model', shown=translations(folder), **loading), READ, asks='translate')))
 
 # All together
 
-OWN = TransformerConfig(14, d_model=32, d_ff=64, n_heads=4, d_k=8, d_v=8, dropout=0.,
-                        n_encoder_layers=1, n_decoder_layers=1, max_len=30)
-
-def copy_rows(n:int, seed:int)->torch.Tensor: # (n, 8), of lengths 3 to 8
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(4, 14, (n, 8), generator=generator)
-    lengths = torch.randint(3, 9, (n, 1), generator=generator)
-    return ids.masked_fill(torch.arange(8) >= lengths, PAD)
-
-def learned(_, args)->torch.Tensor: # is the copy task learned, to 95 %?
-    [trained, *_], rows = args, copy_rows(200, 0)
-    greedy = import_module('decoding').greedy
-    with single(), torch.no_grad():
-        said = greedy(trained.float().eval(), import_module('training').shifted(rows)[0], 10)
-    wanted = [[i for i in row if i != PAD] for row in rows.tolist()]
-    return torch.tensor(sum(map(list.__eq__, said, wanted)) >= 190)
-
-def own_model(case):
-    with single():
-        torch.manual_seed(0)
-        return import_module('model').Transformer(OWN)
-
-def own_rate(step:int)->float:
-    return .6 * import_module('optimizer').paper_lr(step, OWN.d_model, 100)
-
-def own_adam(args): return import_module('optimizer').make_adam(args[0])
-
-LEARNING = dict(model=Made(own_model),
-                optimizer=Made(lambda case: Later(own_adam)),
-                batches=Made(lambda case: Batches([copy_rows(32, i) for i in range(1, 401)])),
-                lr_of=Made(lambda case: own_rate))
-
-SMALL = replace(OWN, vocab_size=24, d_model=16, d_ff=32, dropout=.1, d_k=4, d_v=4,
-                n_encoder_layers=2, n_decoder_layers=2, max_len=64)
+SMALL = TransformerConfig(24, d_model=16, d_ff=32, n_heads=4, d_k=4, d_v=4, dropout=.1,
+                          n_encoder_layers=2, n_decoder_layers=2, max_len=64)
 PROVED = 'your whole model is the paper\'s, and keeps what `tnb_prove` asks of any'
 
 def proved(model, args)->list[str]:
@@ -170,9 +156,6 @@ def together(folder:str)->list[Stage]:
             0, "your whole model gives the book's numbers", whole, READ), Check(
             0, PROVED, Part('Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1,
                             once=True, shown=proved), ANY))),
-        Stage(7, 'training.py', '', (Check(
-            0, 'your own loop, loss and optimizer teach your model the copy task',
-            Part('train', {'': LEARNING}, cases=1, once=True, shown=learned), READ),)),
         Stage(9, 'translation.py', '', (Check(
             0, "the book's translations, by all of your own files",
             Part('load_model', shown=shown_text(folder), **loading), READ,

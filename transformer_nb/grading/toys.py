@@ -63,7 +63,9 @@ def searched(case)->Toy:
     if kind == 'pad': case.features.add('the model may choose <pad>')
     if kind == 'long': case.features.add('the model seldom ends an output')
     end = {'long': -2.5, 'even': 0., 'soon': 9.}.get(kind, 1.)
-    case.model = Toy(case.random.randrange(10**6), end=end, pads=kind == 'pad')
+    most = case.fixed.get('max_steps', 0) # so many tokens, which no end cuts off
+    case.model = Toy(case.random.randrange(10**6), max_len=max(60, most + 3),
+                     end=-30. if most else end, pads=kind == 'pad')
     case.model.fresh = lambda model=case.model: model
     return case.model
 

@@ -12,6 +12,10 @@ from .draw import Later, Part
 from .match import Unset, fill, set_values, shape_of, shapes_of, unlike
 
 ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
+BY_NAME, AGAIN, TRAINS = 'by name', 'the first call again', 'in training mode'
+SECOND = LATER, NO_GRAD = 'a second call', 'without gradients'
+SCALED = OTHER, NO_GRAD = 'with other weights', 'without gradients'
+SINGLE, ROUNDING, FAR = 'in single precision', 'rounding', 1000.
 TEXTS = FRESH, GROWN = 'fresh', 'grown' # told in whole sentences
 
 NOT_WRITTEN = 'not written yet'
@@ -162,10 +166,12 @@ def observed(part:Part,
         step('', first, parameters=parameters)
         if f'{title} · {ERROR}' in found or part.once: continue
         if part.new is None and n % 3: continue
-        if n % 4 == 3 and len(first) > 1: step(', by name', first, by_name=True)
-        step(', a second call', second)
+        if n % 4 == 3 and len(first) > 1: step(f', {BY_NAME}', first, by_name=True)
+        step(f', {LATER}', second)
         if model is not None: _with_model(part, model, parameters, drawn, step, first, second)
-        step(', the first call again', first)
+        step(f', {AGAIN}', first)
+        if part.single and n % 3 == 0:
+            note(f'{title}, {SINGLE}', _single(part, own, model, method, first, n, kit, right))
     if model is not None:
         more = ', '.join(sorted({*shapes_of(model)} - names))
         told = more and f'after a call, it has parameters that it had not before: {more}'
@@ -182,17 +188,35 @@ def _in_our_way(notes:dict, wanted:dict, kit)->dict:
     return found
 
 def _with_model(part, model, parameters, drawn, step, first, second):
-    _scale(parameters, 1.5)
-    step(', with other weights', first, parameters=parameters)
-    with torch.no_grad(): step(', without gradients', second)
-    _scale(parameters, 1 / 1.5)
+    scale(parameters, 1.5)
+    step(f', {OTHER}', first, parameters=parameters)
+    with torch.no_grad(): step(f', {NO_GRAD}', second)
+    scale(parameters, 1 / 1.5)
     drops = [getattr(x, 'dropout', name == 'dropout' and x) for name, x in drawn.new.items()]
     if any(drops) or drawn.case.n in part.drops: return # by chance: see `_drawn`
     model.train()
-    step(', in training mode', first)
+    step(f', {TRAINS}', first)
     model.eval()
 
-def _scale(parameters:dict, factor:float):
+def _single(part, own, model, method:str, args:dict, n:int, kit, right)->dict:
+    "Results on numbers around 1000; ours are in double precision, with what rounding does"
+    call, found = own if model is None else getattr(model, method or '__call__'), []
+    for dtype in (torch.float32, torch.float64)[:1 + (right is None)]:
+        torch.set_default_dtype(dtype)
+        if model is not None: model.float().to(dtype)
+        given = {name: ((x.detach() + FAR).float().to(dtype).requires_grad_()
+                        if isinstance(x, Tensor) and x.requires_grad else x.to(dtype)
+                        if isinstance(x, Tensor) and x.is_floating_point() else x)
+                 for name, x in args.items()}
+        found.append(noted(part, call, copied(given), n, kit, method=method))
+    torch.set_default_dtype(torch.float64)
+    if model is not None: model.double()
+    told = {at: x for at, x in found[-1].items() if at.startswith('result')}
+    if right is None: told |= {f'{ROUNDING} {at}': 1e-4 * x.abs().max()
+                               + 50 * (x - found[0][at]).abs().max() for at, x in told.items()}
+    return told
+
+def scale(parameters:dict, factor:float):
     with torch.no_grad():
         for p in parameters.values(): p.mul_(factor)
 
@@ -256,7 +280,7 @@ def _drawn(part, model, drawn, kit)->tuple[str, dict]:
     call, rows = getattr(model, method or '__call__'), []
     model.train()
     seeded(drawn.case.n)
-    step = f'{method or part.name}, in training mode'
+    step = f'{method or part.name}, {TRAINS}'
     try:
         with torch.no_grad(), quiet():
             for _ in range(part.draws):
@@ -277,12 +301,18 @@ def differences(came:dict, right:dict, n:int, tolerance:float=1e-6)->list[Differ
     found, sizes = [], _sizes_of(right)
     for key in dict.fromkeys([*right, *came]):
         step, _, what = key.partition(' · ')
+        rounding = right.get(f'{step} · {ROUNDING} {what}')
         is_lost = errors and (step in errors or step not in steps)
-        if what in (LINE, TOLD) or is_lost and what != ERROR: continue
+        if what in (LINE, TOLD) or is_lost and what != ERROR or ROUNDING in what: continue
+        if rounding is not None and _is_near(came.get(key), right[key], rounding): continue
         size = sizes.get(step, 0.)
         if not same(came.get(key), right.get(key), what, tolerance, size):
             found.append(Difference(n, step, what, came.get(key), right.get(key)))
     return found
+
+def _is_near(x, y:Tensor, most:Tensor)->bool: # an error or another shape is told elsewhere
+    if not isinstance(x, Tensor) or x.shape != y.shape or not most.isfinite(): return True
+    return bool(((x - y).abs() <= most).all())
 
 def _sizes_of(notes:dict)->dict[str, float]:
     "The largest number of each step: what is left of it by rounding is no difference"
@@ -321,6 +351,11 @@ def unlike_draws(x:Tensor, y:Tensor, most:float=6.)->str: # (calls, …); empty:
     fourth = ((y - y.mean(0))**4).mean(0)
     error = (2 * (fourth - y.var(0)**2).clamp(min=0) / n).sqrt() + .02 * y.var(0) + 1e-9
     if float(((x.var(0) - y.var(0)) / error).abs().max()) > most: return 'spread'
+    if y.dim() > 2: # are positions dropped together?
+        spread = y.std(0) + 1e-9
+        some = [((z - y.mean(0)) / spread).square().flatten(1, -2).sum(1) for z in (x, y)]
+        mine, ours = (float(z.var(0).mean()) + 1e-9 for z in some)
+        if not .4 < mine / ours < 2.5: return 'spread over positions'
     varies = [float((z - z[:1]).abs().max()) > 1e-9 for z in (x, y)]
     return '' if varies[0] == varies[1] else 'spread'
 

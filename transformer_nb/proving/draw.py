@@ -6,9 +6,15 @@ plainest first. What is special about it, it notes as its features, in words."""
 import random, torch
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from torch import Tensor
 
-AXES = dict(b='sentences', h='heads', t='queries', s='keys', k='d_k', v='d_v', d='d_model')
+AXES = dict(b='sentences', h='heads', t='queries', s='keys', k='d_k', v='d_v', d='d_model',
+            N='encoder layers', M='decoder layers')
+COUNTED = 'bhtsNM'                            # the others are sizes
+LEAST = 'kvdf'                                # a case for each of these axes being 1, or 2
+MOST = {'b': 70, 'h': 40, 't': 600, 's': 600, 'N': 14, 'M': 14, 'the beam': 40,
+        'max_steps': 300, 'step_num': 10**7, 'warmup_steps': 10**7, 'd_model': 5000}
 PLAIN = 2                                     # so many cases have nothing special
 KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
 LONGER = 3                                    # positions, or sentences, of some second calls
@@ -18,8 +24,11 @@ class Case:
     "Sizes by the name of an axis, and numbers; the same n and seed give the same again"
     def __init__(self, n:int, seed:int=0,
                  even:str='',                 # axes whose size is even
-                 sizes:dict|None=None):       # axes whose size is a number, or f(case)
+                 sizes:dict|None=None,        # axes whose size is a number, or f(case)
+                 fixed:tuple=('', 0),         # an axis, and its size here
+                 numbers:tuple=()):           # that a size may exceed
         self.n, self.even, self.own, self.sizes = n, even, sizes or {}, {}
+        self.fixed, self.numbers = {name: n for name, n in [fixed] if name}, numbers
         self.random = random.Random(1000*seed + n)
         self.torch = torch.Generator().manual_seed(self.random.randrange(2**60))
         self.kind = KINDS[n % 4]
@@ -35,6 +44,7 @@ class Case:
         return self.sizes[name]
 
     def _new_size(self, name:str)->int:
+        if n := self.fixed.get(name): return n + n % 2 if name in self.even else n
         own = self.own.get(name)
         if own is not None: return own(self) if callable(own) else own
         if self.kind == 'ones' and name in 'bhts' and self.chance(.5): return 1
@@ -66,7 +76,13 @@ class Case:
                  if a < b and named[a] == named[b]}
         if {'d', 'h', 'k'} <= named.keys() and named['d'] != named['h'] * named['k']:
             said.add('d_model is not h·d_k')
+        for name, n in (self.sizes | self.fixed).items():
+            said |= {_above(name, number) for number in self.numbers if n > number}
         return self.features | said
+
+def _above(name:str, number:int)->str:
+    if name in COUNTED: return f'there are more than {number} {AXES[name]}'
+    return f'{AXES.get(name, name)} is more than {number}'
 
 class Draw:
     "One argument: `draw` gives its value, `given` turns that into the conventions of a kit"
@@ -112,6 +128,7 @@ class Ids(Draw):
     first: int|None = None     # what stands first in each row
     padded: bool = True
     least: int = 4             # the smallest id, but for padding
+    empty: bool = False        # may a row be padding alone?
     def draw(self, case):
         b, t = case.shape(self.axes)
         ids = torch.randint(self.least, case.size(self.vocab), (b, t), generator=case.torch)
@@ -119,6 +136,8 @@ class Ids(Draw):
             lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
             if b > 1: lengths[case.random.randrange(b)] = t
             ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
+        if self.empty and case.has('a row is padding alone', .2):
+            ids[case.random.randrange(b)] = 0
         if self.first is not None: ids[:, 0] = self.first
         return ids
 
@@ -141,8 +160,8 @@ class Mask(_OfMasks):
         elif not case.has('there is a mask', .75): return None
         b, h, t, s = case.shape(self.axes)
         rows = (t, s), (b, 1, 1, s), (b, 1, t, s)
-        shapes = *rows, (h, t, s), (b, h, t, s), (1, h, t, s), (b, h, 1, s)
-        shape = shapes[case.n % 7] # each with each of the four kinds of sizes
+        shapes = *rows, (h, t, s), (b, h, t, s), (1, h, t, s), (b, h, 1, s), (1, s), (1, 1, t, s)
+        shape = shapes[case.n % 9] # each with each of the four kinds of sizes
         kinds = 'some', 'some', 'causal', 'all', *(2 * ('empty',) if self.empty else ())
         kind = kinds[case.n % len(kinds)] if case.n < PLAIN else case.random.choice(kinds)
         mask = torch.rand(shape, generator=case.torch) < .6
@@ -192,8 +211,11 @@ class Choice(Draw):
     "One of several values; the first in the plainest cases"
     values: tuple
     name: str = ''             # for the feature that a value is
+    @property
+    def is_whole(self)->bool: return self.name != '' and {*map(type, self.values)} == {int}
     def draw(self, case):
         value = self.values[0] if case.n < PLAIN else case.random.choice(self.values)
+        if self.name in case.fixed: return case.fixed[self.name]
         if self.name and value != self.values[0]:
             case.features.add(f'{self.name} is {value}')
         return value
@@ -228,15 +250,31 @@ class Part:
     sizes: dict = field(default_factory=dict)
     seed: int = 0
     once: bool = False         # one call of a case is enough, and its result
+    single: bool = False       # asked in single precision, too
     batched: bool = False      # its numbers may come in batches, or one by one
     special: Callable|None = None # of the right version and the arguments: more features
+    numbers: tuple = ()        # of a submission's text: sizes near them are asked
 
     def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions
         if kit is None: return list(args.values())
         wanted = self.calls[method]
         return [wanted[name].ours(x, kit) for name, x in args.items()]
 
-    def case(self, n:int)->Case: return Case(n, self.seed, self.even, self.sizes)
+    @cached_property
+    def edges(self)->list[tuple]: # an axis, and its size in a case behind the others
+        if self.once or self.cases < 5: return []
+        case = Case(0, self.seed, self.even, self.sizes)
+        wanted = [d for args in (self.new or {}, *self.calls.values()) for d in args.values()]
+        for d in wanted: d.draw(case)
+        drawn = {'N': 3, 'M': 3} | dict.fromkeys(case.sizes.keys() - {*'NM'}, 11) # so far
+        names = [*case.sizes, *(d.name for d in wanted if getattr(d, 'is_whole', False))]
+        beside = [(name, number + more) for number in self.numbers for more in (1, 3, 0)
+                  for name in names if drawn.get(name, 2) < number <= MOST.get(name, 130)]
+        return [(name, 1) for name in names if name in LEAST] + beside[:2 * self.cases]
+
+    def case(self, n:int)->Case:
+        edge = self.edges[n - self.cases] if n >= self.cases else ('', 0)
+        return Case(n, self.seed, self.even, self.sizes, edge, self.numbers)
 
     def case_features(self, n:int)->set[str]: return self.drawn(n).features
 

@@ -24,33 +24,20 @@ class Follow:
         return self
 
     def told(self)->dict[str, tuple]: # file and number of a line
-        """'end': the `if` at which the outermost loop broke off, or before the return; 'from
-        1 …', of a place in the result: the line that last changed the variable there, 'from
-        2 …': what that is made of …"""
+        """'from 1 …', of a place in the result: the line that last changed the variable
+        there, 'from 2 …': what that is made of …"""
         if not self.ran: return {}
         tree = ast.parse(''.join(linecache.getlines(self.file)))
         self.statements = {n: x for x in ast.walk(tree) if isinstance(x, ast.stmt)
                            for n in range(x.lineno, _head(x) + 1)}
         node = self.statements[self.ran[-1]]
         if not isinstance(node, ast.Return): return {}
-        found = {'end': end} if (end := self.end()) else {}
-        several = isinstance(node.value, ast.Tuple)
+        found, several = {}, isinstance(node.value, ast.Tuple)
         for i, x in enumerate(node.value.elts if several else [node.value]):
             at = f'result[{i}]' if several else 'result'
             lines = enumerate(self.lines_of(x, self.changed), 1)
             found |= {f'from {k} {at}': n for k, n in lines}
         return {what: (self.file, n) for what, n in found.items()}
-
-    def end(self)->int|None:
-        condition = self.statements[self.ran[-2:][0]]
-        if isinstance(condition, ast.If) and self.ran[-1] <= condition.end_lineno:
-            return condition.lineno
-        texts = [linecache.getline(self.file, n).rstrip() for n in self.ran]
-        breaks = [(len(texts[i]) - len(texts[i].lstrip()), -i) for i, n in enumerate(self.ran)
-                  if isinstance(self.statements[n], ast.Break)]
-        if not breaks: return None
-        i = -min(breaks)[1] # the least indented, the last
-        return self.ran[i - (texts[i].strip() == 'break')]
 
     def lines_of(self, node, changed:dict, most:int=4)->list[int]:
         "Back from one variable to the one that it is made of, while there is one"

@@ -216,8 +216,8 @@ def refuse_unregistered(module:nn.Module):
             if not known.issuperset(_held(value)): lists.append(own)
             if isinstance(value, Tensor) and (value.requires_grad or name in _WEIGHTS):
                 tensors.append(own)
-    for names, what in ((lists, 'layers in a plain Python list, which `parameters()` does '
-                         'not find (use `nn.ModuleList`)'),
+    for names, what in ((lists, 'layers in a plain Python list or dict, where `parameters()` does '
+                         'not find them (use `nn.ModuleList` or `nn.ModuleDict`)'),
                         (tensors, 'a tensor that is no parameter (wrap it in '
                          '`nn.Parameter`)')):
         if names: raise Unset(f'{what}: {", ".join(dict.fromkeys(names))}')

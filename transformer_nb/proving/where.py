@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from .compare import built, copied, error_of, positional, quiet, results, seeded
+from .compare import (
+    BY_NAME, NO_GRAD, SCALED, SECOND, TRAINS, built, copied, error_of, positional, quiet,
+    results, scale, seeded)
 from .draw import Part
 from .follow import Follow
 
-LIKE = ( # of which the shape counts alone
-    'aten.full_like', 'aten.zeros_like', 'aten.ones_like', 'aten.empty_like',
-    'aten.new_zeros', 'aten.new_ones', 'aten.new_full', 'aten.new_empty')
+LIKE = tuple(f'aten.{name}' for kind in ('zeros', 'ones', 'full', 'empty')
+             for name in (f'{kind}_like', f'new_{kind}')) # of which the shape counts alone
 CUTS = 'aten.slice', 'aten.select', 'aten.split', 'aten.split_with_sizes', 'aten.unbind'
 SAME = 'aten.detach', 'aten.alias', 'aten.clone', 'aten._to_copy', 'aten.lift_fresh'
 
@@ -109,7 +110,9 @@ class Trace(TorchDispatchMode):
         if _is_lowered(result, given): self.lines.setdefault('single', line)
         for x in filter(_is_traced, _flat([result])):
             self.kept.append(x) # so that no other tensor takes its place
+            is_new = name.endswith('_') or _place(x) not in self.made # no view of it all
             if name.endswith('_'): self.forget(x, name, line, inputs)
+            if not is_new: continue
             if name in SAME and inputs: self.made[_place(x)] = inputs[0]
             else: self.note(made(name, line, x, inputs=inputs), x)
         return result
@@ -188,14 +191,16 @@ def _part_of(frame)->str: # what is called; empty: no part
 def traced(part:Part, own, n:int, step:str, right=None, kit=None,
            is_own:Callable=lambda file: False, # the files whose lines are told
            is_part:Callable=lambda file: False, # those of other parts
-          second:bool=False,   # the arguments of the second call, though it is the first
+           which:str='',       # call of the case, such as 'a second call'
           )->Run:
-    "The first call of a method in a case"
+    "A call of a method in a case, as the first in its process"
     drawn, model = part.drawn(n, kit), None
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
-    first = drawn.calls[method][second]
+    first = drawn.calls[method][which in SECOND]
     call = own if model is None else getattr(model, method or '__call__')
+    if which in SCALED: scale(dict(model.named_parameters()), 1.5)
+    if which == TRAINS: model.train()
     args = copied(first)
     seeded(n)
     trace, follow = Trace(is_own, is_part), Follow(is_own)
@@ -205,10 +210,11 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     before, tracing = sys.getprofile(), sys.gettrace()
     trace.kept += args.values() # what is given is known by its place
     try:
-        with quiet(), trace if not part.batched else nullcontext():
+        is_by_name, grads = which == BY_NAME, torch.set_grad_enabled(which != NO_GRAD)
+        with grads, quiet(), trace if not part.batched else nullcontext():
             sys.setprofile(trace.profile)
             sys.settrace(follow)
-            try: result = call(*positional(args, n))
+            try: result = call(**args) if is_by_name else call(*positional(args, n))
             finally:
                 sys.settrace(tracing)
                 sys.setprofile(before)
@@ -280,7 +286,8 @@ def _turned(x:Made, y:Made, book:_Run)->Made|None:
     "Of the same operation, an input with the right numbers in another order"
     if x.name != y.name: return None
     for a, b in zip(x.inputs, y.inputs):
-        if not a.weak and alike(a, b) and not arranged_alike(a, b): return _origin(a, book)
+        is_turned = a.shape == b.shape and not arranged_alike(a, b)
+        if not a.weak and alike(a, b) and is_turned: return _origin(a, book)
     return None
 
 def _origin(x:Made, book:_Run)->Made:
