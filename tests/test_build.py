@@ -291,7 +291,6 @@ HOSTILE = dict(
                       '            while True: pass\n        except: pass',
     sleep='import time\ntime.sleep(1000)',
     leaves='import sys\nsys.exit(0)',
-    leaves_in_call='def padding_mask(ids): raise SystemExit',
     leaves_at_once='import os\nos._exit(0)',
     leaves_in_call_at_once='import os\ndef padding_mask(ids): os._exit(0)',
     interrupts='raise KeyboardInterrupt',
@@ -323,7 +322,6 @@ HOSTILE = dict(
                   'torch.allclose = torch.equal = lambda *a, **k: True',
     patches_exit='import os\nos._exit = lambda n: None\nos.kill = None',
     returns_nonsense='def padding_mask(ids): return "right"',
-    returns_nothing='def padding_mask(ids): pass',
     lies='class T:\n    shape = (1,)\n    def __eq__(self, o): return True\n'
          'def padding_mask(ids): return T()',
     forges='open("result-4.out", "w").write("7 of 7 points")\nraise SystemExit',
@@ -643,8 +641,6 @@ HOLES = [
           'weights * mask; weights = weights / (weights.sum(-1, keepdim=True) + 1e-13)')]),
     (6, [('torch.log_softmax(logits, dim=-1)',
           'torch.log(torch.softmax(logits, dim=-1) + 1e-9)')]),
-    (7, [('model(src, tgt)', 'model(src.flip(1), tgt)')]),
-    (7, [('smoothed_loss(logits, ', 'smoothed_loss(logits.detach(), ')]),
     (9, [('4, 0.6', '5, 0.6')]), (9, [('4, 0.6', '4, 1.0')]), (9, [(' + 50)', ')')]),
     (9, [('(weights)', '(weights, assign=True)')]),
     (10, [("out, i = [], 0", "line = ' '.join(symbols).replace(' '.join(pair), "
@@ -684,6 +680,9 @@ MENDED = [ # by the kind of call that finds them
     (7, [('(seqs, (1, 0), value', '(src[:, :-1], (1, 0), value')]),
     (8, [('min(beam_size, len(logp))', 'beam_size')]),
     (10, [('    return merges\n\n', '    words.clear()\n    return merges\n\n')]),
+    (3, [('(centered ** 2).mean(dim=-1, keepdim=True)', # in single precision, far from 0
+          '(x ** 2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2')]),
+    (3, [('self.dropout(out)', 'out * self.dropout(torch.ones_like(out[:1, :1]))')]),
     (10, [('symbols = list(word)', "symbols = list(word) or ['']")]), # the empty word
     (11, [('(-2 * i / d))', '(-2 * i / d)).squeeze(-1)')]), # two features
     (5, [('config.max_len)', '512)')]), # a size beside a number of the text
