@@ -73,8 +73,7 @@ HEADS = dict(query=Numbers('b h t k', heads=True), key=Numbers('b h s k', heads=
              value=Numbers('b h s v', heads=True))
 def attention(mask:Mask|None=None, cases:int=24)->Part:
     calls = HEADS if mask is None else HEADS | dict(mask=mask)
-    return Part('scaled_dot_product_attention', {'': calls}, cases=cases, back=both,
-                single=True)
+    return Part('scaled_dot_product_attention', {'': calls}, cases=cases, back=both)
 def both(y, kit): return (kit.heads(y[0]), *y[1:]) if kit else y
 def own_mask(y, kit): return kit.allowed(y) if kit else y
 
@@ -293,7 +292,7 @@ MODERN = (
         query=Numbers('b h t k', heads=True), key=Numbers('b g s k', heads=True),
         value=Numbers('b g s v', heads=True), mask=Mask('b h t s', empty=False))},
         sizes=dict(g=lambda case: 1 + case.n % 3, h=lambda case: case.size('g') * (1 + case.n % 4)),
-        back=lambda y, kit: kit.heads(y) if kit else y, cases=32, single=True),
+        back=lambda y, kit: kit.heads(y) if kit else y, cases=32),
         ('20_since_2017', 'Fewer keys and values')))
 
 FIRST = [
