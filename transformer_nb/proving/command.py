@@ -1,9 +1,10 @@
 "`tnb_prove adapter.py`: somebody's model, asked what it is and what holds of it"
-import sys, traceback
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 import torch
 from ..support.core import Arg, InputError, check_plain_file, command
+from .foreign import line_of, told_of
 from .prove import Proof, prove
 
 def load_adapter(path:str|Path):
@@ -16,9 +17,7 @@ def load_adapter(path:str|Path):
     sys.path.insert(0, str(path.parent))
     try: spec.loader.exec_module(module)
     except Exception as e:
-        line = traceback.extract_tb(e.__traceback__)[-1]
-        raise InputError(f'{path.name} cannot be run: {type(e).__name__}: {e} '
-                         f'({Path(line.filename).name}:{line.lineno})') from None
+        raise InputError(f'{path.name} cannot be run: {told_of(e)} ({line_of(e)})') from None
     return module
 
 def prove_adapter(path:str|Path, seed:int=0, **options)->Proof: # of `prove`

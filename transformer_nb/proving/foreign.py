@@ -1,5 +1,9 @@
 "Somebody's model behind an adapter: checked at the door, copied, made exact and lively"
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
+from pathlib import Path
 import torch
 from torch import Tensor, nn
 from ..support.core import InputError
@@ -46,10 +50,8 @@ class Foreign:
 
     def __call__(self, src:Tensor, tgt:Tensor, model:nn.Module|None=None)->Tensor:
         model = self.model if model is None else model
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(next(model.parameters()).dtype)
-        try: result = self.adapter.logits(model, src.clone(), tgt.clone())
-        finally: torch.set_default_dtype(before)
+        with as_precise_as(model):
+            result = self.adapter.logits(model, src.clone(), tgt.clone())
         return self.checked(result, (*tgt.shape, self.tgt_size))
 
     def checked(self, result, shape:tuple)->Tensor:
@@ -81,13 +83,12 @@ class Foreign:
         try: return self(src, tgt)
         except InputError: raise
         except Exception as e:
-            may_insist = self.exact and isinstance(e, RuntimeError)
-            if not may_insist: raise self._failed(e) from None
+            if not (self.exact and isinstance(e, RuntimeError)): raise self._failed(e) from None
         self.exact, self.model = False, self.copy(torch.float32) # on single precision
         return self._first(src, tgt)
 
     def _failed(self, error:Exception)->InputError:
-        words = f'{type(error).__name__}: {" ".join(str(error).split())}'
+        words = f'{told_of(error)} ({line_of(error)})'
         if isinstance(error, IndexError): words += f'; is vocab_size {self.src_size} right?'
         try: self(*self.draw(3, 5, 5))
         except Exception: return InputError(f'logits(model, src, tgt) failed: {words}')
@@ -97,6 +98,22 @@ class Foreign:
     @property
     def tolerance(self)->float:
         return 1e-4 if not self.exact else 1e-5 if self.single else 1e-8
+
+def told_of(error:Exception)->str: # on one line
+    return f'{type(error).__name__}: {" ".join(str(error).split())}'
+
+def line_of(error:Exception)->str: # the last that is not PyTorch's
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [x for x in frames if not x.filename.startswith(str(Path(torch.__file__).parent))]
+    return f'{Path(own[-1].filename).name}:{own[-1].lineno}'
+
+@contextmanager
+def as_precise_as(model:nn.Module)->Iterator[None]:
+    "What is made inside has the precision of the model"
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(next(model.parameters()).dtype)
+    try: yield
+    finally: torch.set_default_dtype(before)
 
 def _check(f:Foreign):
     for door in DOORS:
@@ -122,10 +139,10 @@ def _check(f:Foreign):
 
 @torch.no_grad()
 def enliven(model:nn.Module, seed:int=0):
-    "Move vectors away from 0 and 1, where a part would not be seen"
+    "Move numbers away from 0 and 1, where a part would not be seen"
     draws = torch.Generator().manual_seed(seed)
     for p in model.parameters():
         if not p.requires_grad: continue # a table, as Marian's
         noise = torch.randn(p.shape, generator=draws).to(p)
-        if p.dim() < 2: p.add_(0.3*noise)
-        else: p.add_(0.5*p.std()*noise)
+        is_constant = p.dim() < 2 or p.eq(p.flatten()[0]).all()
+        p.add_(noise * (0.3 if is_constant else 0.5*p.std()))

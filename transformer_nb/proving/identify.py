@@ -11,15 +11,16 @@ from ..parts import ACTIVATIONS
 from .record import Linear, Recorder
 
 B, S, T = 3, 11, 7 # sentences and lengths, so that every axis can be told from the others
-TOLERANCE = 1e-6 # of a part in float64: wide, since constants may be in single precision
 
-def differs(a:Tensor, b:Tensor)->float: # the largest difference, in units of the largest b
-    if a.shape != b.shape: return float('inf')
-    largest = b.abs().max().item() or 1.
-    found = (a - b).abs().max().item() / largest
-    return found if found == found else float('inf')
+def apart(a:Tensor, b:Tensor)->Tensor: # inf where one is NaN; 0 for equal infinities
+    return torch.where(a == b, 0., a - b).abs().nan_to_num(torch.inf)
 
-def same(a:Tensor, b:Tensor)->bool: return differs(a, b) < TOLERANCE
+def differs(a:Tensor, b:Tensor)->float: # the most, in units of the largest number
+    if a.shape != b.shape: return torch.inf
+    scale = b.nan_to_num(0., 0., 0.).abs().max()
+    return (apart(a, b).max() / scale.clamp(min=1e-30)).item()
+
+def same(a:Tensor, b:Tensor)->bool: return differs(a, b) < 1e-6 # some is in float32
 
 # Norms
 
@@ -181,7 +182,8 @@ class Attention:
     reading: Reading
     scale: str     # of `SCALES`
     causal: bool
-    positions: str # of `ROTARY`
+    positions: str # '', 'rotary', `HALVES` or `BIAS`
+    order: Tensor  # of a head's features, where the book's rotary turns them
     qk_norm: list[Norm]
     maps: list     # weight and bias of q, k, v and output, in the book's order
     factor: float  # what its scores are multiplied by
@@ -193,13 +195,8 @@ SCALES = {'1/√d_k': lambda d_k, d, h: d_k**-.5, 'none': lambda d_k, d, h: 1.,
           '1/√d_model': lambda d_k, d, h: d**-.5, '1/d_k': lambda d_k, d, h: 1 / d_k,
           '√d_k': lambda d_k, d, h: d_k**.5, '1/√h': lambda d_k, d, h: h**-.5}
 
-def _turn_halves(x:Tensor)->Tensor: # as in GPT-NeoX
-    order = torch.arange(x.shape[-1]).view(2, -1).T.flatten()
-    return rotate(x[..., order])[..., order.argsort()]
-
 BIAS = 'a bias in the scores'
-ROTARY = {'': lambda x: x, 'rotary': rotate, 'rotary, in halves': _turn_halves,
-          BIAS: lambda x: x}
+HALVES = 'rotary, in halves' # as in GPT-NeoX: the book's, of features in another order
 
 def columns(uses:list[Linear])->Tensor: return torch.cat([u.output for u in uses], 1)
 
@@ -249,7 +246,8 @@ def _settings(vectors:list[Tensor], d_k:int, causal:bool)->Iterator[tuple]:
     "Positions, eps of normalized queries and keys, scale, causal or not; the usual first"
     has_norms = sum(v.numel() == d_k for v in vectors) > 1
     eps = (None, 1e-6, 1e-5, 1e-8) if has_norms else (None,)
-    tries = product(ROTARY, eps, SCALES, (True, False) if causal else (False,))
+    tries = product(('', 'rotary', HALVES, BIAS), eps, SCALES,
+                    (True, False) if causal else (False,))
     yield from sorted(tries, key=lambda s: s[:3] != ('', None, '1/√d_k'))
 
 def find_attention(own:list[Linear], other:list[Linear], heads:list[int],
@@ -272,7 +270,9 @@ def _try(r, q, k, v, positions, eps, scale, causal, own, other, readers, vectors
         pair = [v for v in vectors if v.numel() == d_k][:2]
         norms = [Norm('rmsnorm', eps, w, None) for w in pair]
         q, k = norms[0](q), norms[1](k)
-    q, k = ROTARY[positions](q), ROTARY[positions](k)
+    order = torch.arange(d_k)
+    if positions == HALVES: order = order.view(2, -1).T.flatten()
+    if positions in ('rotary', HALVES): q, k = rotate(q[..., order]), rotate(k[..., order])
     h, kv, _ = r.counts
     k, v = (x.repeat_interleave(h // kv, 1) for x in (k, v))
     factor, bias = SCALES[scale](d_k, own[0].weight.shape[1], h), None
@@ -283,17 +283,17 @@ def _try(r, q, k, v, positions, eps, scale, causal, own, other, readers, vectors
         scores = scores + bias
     hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1) & causal
     heads = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
-    rows = heads.permute(0, 2, 3, 1) if r.is_inner else heads.transpose(1, 2)
-    rows = rows.flatten(2).flatten(0, 1)
+    rows, source = heads.transpose(1, 2).flatten(2).flatten(0, 1), other or own
+    read = torch.arange(rows.shape[1])
+    if r.is_inner: read = read.view(-1, h).T.flatten()
     for use in readers:
-        if not same(use.input, rows): continue
-        order, source = torch.arange(rows.shape[1]), other or own
-        if r.is_inner: order = order.view(-1, h).T.flatten()
-        maps = [weights(own, r.index[0]), *(weights(source, i) for i in r.index[1:]),
-                (use.weight[:, order], use.bias)]
+        if use.input.shape != rows.shape or not same(use.input[:, read], rows): continue
+        in_order = [i.view(-1, d_k)[:, order].flatten() for i in r.index[:2]]
+        maps = [weights(own, in_order[0]), weights(source, in_order[1]),
+                weights(source, r.index[2]), (use.weight[:, read], use.bias)]
         uses = list(dict.fromkeys([*own, *other, use]))
-        return Attention(r, scale, causal, positions, norms, maps, factor, use.output, uses,
-                         bias)
+        return Attention(r, scale, causal, positions, order, norms, maps, factor,
+                         use.output, uses, bias)
 
 # Feed-forward networks
 
@@ -335,16 +335,19 @@ class Part(nn.Module):
     "A sub-layer that settings explain, and what is around it"
     def __init__(self, name:str, # 'encoder layer 1, self-attention'
                  what:Attention|FeedForward, before:Norm|None, after:Norm|None,
-                 residual:str):  # '' as in the paper, 'of the normalized' or 'missing'
+                 residual:str):  # '' as in the paper, 'missing', 'of the normalized' or `AROUND`
         super().__init__()
         self.name, self.what, self.residual = name, what, residual
         self.before, self.after = before, after
 
     def forward(self, x:Tensor, sublayer:nn.Module, *args, **options)->Tensor:
         y = self.before(x) if self.before else x
-        path = {'': x, 'missing': 0., 'of the normalized': y}[self.residual]
-        x = path + sublayer(y, *args, **options)
+        z = sublayer(y, *args, **options)
+        if self.residual == AROUND: return x + self.after(z)
+        x = z + {'': x, 'missing': 0., 'of the normalized': y}[self.residual]
         return self.after(x) if self.after else x
+
+AROUND = 'around sub-layer and norm' # as in Swin Transformer V2
 
 PHASES = dict(encoder=('self-attention', 'feed-forward network'),
               decoder=('self-attention', 'cross-attention', 'feed-forward network'))
@@ -364,7 +367,8 @@ class State:
     norms: tuple = ()   # at the end of the stacks that are explained
 
     @property
-    def progress(self)->tuple[int,bool]: return len(self.parts), self.side == 'decoder'
+    def kinds(self)->int: # of what is around the sub-layers: one, if nothing is wrong
+        return len({(bool(p.before), bool(p.after), p.residual) for p in self.parts})
     @property
     def used(self)->set[int]: return numbers_of(p.what for p in self.parts)
     @property
@@ -391,7 +395,7 @@ class Walk:
                     readers.append(use)
                     break
             else: self.groups.append((use.input, [use]))
-        self.furthest, self.seen = None, {}
+        self.furthest, self.came, self.seen = None, (-1, 0), {}
         self.known = {} # what was explained or not, by the maps that read
         self.half = 0, '', None # a sub-layer without what should follow it
         self.odd = False # whether residuals may be other than the paper's
@@ -412,8 +416,8 @@ class Walk:
 
     def run(self, state:State)->State|None: # where all is explained
         if len(state.norms) == 2: return state
-        if self.furthest is None or state.progress > self.furthest.progress:
-            self.furthest = state
+        came = len(state.parts), len(state.norms)
+        if came > self.came: self.furthest, self.came = state, came
         for following in self.options(state):
             found = self.run(following)
             if found: return found
@@ -456,6 +460,9 @@ class Walk:
 
     def streams(self, state:State, norm, y, what)->Iterator[State]:
         "What goes on: the sum, or a norm of it"
+        def following(after, residual, x):
+            part = Part(state.name, what, norm, after, residual)
+            return replace(state, x=x, parts=(*state.parts, part))
         used = state.used | numbers_of([what])
         sums = {'': state.x + what.output}
         if self.odd: sums['missing'] = what.output
@@ -467,8 +474,9 @@ class Walk:
             if not after: normed = find_norms(x, self.values, self.vectors)[-1:]
             if norm and normed: plain = [(None, x)]
             for found, z in plain + normed if norm else normed + plain:
-                part = Part(state.name, what, norm, found, residual)
-                yield replace(state, x=z, parts=(*state.parts, part))
+                yield following(found, residual, z)
+        normed = find_norms(what.output, self.values, self.vectors) if self.odd else []
+        for found, z in normed[-1:]: yield following(found, AROUND, state.x + z)
 
     def ends(self, state:State)->Iterator[State]:
         used, is_last = state.used, state.side == 'decoder'

@@ -45,10 +45,13 @@ def explain(f:Foreign)->Found:
         return found
     walk = Walk(rec, vectors, values, logits)
     starts = [[(None, e.x), *find_norms(e.x, values, vectors)[-1:]] for e in (x, y)]
+    ends = [] # explanations: one in which all sub-layers are alike, or else the simplest
     for odd, ((norm_s, a), (norm_t, b)) in product((False, True), zip(*starts)):
         walk.odd = odd
         end = walk.run(State(a, b, (norm_s, norm_t)))
-        if end: break
+        if end: ends.append(end)
+        if end and end.kinds == 1: break
+    end = min(ends, key=lambda end: end.kinds, default=None)
     state = end or walk.furthest
     found.parts, found.norms = state.parts, state.norms
     found.start_norms = state.start_norms
@@ -80,8 +83,8 @@ def _set_attention(attention:nn.Module, what:Attention):
     scale = what.factor * sqrt(d_k) # 1 in the paper
     if not what.qk_norm: return _set(attention.query, *what.maps[0], scale)
     for own, norm in zip((attention.query_norm, attention.key_norm), what.qk_norm):
-        own.weight.data, own.eps = norm.weight, norm.eps
-    attention.query_norm.weight.data = scale * what.qk_norm[0].weight
+        own.weight.data, own.eps = norm.weight[what.order], norm.eps
+    attention.query_norm.weight.data *= scale
 
 def _biased(attention:nn.Module, bias:Tensor): # (h, t, s)
     "Its `attend` with a bias in the scores, as T5's"

@@ -8,14 +8,14 @@ from ..embedding import POSITIONS
 from ..model import TransformerConfig
 from ..parts import ACTIVATIONS
 from .foreign import Foreign
-from .identify import BIAS, Attention, Norm
+from .identify import AROUND, BIAS, HALVES, Attention, Norm
 from .rebuild import Found, compare, explain
 
 # What others do as well, and works; anything else is unusual
 KNOWN_ACTIVATIONS = ('gelu', 'gelu_new', 'silu', 'swiglu', 'geglu', 'geglu_new', 'reglu',
                      'relu²')
 KNOWN_POSITIONS = ('sinusoidal, in halves', 'sinusoidal, in halves, to 1/10000', 'learned',
-                   'rotary', 'rotary, in halves', BIAS)
+                   'rotary', HALVES, BIAS)
 
 def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
     "Setting, here, in the paper, verdict, and the lines of what is unusual"
@@ -25,7 +25,9 @@ def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
         if not values: continue
         [(usual, _)] = Counter(values.values()).most_common(1)
         odd = {part: value for part, value in values.items() if value != usual}
-        told = [f'{value} in {part}' for part, value in odd.items()]
+        parts = {value: [part for part in odd if odd[part] == value]
+                 for value in odd.values()}
+        told = [f'{value} in {" and in ".join(names)}' for value, names in parts.items()]
         text = f'{usual}; but {"; ".join(told)}' if odd else usual
         if odd: verdict = 'unusual'
         elif paper in (usual, 'not told'): verdict = 'as in the paper'
@@ -58,7 +60,7 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
         if ends == 'no and no' and 'pre' in placement.values(): ends += ', though pre'
         yield 'norm at the end of the stacks', ends, 'no and no', known
     yield 'norm of the embeddings', _both(found.start_norms), 'no and no', ('yes and yes',)
-    yield 'residual', {p.name: p.residual or 'yes' for p in found.parts}, 'yes', ()
+    yield 'residual', {p.name: p.residual or 'yes' for p in found.parts}, 'yes', (AROUND,)
     shared = {name: str(a.reading.counts[1]) for name, a in attentions.items()}
     yield 'heads of keys and values', shared, f'{h}', None
     scales = {name: a.scale for name, a in attentions.items()}
@@ -118,8 +120,7 @@ def tied(found:Found)->str:
                 'output': found.output.weight}
     pairs = [(a, b) for a, b in combinations(matrices, 2)
              if torch.equal(matrices[a], matrices[b])]
-    if len(pairs) == 3: return 'source, target and output'
-    return ' and '.join(pairs[0]) if pairs else 'none'
+    return {0: 'none', 3: 'source, target and output'}.get(len(pairs)) or ' and '.join(*pairs)
 
 def config_of(found:Found, f:Foreign)->TransformerConfig:
     here = {name: value.split(';')[0] for name, value, *_ in found.rows}
