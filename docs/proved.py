@@ -36,7 +36,7 @@ def each(found):
             if verdict != 'as in the paper':
                 yield f'- {verdict}: {name} {here} (paper: {paper})'
         for v in row['verdicts']:
-            if v['outcome'] in ('fails', 'differs'):
+            if v['outcome'] in ('fails', 'differs', 'undecided'):
                 parts = [v['told'], v['case'], v['where']]
                 yield f'- {v["outcome"]}: {v["name"]}. {" ".join(x for x in parts if x)}'
         held = [v['name'] for v in row['verdicts'] if v['outcome'] == 'holds']
