@@ -135,7 +135,7 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
         it, found = _when(d, first, marked, stage.module)
         if found and found.failed: told.append(f'{it} is wrong {found}.')
         told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
-        if alone and d.what != ERROR: told += _where(alone, d)
+        if alone and d.what != ERROR: told += _where(alone, d, told[0])
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
@@ -273,11 +273,13 @@ class _Alone: # the call that differs, as the first of a new process
 
 def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
     method, _, which = d.step.partition(', ')
-    if d.n < 0 or m.check.part.once or d.step == NEW or d.what in (DRAWS, GROWN): return None
-    if which == SINGLE: return None
+    if d.n < 0 or m.check.part.once or which == SINGLE: return None
+    if d.what in TEXTS or d.step == NEW and d.what == ERROR: return None
     i, call = stage.checks.index(m.check), (d.n, method, which)
     [mine] = collect(folder, stage, kit, seconds, [(i, call)])
     if not isinstance(mine, Run): return None
+    if d.step == NEW or d.what == DRAWS: # told by its lines alone
+        return _Alone(method, False, [d], mine, mine)
     file = str(rights.FOLDER/stage.file)
     ours = _ours(traced, m.check.part, stage.module, d.n, method, which=which,
                  is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
@@ -286,7 +288,11 @@ def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->
              if x.what not in m.check.ignored]
     return _Alone(method, which in SECOND, found, mine, ours)
 
-def _where(alone:_Alone, d:Difference)->list[str]:
+def _where(alone:_Alone, d:Difference, told:str)->list[str]:
+    if d.step == NEW: return _of_parameters(alone.mine.lines, told)
+    if d.what == DRAWS:
+        chance = alone.mine.lines.get('chance')
+        return [f'There, chance first comes in on l{_at(chance)}.'] if chance else []
     if single := _single(alone, d): return [
         f'L{_at(single)}, makes numbers of single precision from those of double.']
     if not d.what.startswith('result'): return []
@@ -297,6 +303,12 @@ def _where(alone:_Alone, d:Difference)->list[str]:
     if is_sure: return said
     if last: return [f'What differs comes from l{_at(last)}.', *said]
     return _of_lines(lines, d) + said
+
+def _of_parameters(lines:dict, told:str)->list[str]:
+    "The line that made the first that is told of, or wrote to it last"
+    found = [f'The numbers of `{name}` come from l{_at(line)}.' for name, line in lines.items()
+             if line and re.search(rf'(?<![\w.]){re.escape(name)} ', told)]
+    return found[:1]
 
 def _of_lines(lines:dict, d:Difference)->list[str]:
     "Of what is no tensor: what it was made of"

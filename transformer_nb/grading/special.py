@@ -33,10 +33,6 @@ def of_beam(right, answer, model, src, beam_size, alpha, max_steps)->set[str]:
                   'as many as the beam end before the best': before >= beam_size,
                   'the source is padded': (src == PAD).any()})
 
-def of_training(right, answer, model, optimizer, batches, lr_of)->set[str]:
-    return _true({'there is one batch': len(batches.rows) == 1,
-                  'the model comes in evaluation mode': not model.training})
-
 def of_learning(right, answer, words, n_merges)->set[str]:
     merges, cut = literal_eval(answer['result']), {word: list(word) for word in words}
     said = _true({'a word occurs more than once': max(words.values(), default=0) > 1,

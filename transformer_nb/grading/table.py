@@ -240,7 +240,7 @@ TRAINING = (
                            batches=Made(batches), lr_of=Made(
                                lambda case: (lambda step: 2.) if case.n == 5 else rate))},
         shown=losses, cases=16, sizes=dict(
-            w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4]), special=special.of_training), LOOP))
+            w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4])), LOOP))
 
 SOURCE = Ids('b s', vocab='8')
 STEPS_MOST = Choice((9, 5, 2, 1, 30), 'max_steps')

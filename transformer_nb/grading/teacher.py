@@ -10,7 +10,8 @@ WEEKS = {1: (1, 2), 2: (3, 4), 3: (5, 6), 4: (7, 8), 5: (9,)} # the stages of ea
 
 def _nbgrader(week:int, kit:Kit, key:str)->dict: # a notebook, as JSON
     "An assignment of nbgrader: for each stage of a week, a cell that gives its points"
-    cells = [dict(cell_type='markdown', id='what', metadata={}, source=_WHAT_TO_DO)]
+    told = kit_file('_week.md', kit).strip()
+    cells = [dict(cell_type='markdown', id='what', metadata={}, source=told)]
     for stage in STAGES:
         if stage.number not in WEEKS[week]: continue
         options = f"key='{key}', layout='{kit.layout}', masks='{kit.masks}'"
@@ -27,21 +28,12 @@ def _nbgrader_config()->str: # whose copies of a week's files count: the student
     weeks = {f'week{week}': [stage.file for stage in STAGES if stage.number in numbers]
              for week, numbers in WEEKS.items()}
     rows = ''.join(f'    {week!r}: {files!r},\n' for week, files in weeks.items())
-    return _CONFIG.format(rows=rows)
+    return kit_file('_nbgrader_config.txt', Kit()).format(rows=rows)
 
-_CONFIG = """c = get_config()
-c.Autograde.exclude_overwriting = {{ # these stay what the students wrote
-{rows}}}
-c.ExecutePreprocessor.timeout = 900 # seconds for a cell, which grades a stage
-"""
 _HIDDEN = """### BEGIN HIDDEN TESTS
 from {room}.commands import points
 points('.', {number}, {options})
 ### END HIDDEN TESTS"""
-_WHAT_TO_DO = """# Build the Transformer
-
-Your files lie beside this notebook: replace every `raise NotImplementedError` of this week,
-and try `tnb_check .` as often as you like. The cells below give the points."""
 
 TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
 

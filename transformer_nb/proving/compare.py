@@ -223,12 +223,12 @@ def scale(parameters:dict, factor:float):
 def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
     """A model in evaluation mode, with known numbers; its parameters by our names; which of
     them are missing, or too many"""
-    truth = _ready(right, drawn)
+    truth = ready(right, drawn)
     wanted = shapes_of(truth)
     if own is right:
         set_values(truth, list(wanted), wanted)
         return truth, dict(truth.named_parameters()), ''
-    model = _ready(own, drawn)
+    model = ready(own, drawn)
     method, calls = next(iter(drawn.calls.items()), ('', ({},)))
     examples = [{name: part.calls[method][name].lively(x, kit) for name, x in args.items()}
                 for args in calls]
@@ -243,7 +243,7 @@ def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
         f'with requires_grad=False: {frozen}')
     return model, parameters, told
 
-def _ready(make, drawn)->nn.Module:
+def ready(make, drawn)->nn.Module:
     seeded(drawn.case.n)
     with quiet(): model = make(*copied(drawn.new).values())
     if not isinstance(model, nn.Module):

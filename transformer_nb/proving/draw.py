@@ -11,7 +11,6 @@ from torch import Tensor
 
 AXES = dict(b='sentences', h='heads', t='queries', s='keys', k='d_k', v='d_v', d='d_model',
             N='encoder layers', M='decoder layers')
-COUNTED = 'bhtsNM'                            # the others are sizes
 LEAST = 'kvdf'                                # a case for each of these axes being 1, or 2
 MOST = {'b': 70, 'h': 40, 't': 600, 's': 600, 'N': 14, 'M': 14, 'the beam': 40,
         'max_steps': 300, 'step_num': 10**7, 'warmup_steps': 10**7, 'd_model': 5000}
@@ -81,7 +80,7 @@ class Case:
         return self.features | said
 
 def _above(name:str, number:int)->str:
-    if name in COUNTED: return f'there are more than {number} {AXES[name]}'
+    if name in 'bhtsNM': return f'there are more than {number} {AXES[name]}'
     return f'{AXES.get(name, name)} is more than {number}'
 
 class Draw:
@@ -160,7 +159,8 @@ class Mask(_OfMasks):
         elif not case.has('there is a mask', .75): return None
         b, h, t, s = case.shape(self.axes)
         rows = (t, s), (b, 1, 1, s), (b, 1, t, s)
-        shapes = *rows, (h, t, s), (b, h, t, s), (1, h, t, s), (b, h, 1, s), (1, s), (1, 1, t, s)
+        shapes = (*rows, (h, t, s), (b, h, t, s), (1, h, t, s), (b, h, 1, s), (1, s),
+                  (1, 1, t, s))
         shape = shapes[case.n % 9] # each with each of the four kinds of sizes
         kinds = 'some', 'some', 'causal', 'all', *(2 * ('empty',) if self.empty else ())
         kind = kinds[case.n % len(kinds)] if case.n < PLAIN else case.random.choice(kinds)

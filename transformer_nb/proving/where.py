@@ -3,7 +3,7 @@
 `traced` runs a case and notes every tensor that is made, with its line, and every call
 of another part. `where` finds the first number that the other never makes, and the line of
 the other whose number never comes. Sums that no order of axes changes tell tensors apart."""
-import linecache, sys, torch
+import linecache, re, sys, torch
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from pathlib import Path
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import (
-    BY_NAME, NO_GRAD, SCALED, SECOND, TRAINS, built, copied, error_of, positional, quiet,
-    results, scale, seeded)
+    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, built, copied, error_of, positional,
+    quiet, ready, results, scale, seeded)
 from .draw import Part
 from .follow import Follow
 
@@ -108,6 +108,8 @@ class Trace(TorchDispatchMode):
         given = [x for x in _flat([*args, *(options or {}).values()]) if _is_traced(x)]
         inputs = [] if name in LIKE else [self.known(x) for x in given]
         if _is_lowered(result, given): self.lines.setdefault('single', line)
+        if line and re.search('bernoulli|dropout|rand', name):
+            self.lines.setdefault('chance', line)
         for x in filter(_is_traced, _flat([result])):
             self.kept.append(x) # so that no other tensor takes its place
             is_new = name.endswith('_') or _place(x) not in self.made # no view of it all
@@ -195,6 +197,11 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
           )->Run:
     "A call of a method in a case, as the first in its process"
     drawn, model = part.drawn(n, kit), None
+    trace, follow = Trace(is_own, is_part), Follow(is_own)
+    if step == NEW: # where its parameters are made, or were last written to
+        with quiet(), trace: model = ready(own, drawn)
+        return Run([], {}, {name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
+                            for name, p in model.named_parameters()})
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
     first = drawn.calls[method][which in SECOND]
@@ -203,7 +210,6 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     if which == TRAINS: model.train()
     args = copied(first)
     seeded(n)
-    trace, follow = Trace(is_own, is_part), Follow(is_own)
     given = [*args.values(), *(model.parameters() if model is not None else ())]
     for x in given:
         if isinstance(x, Tensor): trace.known(x)
