@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    AGAIN, DRAWS, ERROR, GROWN, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
+    AGAIN, DRAWS, ERROR, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
     Difference, copied, differences, kind_of, observed, unlike_draws)
 from ..proving.draw import AXES
 from ..proving.when import When, when
