@@ -99,10 +99,6 @@ right_decoder = DecoderLayer.forward
 def mixed(self, x): return (right_network(self, x) + right_network(self, x).mean(0)) / 2
 right_network = FeedForward.forward
 
-def split_wrongly(self, x):
-    b, t, _ = x.shape
-    return x.view(b, self.n_heads, t, -1)
-
 @pytest.mark.parametrize('owner, name, value, ask, told', [
     (EncoderLayer, 'forward', unmasked, 'source_padding', 'source padding'),
     (DecoderLayer, 'forward', cheating, 'causality', 'causality'),
@@ -111,7 +107,8 @@ def split_wrongly(self, x):
     (FeedForward, 'forward', mixed, 'batch_mates', 'batch mates'),
     (FeedForward, 'forward', lambda self, x: F.dropout(right_network(self, x), 0.1, True),
      'evaluation', 'evaluation'),
-    (MultiHeadAttention, 'split_heads', split_wrongly, 'causality', 'causality')])
+    (MultiHeadAttention, 'split_heads', lambda self, x: x.view(len(x), self.n_heads,
+     x.shape[1], -1), 'causality', 'causality')])
 def test_a_fault_is_found(monkeypatch, owner, name, value, ask, told):
     monkeypatch.setattr(owner, name, value)
     verdict = asked(made(), book(), ask)[told]
@@ -234,9 +231,10 @@ def test_the_loss_is_read_from_its_gradients(loss, pad, outcome, words):
 
 def test_a_schedule_is_compared_with_equation_3():
     for rate, outcome in ((lambda step: paper_lr(step, 512, 300), 'holds'),
-                          (lambda step: min(step / 300, 300 / step), 'differs')):
+                          (lambda step: min(step / 300, 300 / step), 'differs'),
+                          (lambda step: 0. * step, 'differs')):
         verdict = asked(made(), book(schedule=rate), 'schedule')['schedule']
-        assert verdict.outcome == outcome and 'step 300' in verdict.told
+        assert verdict.outcome == outcome and ' at step ' in verdict.told
 
 def test_a_search_that_is_not_greedy():
     def second(*args): return [[9, *row[1:]] for row in greedy(*args)]
@@ -262,9 +260,10 @@ def test_a_bad_adapter_gets_one_line():
              r'returned shape \(15, 30\); it must be \(3, 5, 30\)'),
             (dict(logits=lambda model, *ids: model(*ids).softmax(-1)), 'are probabilities'),
             (dict(logits=lambda model, *ids: (model(*ids), None)), 'logits returned tuple'),
+            (dict(logits=lambda model, *ids: model(*ids).long()), 'returned torch.int64'),
             (dict(logits=other_model), 'does not use the model that it is given'),
             (dict(logits=equal_only), 'equal lengths work'),
-            (dict(vocab_size=40), 'is vocab_size 40 right'),
+            (dict(vocab_size=40), 'vocabularies of 40 and 40 right'),
             (dict(logits=3), 'not a function'), (dict(vocab_size=None), 'vocab_size'),
             (dict(pad=30), 'pad is 30; it must be an id below 30')]:
         adapter = SimpleNamespace(**vars(book()) | change)
@@ -278,7 +277,7 @@ def test_a_bad_adapter_gets_one_line():
 def test_a_bad_model_gets_one_line():
     with pytest.raises(InputError, match='float16; convert'): Foreign(made().half(), book())
     with pytest.raises(InputError, match='is on meta'): Foreign(made().to('meta'), book())
-    with pytest.raises(InputError, match='a torch.nn.Module'): Foreign(print, book())
+    with pytest.raises(InputError, match='not a torch.nn.Module'): Foreign(print, book())
 
 ADAPTER = '''
 from transformer_nb.model import Transformer, TransformerConfig
@@ -293,6 +292,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     path = tmp_path/'adapter.py'
     for text, status, words in ((ADAPTER, None, 'same function'),
                                 ('x = 1', 2, 'neither model'),
+                                ('def make(): 1/0', 2, 'ZeroDivisionError'),
                                 ('1/0', 2, 'adapter.py cannot be run: ZeroDivisionError')):
         path.write_text(text)
         if status is None: tnb_prove(str(path))

@@ -4,7 +4,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 import torch
 from ..support.core import Arg, InputError, check_plain_file, command
-from .foreign import line_of, told_of
+from .foreign import told_of
 from .prove import Proof, prove
 
 def load_adapter(path:str|Path):
@@ -17,16 +17,18 @@ def load_adapter(path:str|Path):
     sys.path.insert(0, str(path.parent))
     try: spec.loader.exec_module(module)
     except Exception as e:
-        raise InputError(f'{path.name} cannot be run: {told_of(e)} ({line_of(e)})') from None
+        raise InputError(f'{path.name} cannot be run: {told_of(e)}') from None
     return module
 
 def prove_adapter(path:str|Path, seed:int=0, **options)->Proof: # of `prove`
     "Run an adapter's file, and ask its model"
     torch.manual_seed(seed)
     adapter = load_adapter(path)
-    if hasattr(adapter, 'make'): model = adapter.make()
-    elif hasattr(adapter, 'model'): model = adapter.model
-    else: raise InputError(f'{Path(path).name} defines neither model nor make()')
+    name = Path(path).name
+    if not hasattr(adapter, 'make') and not hasattr(adapter, 'model'):
+        raise InputError(f'{name} defines neither model nor make()')
+    try: model = adapter.make() if hasattr(adapter, 'make') else adapter.model
+    except Exception as e: raise InputError(f'make() of {name}: {told_of(e)}') from None
     return prove(model, adapter, **options)
 
 @command

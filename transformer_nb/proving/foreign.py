@@ -55,9 +55,9 @@ class Foreign:
         return self.checked(result, (*tgt.shape, self.tgt_size))
 
     def checked(self, result, shape:tuple)->Tensor:
-        if not isinstance(result, Tensor):
-            kind = type(result).__name__
-            raise InputError(f'logits returned {kind}; it must be a tensor')
+        kind = getattr(result, 'dtype', type(result).__name__)
+        if not isinstance(result, Tensor) or not result.is_floating_point():
+            raise InputError(f'logits returned {kind}; it must be a tensor of floats')
         if result.shape != shape:
             found = tuple(result.shape)
             raise InputError(f'logits returned shape {found}; it must be {shape}: '
@@ -67,7 +67,8 @@ class Foreign:
     def _check_call(self):
         src, tgt = self.draw(3, 7, 5)
         with torch.no_grad(): found = self._first(src, tgt)
-        if not found.isfinite().any(): raise InputError('logits are all NaN or infinite')
+        if not found.isfinite().any():
+            raise InputError('logits are all NaN or infinite; do masks hide everything?')
         sums = found.sum(-1)
         if (found >= 0).all() and (sums - 1).abs().max() < 1e-3:
             raise InputError('logits are probabilities (they sum to 1); return them before '
@@ -88,8 +89,9 @@ class Foreign:
         return self._first(src, tgt)
 
     def _failed(self, error:Exception)->InputError:
-        words = f'{told_of(error)} ({line_of(error)})'
-        if isinstance(error, IndexError): words += f'; is vocab_size {self.src_size} right?'
+        words = told_of(error)
+        if isinstance(error, IndexError):
+            words += f'; are vocabularies of {self.src_size} and {self.tgt_size} right?'
         try: self(*self.draw(3, 5, 5))
         except Exception: return InputError(f'logits(model, src, tgt) failed: {words}')
         return InputError('sources of 7 and targets of 5 tokens failed, though equal lengths'
@@ -99,13 +101,15 @@ class Foreign:
     def tolerance(self)->float:
         return 1e-4 if not self.exact else 1e-5 if self.single else 1e-8
 
-def told_of(error:Exception)->str: # on one line
-    return f'{type(error).__name__}: {" ".join(str(error).split())}'
+def told_of(error:Exception)->str: # with the last line that is neither PyTorch's nor ours
+    lines = [(x.filename, x.lineno) for x in traceback.extract_tb(error.__traceback__)
+             if not x.filename.startswith((_TORCH, _OURS, '<frozen'))]
+    if isinstance(error, SyntaxError): lines = [(error.filename, error.lineno)]
+    words = ' '.join(str(getattr(error, 'msg', error)).split())
+    where = ''.join(f' ({Path(name).name}:{number})' for name, number in lines[-1:])
+    return f'{type(error).__name__}: {words}{where}'
 
-def line_of(error:Exception)->str: # the last that is not PyTorch's
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [x for x in frames if not x.filename.startswith(str(Path(torch.__file__).parent))]
-    return f'{Path(own[-1].filename).name}:{own[-1].lineno}'
+_TORCH, _OURS = (str(Path(file).parent) for file in (torch.__file__, __file__))
 
 @contextmanager
 def as_precise_as(model:nn.Module)->Iterator[None]:
@@ -121,8 +125,8 @@ def _check(f:Foreign):
             raise InputError(f'{door} of the adapter is not a function')
     if not f.has('logits'): raise InputError('the adapter lacks logits(model, src, tgt)')
     if not isinstance(f.original, nn.Module):
-        kind = type(f.original).__name__
-        raise InputError(f'model is {kind}; it must be a torch.nn.Module')
+        raise InputError(f'model is {type(f.original).__name__}, not a torch.nn.Module')
+    if not [*f.original.parameters()]: raise InputError('the model has no parameters')
     for name, size in (('src', f.src_size), ('tgt', f.tgt_size)):
         if type(size) is not int or size < 8:
             raise InputError(f'{name}_vocab_size is {size}; the adapter must give '
