@@ -44,9 +44,8 @@ class Foreign:
     def ids(self, b:int, t:int, size:int)->Tensor:
         special = {0, self.pad, self.bos, self.eos}
         usual = torch.tensor([i for i in range(size) if i not in special])
-        rows = [usual[torch.randperm(len(usual), generator=self.draws)] for _ in range(b)]
-        if len(usual) < t: rows = [row.repeat(t) for row in rows]
-        return torch.stack([row[:t] for row in rows])
+        orders = [torch.randperm(len(usual), generator=self.draws) for _ in range(b)]
+        return torch.stack([usual[order].repeat(t)[:t] for order in orders])
 
     def __call__(self, src:Tensor, tgt:Tensor, model:nn.Module|None=None)->Tensor:
         model = self.model if model is None else model

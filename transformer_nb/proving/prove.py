@@ -86,8 +86,7 @@ def agree(f:Foreign, told:str, pairs:Callable)->Verdict|None:
 
 def first_difference(f:Foreign, pair:Pair)->str:
     "The line of the first step that differs where both calls have it"
-    _, one = record(f.model, lambda: f(*pair.one))
-    _, two = record(f.model, lambda: f(*pair.two))
+    one, two = (record(f.model, lambda x=x: f(*x))[1] for x in (pair.one, pair.two))
     for x, y in zip(one.steps, two.steps):
         if x.name != y.name or x.output.dim() != y.output.dim(): return ''
         longer = y.output[tuple(map(slice, x.output.shape))] # both have its beginning
@@ -193,11 +192,10 @@ def dropout(f:Foreign)->Verdict|None:
 def _place(x:Tensor, outputs:list[Tensor])->str:
     if sum(n in (11, 7) for n in x.shape) > 1: return 'attention weights'
     alike = [y for y in outputs if y.numel() == x.numel() and y.shape[-1] == x.shape[-1]]
-    if any(_sorted(x).equal(_sorted(y)) for y in alike): return 'outputs of sub-layers'
+    values = [y.flatten().sort().values for y in (x, *alike)]
+    if any(values[0].equal(y) for y in values[1:]): return 'outputs of sub-layers'
     narrow = min(y.shape[-1] for y in outputs)
     return 'embeddings' if x.shape[-1] == narrow else 'inner values of networks'
-
-def _sorted(x:Tensor)->Tensor: return x.flatten().sort().values
 
 def gradients(f:Foreign)->Verdict|None:
     "Every parameter has a gradient, and it is the slope of the loss"
@@ -238,12 +236,10 @@ def _names(names:list[str])->str:
     return ', '.join(names[:3]) + (f' and {len(names) - 3} more' if len(names) > 3 else '')
 
 def _shared(f:Foreign)->list[str]: # parameters inside layers that are one
-    first, found = {}, []
+    sizes, names = {f.src_size, f.tgt_size}, {}
     for name, p in f.original.named_parameters(remove_duplicate=False):
-        if p in first and not {f.src_size, f.tgt_size} & {*p.shape}:
-            found += [n for n in (first[p], name) if n not in found]
-        first.setdefault(p, name)
-    return found
+        if not sizes & {*p.shape}: names.setdefault(p, []).append(name)
+    return [name for alike in names.values() if len(alike) > 1 for name in alike]
 
 def extremes(f:Foreign)->Verdict|None:
     "Large scores stay finite and masked; an empty source harms no other sentence"
@@ -314,8 +310,8 @@ def loss(f:Foreign)->Verdict|None:
     told, mean = _target(f, p - slopes[0][real] / factor, labels[real]), 1 / factor.item()
     sizes = {'a sum': 1, 'a mean over tokens': int(real.sum()), 'a mean over sentences': 3,
              'a mean over places, padding too': labels.numel()}
-    near = [name for name, size in sizes.items() if abs(mean - size) < 1e-3*size]
-    kind = near[0] if near else f'divided by {mean:.4g}'
+    kind = next((name for name, size in sizes.items() if abs(mean - size) < 1e-3*size),
+                f'divided by {mean:.4g}')
     fails = 'padding too' in kind or mean < 0
     return Verdict('fails' if fails else 'holds', f'It is {kind}; {told}.')
 

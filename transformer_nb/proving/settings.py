@@ -25,9 +25,8 @@ def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
         if not values: continue
         [(usual, _)] = Counter(values.values()).most_common(1)
         odd = {part: value for part, value in values.items() if value != usual}
-        parts = {value: [part for part in odd if odd[part] == value]
-                 for value in odd.values()}
-        told = [f'{value} in {" and in ".join(names)}' for value, names in parts.items()]
+        told = [f'{value} in ' + ' and in '.join(p for p in odd if odd[p] == value)
+                for value in dict.fromkeys(odd.values())]
         text = f'{usual}; but {"; ".join(told)}' if odd else usual
         if odd: verdict = 'unusual'
         elif paper in (usual, 'not told'): verdict = 'as in the paper'
