@@ -14,7 +14,9 @@ from transformer_nb.optimizer import paper_lr, smoothed_loss
 from transformer_nb.proving import prove as properties
 from transformer_nb.proving.command import load_adapter, tnb_prove
 from transformer_nb.proving.foreign import Foreign
+from transformer_nb.proving.identify import values_of
 from transformer_nb.proving.prove import PROPERTIES, ask, prove
+from transformer_nb.proving.record import record
 from transformer_nb.proving.settings import identify
 from transformer_nb.studies.since_2017 import PARTS
 from transformer_nb.support.core import InputError
@@ -92,7 +94,6 @@ right_encoder = EncoderLayer.forward
 
 def cheating(self, x, memory, mask, *rest):
     return right_decoder(self, x, memory, mask.roll(1, -1) | mask, *rest)
-def deaf(self, x, memory, *masks): return right_decoder(self, x, 0*memory, *masks)
 def cut_off(self, x, memory, *masks): return right_decoder(self, x, memory.detach(), *masks)
 right_decoder = DecoderLayer.forward
 
@@ -102,7 +103,6 @@ right_network = FeedForward.forward
 @pytest.mark.parametrize('owner, name, value, ask, told', [
     (EncoderLayer, 'forward', unmasked, 'source_padding', 'source padding'),
     (DecoderLayer, 'forward', cheating, 'causality', 'causality'),
-    (DecoderLayer, 'forward', deaf, 'source_is_read', 'source is read'),
     (DecoderLayer, 'forward', cut_off, 'gradients', 'gradients'),
     (FeedForward, 'forward', mixed, 'batch_mates', 'batch mates'),
     (FeedForward, 'forward', lambda self, x: F.dropout(right_network(self, x), 0.1, True),
@@ -114,18 +114,12 @@ def test_a_fault_is_found(monkeypatch, owner, name, value, ask, told):
     verdict = asked(made(), book(), ask)[told]
     assert verdict.outcome == 'fails' and verdict.told
 
-def halved(self, x, sublayer, *args, **options):
-    return self.norm(x/2 + sublayer(x, *args, **options))
-
-def lost(self, x, sublayer, *args, **options):
-    return self.norm(sublayer(x, *args, **options))
-
-def around(self, x, sublayer, *args, **options): # as in Swin Transformer V2
-    return x + self.norm(sublayer(x, *args, **options))
-
-def normalized(self, x, sublayer, *args, **options):
+def halved(self, x, f, *args, **more): return self.norm(x/2 + f(x, *args, **more))
+def lost(self, x, f, *args, **more): return self.norm(f(x, *args, **more))
+def around(self, x, f, *args, **more): return x + self.norm(f(x, *args, **more))
+def normalized(self, x, f, *args, **more):
     y = self.norm(x)
-    return (y if isinstance(sublayer, FeedForward) else x) + sublayer(y, *args, **options)
+    return (y if isinstance(f, FeedForward) else x) + f(y, *args, **more)
 
 @pytest.mark.parametrize('owner, value, norm, row, text', [
     (FeedForward, lambda self, x: self.outer(self.inner(x)), 'post', 'activation', 'none'),
@@ -139,6 +133,10 @@ def test_what_is_unusual_is_told(monkeypatch, owner, value, norm, row, text):
     assert here[row].startswith(text) and here['norm'] == norm
     assert min(found.difference, found.own_tables) < 1e-10
 
+def test_features_may_come_first():
+    _, rec = record(nn.Linear(2, 2), lambda: torch.ones(3, 16, 11).cumsum(1))
+    assert any(x.shape == (33, 16) and x[0, -1] == 16 for x in values_of(rec))
+
 def test_layers_may_differ():
     model = made(layers=2)
     model.decoder.layers[1].feed_forward = ActivatedFeedForward(16, 24, 'gelu').eval()
@@ -150,15 +148,14 @@ def test_layers_may_differ():
     assert min(found.difference, found.own_tables) < 1e-10
 
 def test_what_no_setting_explains_is_named(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(ResidualNorm, 'forward', halved)
-        found = identify(Foreign(made(), book()))
-    assert not [r for r in found.rows if r[3] == 'unusual'] # of what was not reached
-    part, lines = found.unexplained
-    assert part == 'encoder layer 1, self-attention: the sum or the norm after it' and lines
     def cooled(model, src, tgt): return model(src, tgt) / tgt.shape[1]**.5
     proof = prove(made(), SimpleNamespace(**vars(book()) | dict(logits=cooled)), only=[])
     assert all(x not in proof.text() for x in ('same function', 'layer 2', 'unusual'))
+    monkeypatch.setattr(ResidualNorm, 'forward', halved)
+    found = identify(Foreign(made(), book()))
+    assert not [r for r in found.rows if r[3] == 'unusual'] # of what was not reached
+    part, lines = found.unexplained
+    assert part == 'encoder layer 1, self-attention: the sum or the norm after it' and lines
 
 class Halves(ModernAttention):
     "Turns pairs of features that lie half a head apart"
@@ -187,8 +184,7 @@ def test_attention_in_another_form_is_the_books(kind, fields):
     is_its_configuration(model)
 
 class Odd(Transformer):
-    """Its embedding gives the row of padding no gradient, and its targets begin with that;
-    a gain begins as 1, a matrix as 0, and its dropout is one of its own"""
+    "No gradient for the row of padding; a gain of 1, a matrix of 0; a dropout of its own"
     def forward(self, src, tgt):
         kept = (torch.arange(30) > 0)[:, None]
         self.embeddings[0].weight.register_hook(lambda g: g * kept)
@@ -196,7 +192,13 @@ class Odd(Transformer):
         if self.training: logits = logits * (torch.rand_like(logits) > 0.1)
         return self.gain * logits + logits @ self.rest
 
-def test_what_is_odd_is_not_a_fault():
+def attend(self, q, k, v, mask):
+    hidden = torch.where(mask, 0., -1e4).to(q) # as BERT does
+    heads = F.scaled_dot_product_attention(q, k, v, hidden)
+    return self.output(heads.transpose(1, 2).flatten(2))
+
+def test_what_is_odd_is_not_a_fault(monkeypatch):
+    monkeypatch.setattr(MultiHeadAttention, 'attend', attend)
     model = made(dropout=0.)
     model.__class__ = Odd
     model.gain, model.rest = map(nn.Parameter, (torch.ones(1, 1), torch.zeros(30, 30)))
@@ -212,8 +214,7 @@ def test_what_begins_equal_but_is_trained_apart():
 
 # Loss and schedule
 
-def counts_padding(logits, labels):
-    return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+def counts_padding(x, labels): return F.cross_entropy(x.flatten(0, 1), labels.flatten())
 
 def smoothed_by_hand(logits, labels, eps=0.2): # none on padding
     target = torch.full_like(logits, eps / 28).scatter(-1, labels[..., None], 1 - eps)
@@ -282,8 +283,7 @@ def test_a_bad_model_gets_one_line():
 ADAPTER = '''
 from transformer_nb.model import Transformer, TransformerConfig
 vocab_size, pad, bos, eos = 30, 0, 1, 2
-layers = dict(n_encoder_layers=1, n_decoder_layers=1)
-def make(): return Transformer(TransformerConfig.tiny(30, **layers))
+def make(): return Transformer(TransformerConfig.tiny(30))
 def logits(model, src, tgt): return model(src, tgt)
 '''
 

@@ -27,6 +27,9 @@ class Foreign:
         self.draws = torch.Generator().manual_seed(0)
         self._check_call()
 
+    def has_rows(self, p:Tensor)->bool: # one for each token
+        return p.dim() == 2 and len(p) in (self.src_size, self.tgt_size)
+
     def has(self, door:str)->bool: return getattr(self.adapter, door, None) is not None
 
     def copy(self, dtype:torch.dtype)->nn.Module:

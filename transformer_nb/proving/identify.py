@@ -165,10 +165,6 @@ class Reading:
     index: list[Tensor] # heads one after another
     is_inner: bool = False # the heads' number runs fastest
 
-    def fits(self)->bool:
-        q, k, v = (len(i) / n for i, n in zip(self.index, self.counts))
-        return q == k and q == int(q) and v == int(v)
-
     def inner(self)->'Reading': # the same columns, where heads run fastest
         index = [i.view(-1, n).T.flatten() for i, n in zip(self.index, self.counts)]
         return Reading(self.counts, index, True)
@@ -213,7 +209,8 @@ def readings(own:list[Linear], other:list[Linear], h:int)->Iterator[Reading]:
         counts = [h, kv, kv]
         for index in _split(other or own, counts[len(q):]):
             reading = Reading(counts, [*q, *index])
-            if not reading.fits(): continue
+            d_q, d_k, d_v = (len(i) / n for i, n in zip(reading.index, counts))
+            if d_q != d_k or d_k % 1 or d_v % 1: continue
             yield reading
             if h > 1: yield reading.inner()
 
@@ -517,9 +514,10 @@ def _time_major(use:Linear)->Linear:
 
 def values_of(rec:Recorder)->list[Tensor]: # (n, d), in both orders of rows
     found = []
-    for step in rec.steps:
-        d = step.output.shape[-1] if step.output.dim() else 0
-        if d > 1 and step.output.numel() in (B*S*d, B*T*d):
-            x = step.output.reshape(-1, d)
+    for y in (step.output for step in rec.steps):
+        if y.dim() == 3 and y.shape[::2] in ((B, S), (B, T)): y = y.mT # features first
+        d = y.shape[-1] if y.dim() else 0
+        if d > 1 and y.numel() in (B*S*d, B*T*d):
+            x = y.reshape(-1, d)
             found += [x, to_rows(x)]
     return found

@@ -80,8 +80,7 @@ def agree(f:Foreign, told:str, pairs:Callable)->Verdict|None:
         for pair in pairs(f, *shape):
             a, b = pair.logits(f)
             if differs(a, b) <= f.tolerance: continue
-            shape = shape if pairs is alone else (1, 11, 7)
-            where = first_difference(f, next(pairs(f, *shape)))
+            where = first_difference(f, next(pairs(f, 3 if pairs is alone else 1, 11, 7)))
             return Verdict('fails', told, pair.case(a, b), where)
 
 def first_difference(f:Foreign, pair:Pair)->str:
@@ -144,9 +143,8 @@ def order(f:Foreign)->Verdict|None:
     calls = ('source', src, f(src[:, swap], tgt)), ('target', tgt, f(src, tgt[:, swap]))
     for side, ids, after in calls:
         if differs(before, after[:, -1]) > 1e-9: continue
-        told, ids = f'The order of the {side} does not matter.', ids[0]
-        case = f'{side} {show(ids)} and {show(ids[swap])}: the last logits are the same'
-        return Verdict('fails', told, case)
+        case = f'{side} {show(ids[0])} and {show(ids[0, swap])}: the same last logits'
+        return Verdict('fails', f'The order of the {side} does not matter.', case)
 
 def evaluation(f:Foreign)->Verdict|None:
     "In eval mode a call gives the same again, and leaves its arguments and the model alone"
@@ -191,7 +189,7 @@ def dropout(f:Foreign)->Verdict|None:
 
 def _place(x:Tensor, outputs:list[Tensor])->str:
     if sum(n in (11, 7) for n in x.shape) > 1: return 'attention weights'
-    alike = [y for y in outputs if y.numel() == x.numel() and y.shape[-1] == x.shape[-1]]
+    alike = [y for y in outputs if y.numel() == x.numel()]
     values = [y.flatten().sort().values for y in (x, *alike)]
     if any(values[0].equal(y) for y in values[1:]): return 'outputs of sub-layers'
     narrow = min(y.shape[-1] for y in outputs)
@@ -223,7 +221,7 @@ def gradients(f:Foreign)->Verdict|None:
 def _slope(f:Foreign, p:Tensor, g:Tensor, loss:Callable, size:float)->tuple[float,float]:
     "By the gradient and by two calls"
     step = size * torch.randn(p.shape, generator=torch.Generator().manual_seed(1)).to(p)
-    if f.pad is not None and len(p) in (f.src_size, f.tgt_size) and p.dim() == 2:
+    if f.pad is not None and f.has_rows(p):
         step[f.pad] = 0. # nn.Embedding's padding_idx keeps that row as it is
     p += step
     high = loss().item()
@@ -236,21 +234,21 @@ def _names(names:list[str])->str:
     return ', '.join(names[:3]) + (f' and {len(names) - 3} more' if len(names) > 3 else '')
 
 def _shared(f:Foreign)->list[str]: # parameters inside layers that are one
-    sizes, names = {f.src_size, f.tgt_size}, {}
+    names = {}
     for name, p in f.original.named_parameters(remove_duplicate=False):
-        if not sizes & {*p.shape}: names.setdefault(p, []).append(name)
+        if not f.has_rows(p): names.setdefault(p, []).append(name)
     return [name for alike in names.values() if len(alike) > 1 for name in alike]
 
 def extremes(f:Foreign)->Verdict|None:
     "Large scores stay finite and masked; an empty source harms no other sentence"
     single, large = f.copy(torch.float32), deepcopy(f.model)
     for p in (*single.parameters(), *large.parameters()):
-        spread = p.std(unbiased=False)
-        if p.dim() > 1 and p.requires_grad and spread > 1e-6 * p.abs().max():
-            p.data *= 20 * p.shape[-1]**-.5 / spread
+        spread, is_small = p.std(unbiased=False), p.dim() < 2 or f.has_rows(p)
+        if not is_small and p.requires_grad and spread > 1e-6 * p.abs().max():
+            p.data *= 5 * p[0].numel()**-.5 / spread
     src, tgt = f.draw(2, 7, 6)
     if not f(src, tgt, single).isfinite().equal(f(src, tgt).isfinite()):
-        told = 'With weights 20 times as large, logits are not finite.'
+        told = 'Where scores are large, logits are not finite.'
         return Verdict('fails', told, f'source {show(src[0])}, target {show(tgt[0])}')
     leaks = {'later targets': later_tokens, 'padding': padded_sources}
     for what, pairs in leaks.items():
@@ -276,9 +274,8 @@ def _empty_source(f:Foreign, src:Tensor, tgt:Tensor)->Verdict|None:
 
 def ties(f:Foreign)->Verdict|None:
     "Matrices that begin equal are one parameter, so that they stay equal"
-    sizes = {f.src_size, f.tgt_size}
     big = [(n, p) for n, p in f.original.named_parameters()
-           if p.requires_grad and p.dim() > 1 and sizes & {*p.shape}]
+           if p.requires_grad and f.has_rows(p)]
     pairs = [f'{n} and {m}' for (m, q), (n, p) in combinations(big, 2) if p.equal(q)]
     if pairs: return Verdict('fails', f'{_names(pairs)} begin equal, but are trained apart.')
 

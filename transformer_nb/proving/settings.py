@@ -1,6 +1,6 @@
 "Which settings of the book's model those are, and what the paper says"
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from math import isclose, sqrt
 import torch
@@ -49,7 +49,7 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     layers = [sum(name.startswith(side) for name in networks)
               for side in ('encoder', 'decoder')]
     yield 'layers', '{} and {}'.format(*layers), '6 and 6', None
-    sizes = {n: f'{d}, {len(w.maps[0][0])}, {h}, {d_k}, {d_v}' for n, w in networks.items()}
+    sizes = _one(f'{d}, {len(w.maps[0][0])}, {h}, {d_k}, {d_v}' for w in networks.values())
     yield 'd_model, d_ff, heads, d_k, d_v', sizes, '512, 2048, 8, 64, 64', None
     yield 'norm', placement, 'post', ('pre',)
     yield 'kind of norm', {name: n.kind for name, n in norms.items()}, 'layernorm', None
@@ -81,7 +81,7 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
         yield 'output scale', _scale_name(found.output_scale, d), '1', ('1/√d_model',)
 
 def _both(norms:tuple)->str: return ' and '.join('yes' if n else 'no' for n in norms)
-def _one(pair:list[str])->str: return ' and '.join(dict.fromkeys(pair))
+def _one(values:Iterable[str])->str: return ' and '.join(dict.fromkeys(values))
 
 def sizes_of(a:Attention)->tuple[int,int]: # d_k and d_v
     h, kv, _ = a.reading.counts
