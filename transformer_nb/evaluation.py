@@ -136,13 +136,8 @@ def score(translations:list[str], # one sentence each, raw
 # %% ../nbs/14_evaluation.ipynb #9f79bd26
 def _statistics(lines:list[str], references:list[str], tokenize:str='13a'
                )->np.ndarray: # the ten numbers of each sentence (n, 10)
-    # effective_order: no warning that a sentence is short
-    metric = BLEU(tokenize=tokenize, effective_order=True)
-    rows = []
-    for line, reference in zip(lines, references):
-        stats = metric.sentence_score(line, [reference])
-        rows.append([stats.sys_len, stats.ref_len, *stats.counts, *stats.totals])
-    return np.array(rows)
+    metric = BLEU(tokenize=tokenize, force=True)
+    return np.array(metric._extract_corpus_statistics(lines, [references]))
 
 def _bleu(sums:np.ndarray)->float: # of the ten numbers, summed over a corpus (10,)
     c, r, *ngrams = sums.tolist()

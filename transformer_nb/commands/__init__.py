@@ -18,9 +18,9 @@ from transformer_nb.copy_task import (
 from transformer_nb.support.core import (
     METAVARS, InputError, Arg, add_version, check_choice, check_names,
     check_new_file, check_positive, check_range, command, default_device, find_device, find_in,
-    memory_advice, read_arguments, set_seed, shorten, write_atomically)
+    memory_advice, read_arguments, set_seed, shorten)
 from transformer_nb.corpora import (
-    PairFiles, decode_lines, load_corpus, read_pairs, stream_lines)
+    PairFiles, decode_lines, load_corpus, read_lines, read_pairs, stream_lines)
 from transformer_nb.decoding import SEARCH_TOKENS, check_n_best
 from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
@@ -196,9 +196,8 @@ def _build_run(arguments:dict)->RunConfig: # options that were given
 _LESS_MEMORY = 'lower --batch_tokens and raise --grad_accum_steps to match'
 
 @command
-def tnb_train(argv:list[str]|None=None): # by default the arguments of this process
+def tnb_train(argv:list[str]): # in a script the arguments of the process
     "Train a translation model and write it as a folder"
-    argv = sys.argv[1:] if argv is None else argv
     arguments = read_arguments(_train_parser(), argv)
     out = arguments.pop('out', None)
     if out is None: raise InputError('--out is needed: the model folder to write')
@@ -299,9 +298,8 @@ def _options_of_text()->list[_Option]:
     return [options[name] for name in [*names, 'max_len']]
 
 @command
-def tnb_prepare(argv:list[str]|None=None): # by default the arguments of this process
+def tnb_prepare(argv:list[str]): # in a script the arguments of the process
     "Read, filter and encode text once, for any number of training runs"
-    argv = sys.argv[1:] if argv is None else argv
     arguments = read_arguments(_prepare_parser(), argv)
     folder = Path(arguments.pop('folder'))
     _check_tokenizer_options(arguments)
@@ -726,18 +724,14 @@ def _save_figures(folder:Path, **figures): # by name
 def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:list[dict],
                   out:Path):
     "Score, sample translations and figures of the demo"
-    from transformer_nb.evaluation import score # here, because sacreBLEU is slow to import
-    sources, references = map(list, zip(*pairs))
-    translations = translator.translate(sources)
-    text = ''.join(translation + '\n' for translation in translations)
-    write_atomically(out/'translations.txt', text.encode())
-    for source, translation, reference in list(zip(sources, translations, references))[:10]:
+    path = out/'translations.txt'
+    scores = evaluate(translator, pairs, out=path)
+    for (source, reference), translation in zip(pairs[:10], read_lines(path)):
         print(f'{source}\n  → {translation}\n  = {reference}')
-    scores = score(translations, references)
     signature = scores['signatures']['bleu']
     print(f"\nBLEU {scores['bleu']} on {len(pairs)} held-out sentences ({signature})\n")
-    shown = next((s for s in sources if 6 <= len(s.split()) <= 9), sources[0])
+    shown = next((s for s, _ in pairs if 6 <= len(s.split()) <= 9), pairs[0][0])
     print('Written:')
     _save_figures(out, loss=plot_training(history),
                   attention=plot_attention(translator, shown))
-    print(out/'translations.txt', out/'model', sep='\n')
+    print(path, out/'model', sep='\n')

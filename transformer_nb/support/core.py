@@ -365,17 +365,18 @@ def arguments_of(func:Callable, argv:list[str], name:str='')->dict: # by name
     found = read_arguments(command_parser(func, name), argv)
     return {name: found[name] for name in signature(func).parameters if name in found}
 
-def command(func:Callable # of a console script; it may take an `argv`
+def command(func:Callable # of a console script; it may take `argv` as it is
            )->Callable:
     "Turn bad input, an unusable file or Ctrl-C into one line and an exit status"
     name, reads_own = func.__name__, 'argv' in signature(func).parameters
     @wraps(func)
     def run(*args, **kwargs):
-        is_script = not (args or kwargs or reads_own) and _is_script(sys._getframe(1))
+        is_script = not (args or kwargs) and _is_script(sys._getframe(1))
         with _complete_streams():
             try:
                 _prepare()
-                if is_script: kwargs = arguments_of(func, sys.argv[1:])
+                if is_script and reads_own: args = [sys.argv[1:]]
+                elif is_script: kwargs = arguments_of(func, sys.argv[1:])
                 func(*args, **kwargs)
                 sys.stdout.flush() # while an error is still one line
             except InputError as e: _stop(name, _explain(e, func, args), 2)
