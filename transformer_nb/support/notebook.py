@@ -1,8 +1,9 @@
 """One look for the figures, one way to begin a chapter, and exercises that never break it."""
 
-import json, os, sys
+import json, os, re, sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,17 +20,10 @@ COLORS = ['#0072B2', '#E69F00', '#009E73', '#D55E00', '#CC79A7', '#56B4E9', '#F0
 def figure_style():
     "Give all later figures of this process the look of the book"
     import matplotlib.pyplot as plt
-    plt.rcParams.update({
-        'text.color': INK,
-        'axes.labelcolor': INK,
-        'axes.edgecolor': INK,
-        'axes.titlecolor': INK,
-        'xtick.color': INK,
-        'ytick.color': INK,
-        'grid.color': INK,
-        'figure.facecolor': 'none',
-        'axes.facecolor': 'none',
-        'savefig.facecolor': 'none',
+    drawn = 'text.', 'axes.label', 'axes.edge', 'axes.title', 'xtick.', 'ytick.', 'grid.'
+    plt.rcParams.update({f'{part}color': INK for part in drawn})
+    paper = 'figure.facecolor', 'axes.facecolor', 'savefig.facecolor'
+    plt.rcParams.update(dict.fromkeys(paper, 'none') | {
         'legend.frameon': False,
         'axes.prop_cycle': plt.cycler(color=COLORS),
         'axes.spines.top': False,
@@ -162,21 +156,16 @@ def draw_map(here:str|None=None): # number of a chapter of Part I, such as '03'
     ax.axis('off')
     return ax
 
-_HEAVY = ('slow', 'cuda')
 _NOTE = 'skipped: a {} cell, with the output that is stored; to run it, set TNB_SLOW=1'
 
 def skip_heavy_cells(lines:list[str] # source of a cell, line by line
                     )->list[str]:    # the same, or one line that shows what is stored
     "Replace a cell headed `#| slow` or `#| cuda`, unless the environment has `TNB_SLOW`"
-    if os.environ.get('TNB_SLOW'): return lines
-    for line in lines:
-        if not line.startswith('#|'): continue
-        words = line[2:].split()
-        if words and words[0] in _HEAVY:
-            note, source = _NOTE.format(words[0]), ''.join(lines)
-            return ['from transformer_nb.support.notebook import show_stored\n',
-                    f'show_stored({note!r}, {source!r})\n']
-    return lines
+    source = ''.join(lines)
+    heavy = re.search(r'^#\|\s*(slow|cuda)(?!\S)', source, re.M)
+    if not heavy or os.environ.get('TNB_SLOW'): return lines
+    return ['from transformer_nb.support.notebook import show_stored\n',
+            f'show_stored({_NOTE.format(heavy[1])!r}, {source!r})\n']
 
 def _open_notebooks()->list[Path]: # the one that Jupyter runs; else all in this folder
     name = os.environ.get('JPY_SESSION_NAME') or '' # set by Jupyter's server
@@ -275,13 +264,8 @@ def attempt():
         print('not yet:', reason or type(e).__name__)
     else: print('solved')
 
-def randn64(*shape, **options)->Tensor: # options of `torch.randn`, such as `requires_grad`
-    "Normally distributed numbers in float64"
-    return torch.randn(*shape, dtype=torch.float64, **options)
-
-def test_same(result:Tensor, expected:Tensor):
-    "Raises `AssertionError` unless shape, type and the first 12 digits agree"
-    assert_close(result, expected, rtol=1e-12, atol=1e-12)
+randn64 = partial(torch.randn, dtype=torch.float64)
+test_same = partial(assert_close, rtol=1e-12, atol=1e-12) # shapes, types, 12 digits
 
 def _holders(old): # modules of the package, the notebook, and their classes
     for path, module in sys.modules.copy().items():
