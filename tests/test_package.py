@@ -90,16 +90,16 @@ def test_help_loads_nothing_slow():
     run = subprocess.run(command, check=True, capture_output=True, text=True)
     imported = {line.split('|')[-1].strip() for line in run.stderr.splitlines()}
     assert 'transformer_nb.commands' in imported
-    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython', 'ctranslate2'}
+    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython', 'fastcore.docments'}
     assert not slow & imported
 
 ALONE = """
-import sys
+import gc, sys
 for name in ('spacy', 'matplotlib', 'sacrebleu', 'sacremoses', 'scipy', 'transformers'):
     sys.modules[name] = None # as if it were not installed
-from transformer_nb.translation import Translator
+from transformer_nb import Translator
 [translation] = Translator('everyday-en-de').translate(['How are you?'])
-assert translation
+assert translation and gc.isenabled() and gc.get_freeze_count()
 """
 
 def test_a_translation_needs_little_as_the_README_says():

@@ -31,7 +31,13 @@ __all__ = list(_HOMES)
 
 def __getattr__(name):
     if name not in _HOMES: raise AttributeError(f'transformer_nb has no {name}')
-    found = getattr(_import_module(f'transformer_nb.{_HOMES[name]}'), name)
+    is_first = 'torch' not in _sys.modules and _gc.isenabled()
+    if is_first: _gc.disable() # what PyTorch and the package define is no garbage
+    try: found = getattr(_import_module(f'transformer_nb.{_HOMES[name]}'), name)
+    finally:
+        if is_first:
+            _gc.freeze()
+            _gc.enable()
     globals()[name] = found
     for part in (found, *map(vars(found).get, ('forward', 'translate'))): _tell(part)
     return found

@@ -90,15 +90,11 @@ def read_config(folder:Path,
 def _check_number(path:Path, stored:dict, key:str):
     "Of what a folder must say, all but the activation are sizes and ids"
     if key == 'activation_function': return
-    value, is_id = stored[key], key.endswith('_id')
-    n_tokens = stored['vocab_size']
-    is_whole = type(value) is int
-    if is_id and is_whole and 0 <= value < n_tokens: return
-    largest = 1000 if 'layer' in key else 10**9
-    if not is_id and is_whole and 0 < value <= largest: return
-    bounds = f'from 0 to {n_tokens - 1}' if is_id else f'from 1 to {largest}'
+    value, low, high = stored[key], 1, 1000 if 'layer' in key else 10**9
+    if key.endswith('_id'): low, high = 0, stored['vocab_size'] - 1
+    if type(value) is int and low <= value <= high: return
     raise InputError(f'{path}: {key} is {shorten(repr(value), 60)}; it must be a whole '
-                     f'number {bounds}')
+                     f'number from {low} to {high}')
 
 class WeightFile:
     "The tensors of a folder's weights, of one file or several, each to be taken once"
