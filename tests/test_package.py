@@ -90,7 +90,7 @@ def test_help_loads_nothing_slow():
     run = subprocess.run(command, check=True, capture_output=True, text=True)
     imported = {line.split('|')[-1].strip() for line in run.stderr.splitlines()}
     assert 'transformer_nb.commands' in imported
-    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'IPython', 'fastcore.docments'}
+    slow = {'matplotlib', 'sacremoses', 'sacrebleu', 'spacy', 'fastcore.docments'}
     assert not slow & imported
 
 ALONE = """
