@@ -47,7 +47,7 @@ def article(folder, name, pages):
     text = re.sub(r' id="', f' id="{name}--', text)
     return f'<div class="sheet" id="{name}">{text}</div>'
 
-STYLE = '''@page { size: A4; margin: 14mm 14mm 17mm;
+STYLE = '''@page { size: A4; margin: 12mm 14mm 15mm;
     @bottom-center { content: counter(page); font: 9pt sans-serif; color: #57606a; } }
 @page :first { @bottom-center { content: none; } }
 .sheet { break-before: page; }
