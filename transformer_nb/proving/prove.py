@@ -427,7 +427,7 @@ def _penalty(divisor:Tensor, n:Tensor)->str: # its logarithm
 def overfits_a_batch(f:Foreign, seconds:float=15.)->Verdict|None:
     "A few sentences are learned by heart"
     batch = f.draw(4, 6, 7)
-    steps = islice(_training(f, lambda: batch, 5e-3, seconds), 100)
+    steps = islice(_training(f, lambda: batch, 30, seconds), 100)
     losses = [value for _, value in steps]
     first, last, n = losses[0], losses[-1], len(losses)
     outcome = 'holds' if last < 0.5*first else 'fails' if n == 100 else 'undecided'
@@ -439,7 +439,7 @@ def learns_to_copy(f:Foreign, seconds:float=25.)->Verdict|None:
     def batch():
         src = some[torch.randint(6, (64, 3), generator=f.draws)]
         return src, F.pad(src, (1, 0), value=f.bos or 0)
-    for n, (model, _) in enumerate(islice(_training(f, batch, 2e-3, seconds), 1501)):
+    for n, (model, _) in enumerate(islice(_training(f, batch, 300, seconds), 1501)):
         if n % 50: continue
         src, _ = batch()
         with torch.no_grad(): right = step_by_step(f, src, 3, model) == src
@@ -448,7 +448,7 @@ def learns_to_copy(f:Foreign, seconds:float=25.)->Verdict|None:
         if share > 0.9: return Verdict('holds', told)
     return Verdict('undecided', told)
 
-def _training(f:Foreign, batch:Callable, lr:float, seconds:float
+def _training(f:Foreign, batch:Callable, warmup:int, seconds:float
              )->Iterator[tuple[nn.Module,float]]:
     "The model and its loss before each step, while there is time"
     model = deepcopy(f.original).float().eval()
@@ -457,7 +457,7 @@ def _training(f:Foreign, batch:Callable, lr:float, seconds:float
     begin, n = process_time(), 0
     while process_time() - begin < seconds:
         n += 1
-        for group in optimizer.param_groups: group['lr'] = lr * min(1., n / 30)
+        for group in optimizer.param_groups: group['lr'] = 5e-3 * min(1., n / warmup)
         src, tgt = batch()
         logits = f(src, tgt[:, :-1], model).flatten(0, 1)
         value = F.cross_entropy(logits, tgt[:, 1:].flatten())
