@@ -420,10 +420,8 @@ def write_reference(root, out):
 
 def write_about(root, out):
     "Who made this; where the book has an owner, whom to ask"
-    text = (root/'docs/about.md').read_text(encoding='utf8')
-    about = settings(root)
-    text = text.format(author=about['author'], contact=doors.contact(root))
-    (out/'about.md').write_text(text, encoding='utf8')
+    title, _, text = (out/'about.md').read_text(encoding='utf8').partition('\n')
+    (out/'about.md').write_text(f'{title}\n\n{doors.contact(root)}\n{text}', encoding='utf8')
 
 def write(root, out):
     book = Book(root)
@@ -431,10 +429,12 @@ def write(root, out):
     out.mkdir(parents=True)
     copy_linked_files(book, out)
     write_guides(root, out)
-    write_about(root, out)
     write_reference(root, out)
-    for name in ('article.md', 'smoothing.md', 'bibliography.md'):
-        shutil.copy(root/'docs'/name, out)
+    for name in ('about.md', 'article.md', 'smoothing.md', 'bibliography.md'):
+        text = (root/'docs'/name).read_text(encoding='utf8')
+        text = text.replace('](../nbs/', '](').replace('](../', '](')
+        (out/name).write_text(text, encoding='utf8')
+    write_about(root, out)
     playground(root, out.parent/'extra')
     machines.write(root, parts_of_the_book(root), out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')

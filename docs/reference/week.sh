@@ -27,7 +27,8 @@ prepare data --src "$src" --tgt "$tgt" ${first:+--tokenizer "$first"}
 # Tuesday: two models
 [ "$first" ] || tnb_train --out first --config "$run" --data data
 [ "$reverse" ] || tnb_train --out reverse --config "$run" --src "$tgt" --tgt "$src" \
-    --valid_src "$valid_tgt" --valid_tgt "$valid_src"
+    --valid_src "$valid_tgt" --valid_tgt "$valid_src" \
+    --held_out "$test_tgt" "$test_src" --drop_duplicates --drop_leaks
 first=${first:-first} reverse=${reverse:-reverse}
 
 # Wednesday: the model reads its own text
