@@ -421,7 +421,8 @@ def write_reference(root, out):
 def write_about(root, out):
     "Who made this; where the book has an owner, whom to ask"
     title, _, text = (out/'about.md').read_text(encoding='utf8').partition('\n')
-    (out/'about.md').write_text(f'{title}\n\n{doors.contact(root)}\n{text}', encoding='utf8')
+    text = f'{title}\n\n{doors.contact(root)}\n{text}'
+    (out/'about.md').write_text(text, encoding='utf8')
 
 def write(root, out):
     book = Book(root)
