@@ -418,12 +418,6 @@ def write_reference(root, out):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding='utf8')
 
-def write_about(root, out):
-    "Who made this; where the book has an owner, whom to ask"
-    title, _, text = (out/'about.md').read_text(encoding='utf8').partition('\n')
-    text = f'{title}\n\n{doors.contact(root)}\n{text}'
-    (out/'about.md').write_text(text, encoding='utf8')
-
 def write(root, out):
     book = Book(root)
     shutil.rmtree(out.parent, ignore_errors=True) # no page outlives its chapter
@@ -434,8 +428,9 @@ def write(root, out):
     for name in ('about.md', 'article.md', 'smoothing.md', 'bibliography.md'):
         text = (root/'docs'/name).read_text(encoding='utf8')
         text = text.replace('](../nbs/', '](').replace('](../', '](')
+        if name == 'about.md': # whom to ask stands below its title
+            text = text.replace('\n', f'\n\n{doors.contact(root)}\n', 1)
         (out/name).write_text(text, encoding='utf8')
-    write_about(root, out)
     playground(root, out.parent/'extra')
     machines.write(root, parts_of_the_book(root), out.parent/'extra')
     live.write(root/'nbs/models', out.parent/'extra/live')
