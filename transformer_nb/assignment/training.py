@@ -25,7 +25,7 @@ def copy_loss(
     raise NotImplementedError
 
 def train(
-    model: nn.Module,                       # trained in place, all its parts in training mode
+    model: nn.Module,                       # trained in place; its dropout acts
     optimizer: torch.optim.Optimizer,
     batches: Iterable[Tensor],              # of sequences, one for each step
     lr_of: Callable[[int], float],          # the learning rate of step 1, 2, 3, …

@@ -46,16 +46,6 @@ def right_notes(check:Check, n:int, module:str)->dict:
     if key not in kept: kept[key] = _ours(observed, check.part, module, n)
     return kept[key]
 
-def features(check:Check, n:int, module:str)->set[str]: # of a case
-    found = check.part.case_features(n)
-    if not check.part.special: return found
-    def special(part, right):
-        [(args, _)] = part.drawn(n).calls.values()
-        return part.special(right, answer, *copied(args).values())
-    notes = right_notes(check, n, module)
-    answer = {at.removeprefix(f'{check.part.name} · '): x for at, x in notes.items()}
-    return found | _ours(special, check.part, module)
-
 def _ours(function, part, module:str, *args, **options): # what the right version gives
     modules = rights.right()
     before = torch.get_default_dtype()
@@ -245,7 +235,7 @@ def _of_cases(marked:list[Marked], module:str)->When:
         first = {x.n for x in m.found if x.in_first_call}
         if not first.issuperset(m.failed): calls = 'first calls' # a later one fails
         for n in m.notes:
-            (failed if n in first else passed).append(features(m.check, n, module))
+            (failed if n in first else passed).append(m.check.part.case_features(n))
     return replace(when(failed, passed), calls=calls)
 
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
@@ -254,13 +244,11 @@ def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     drawn, name = m.check.part.drawn(d.n), m.check.part.name
     [args] = [x[second] for method, x in drawn.calls.items() if (method or name) == d.step]
     args = drawn.new | args
-    shapes = {f'the shape of {name}': tuple(x.shape) for name, x in args.items()
-              if name.endswith('mask') and x is not None}
     if not all(map(_is_short, args.values())):
         if not always: return []
         sizes = drawn.case.sizes if second else drawn.sizes
         args = {name: x for name, x in args.items() if isinstance(x, (int, float, str))}
-        args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args | shapes
+        args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args
     said = ', '.join(f'{name} = {x.tolist() if isinstance(x, Tensor) else repr(x)}'
                      for name, x in args.items())
     toy = ''.join(f' (`{name}` is in transformer_nb/grading/toys.py)'
@@ -283,13 +271,12 @@ class _Alone: # the call that differs, as the first of a new process
 
 def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
     method, _, which = d.step.partition(', ')
-    if d.n < 0 or which == SINGLE: return None
-    if m.check.part.once and d.step != 'load_model': return None # its lines are told
+    if d.n < 0 or m.check.part.once or which == SINGLE: return None
     if d.what in TEXTS or d.step == NEW and d.what == ERROR: return None
     i, call = stage.checks.index(m.check), (d.n, method, which)
     [mine] = collect(folder, stage, kit, seconds, [(i, call)])
     if not isinstance(mine, Run): return None
-    if m.check.part.once or d.step == NEW or d.what == DRAWS: # told by its lines alone
+    if d.step == NEW or d.what == DRAWS: # told by its lines alone
         return _Alone(method, False, [d], mine, mine)
     file = str(rights.FOLDER/stage.file)
     ours = _ours(traced, m.check.part, stage.module, d.n, method, which=which,
@@ -301,8 +288,6 @@ def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->
 
 def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     lines = alone.mine.lines
-    if d.step == 'load_model':
-        return [f'{what} l{_at(lines[at])}.' for at, what in _LOADED.items() if at in lines]
     if d.step == NEW: return _of_parameters(lines, told)
     if d.what == DRAWS:
         chance = lines.get('chance')
@@ -318,15 +303,11 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     if last: return [f'What differs comes from l{_at(last)}.', *said]
     return _of_lines(lines, d) + said
 
-_LOADED = {'': 'It returns on', 'loads': 'Numbers are set on'}
-
 def _of_parameters(lines:dict, told:str)->list[str]:
     "The line that made the first that is told of, or wrote to it last"
     found = [f'The numbers of `{name}` come from l{_at(line)}.' for name, line in lines.items()
              if line and re.search(rf'(?<![\w.]){re.escape(name)} ', told)]
-    parts = [f'`{name[3:]}` is set on l{_at(line)}.' for name, line in lines.items()
-             if name.startswith('in ') and re.search(rf'(?<![\w.]){name[3:]}\.', told)]
-    return found[:1] or parts[:1]
+    return found[:1]
 
 def _of_lines(lines:dict, d:Difference)->list[str]:
     "Of what is no tensor: what it was made of"

@@ -10,7 +10,6 @@ from ..assignment.config import TransformerConfig
 from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
-from . import special
 from .toys import Batches, Net, Steps, SubLayer, Toy, searched, steps_of
 
 PAD, BOS, EOS = 0, 1, 2
@@ -238,11 +237,8 @@ def sgd(case:Case)->Later: # of the model, which comes first
 def rate(step:int)->float: return .02 * (step + 3) / step**.5
 def losses(y, args): # as numbers; a tensor that keeps its graph is none
     return ['keeps its graph' if getattr(x, 'requires_grad', False) else float(x) for x in y]
-def toy(case:Case)->Toy:
-    model = Toy(case.random.randrange(10**6), case.size('w')).train(case.n % 2 == 1)
-    if model.training and case.has('a part of the model evaluates', .4): model.part.eval()
-    return model
-TOY = Made(toy)
+TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w'))
+           .train(case.n % 2 == 1))
 LOOP = '07_copy_task', 'The training loop'
 TRAINING = (
     Check(2, 'source, target and labels', Part(
@@ -268,11 +264,11 @@ def searches(cases:int, alpha)->Part:
     return Part('beam_search', {'': dict(
         model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8, 12), 'the beam'),
         alpha=alpha, max_steps=Steps((9, 14, 4, 2, 40)))}, cases=cases,
-        shown=without_pad, batched=True, special=special.of_beam)
+        shown=without_pad, batched=True)
 DECODING = (
     Check(4, 'greedy search', Part(
         'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
-        cases=40, batched=True, special=special.of_outputs), ('13_decoding', 'Many sentences at once')),
+        cases=40, batched=True), ('13_decoding', 'Many sentences at once')),
     Check(1, 'the length penalty', Part('length_penalty', {'': dict(
         n=Choice((1, 7, 20, 2), 'n'), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),

@@ -32,7 +32,6 @@ class Toy(nn.Module):
         self.made, self.kit = (seed, v, max_len, end, pads, positions), kit
         self.last, self.before = nn.Parameter(1.5 * draw(v, v)), nn.Parameter(draw(v, v))
         self.place, self.source = draw(max_len + 1, v), nn.Parameter(draw(v, v))
-        self.part = nn.Identity() # in training mode, or not
         with torch.no_grad():
             self.last[:, EOS] += end     # outputs of several lengths
             if not pads: self.last[:, :EOS] -= 30 # `<pad>`, `<s>` are never predicted
@@ -41,10 +40,7 @@ class Toy(nn.Module):
     def __repr__(self): return f'{type(self).__name__}{self.made}' # as the book's `grading.toys` has it
     def fresh(self): return self.under(self.kit)
     def limit(self, n:int): self.made = (*self.made[:-1], n)
-    def under(self, kit):
-        made = type(self)(*self.made, kit).train(self.training)
-        made.part.train(self.part.training)
-        return made
+    def under(self, kit): return type(self)(*self.made, kit).train(self.training)
 
     def encode(self, src): # which depends on the order of its tokens (b, s, v)
         places = torch.arange(1., 1 + src.shape[1])
@@ -57,7 +53,7 @@ class Toy(nn.Module):
         read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
         before = F.pad(tgt, (1, 0))[:, :-1]
         own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
-        return own * (1.7 if self.part.training else 1.) + .5 * read # logits (b, t, v)
+        return own * (1.7 if self.training else 1.) + .5 * read # logits (b, t, v)
 
     def forward(self, src, tgt):
         real = (src != PAD)[:, None, None]

@@ -4,7 +4,6 @@ from importlib import import_module
 import torch
 from ..attention import held_out_loss, ladder_text, read_sentences, to_ids, to_text
 from ..proving.draw import Ids, Made, Part
-from .special import of_outputs
 from .table import BOS, Check, Stage
 from .toys import Speaker, Steps
 
@@ -58,8 +57,7 @@ STAGE = Stage(12, 'writer.py', 'a model that writes', (
     Check(1, 'it writes, by toy models', Part('write', {'': dict(
         model=Made(speaker), ids=Ids('1 t', vocab='8', first=BOS, padded=False),
         max_steps=Steps((9, 1, 4, 20), begun='t'))}, cases=20, batched=True,
-        sizes=dict(t=lambda case: 90 if case.n % 7 == 6 else case.pool.pop()),
-        special=of_outputs), READ),
+        sizes=dict(t=lambda case: 90 if case.n % 7 == 6 else case.pool.pop())), READ),
     judged(1, 'it evaluates, and no score depends on later characters', blind),
     judged(2, f'held-out sentences cost at most {MOST} nats per character', learned),
     judged(1, f'it goes on after "{PROMPT.strip()}"', continues)), optional=True)

@@ -18,10 +18,7 @@ PLAIN = 2                                     # so many cases have nothing speci
 KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
 LONGER = 3                                    # positions, or sentences, of some second calls
 SCALES = 1., 1., 1., 30., 1., 1000., 1e-3, 1. # of numbers, for two cases each
-TURNED = 'the last two axes are exchanged in memory'
-CUT = 'each tensor is a slice of a wider one'
-SPREAD = 'all sentences are one and the same in memory'
-LAYOUTS = {3: TURNED, 5: CUT, 6: SPREAD}      # of one case in seven each
+LAYOUTS = {3: 'turned', 5: 'cut', 6: 'spread'} # of one case in seven each
 MOST_BESIDE = 12                              # cases beside a submission's own numbers
 BIG = 64                                      # sizes above it are asked in few cases
 
@@ -80,12 +77,12 @@ class Case:
     def laid(self, x:Tensor)->Tensor:
         "In some cases, otherwise in memory"
         kind = LAYOUTS.get(self.n % 7) if self.n >= PLAIN and x.dim() else None
-        if kind: self.features |= {kind, 'tensors do not lie in one piece'}
+        if kind: self.features.add('tensors do not lie in one piece')
         needs, y = x.requires_grad, x.detach()
-        if kind == TURNED and x.dim() > 1: y = y.mT.contiguous().mT
-        if kind == CUT: y = torch.cat([y[..., :1], y, y[..., -1:]], -1)[..., 1:-1]
+        if kind == 'turned' and x.dim() > 1: y = y.mT.contiguous().mT
+        if kind == 'cut': y = torch.cat([y[..., :1], y, y[..., -1:]], -1)[..., 1:-1]
         is_of_sentences = x.dim() > 2 or x.dim() == 2 and x.dtype == torch.long
-        if kind == SPREAD and is_of_sentences and len(x) == self.sizes.get('b'):
+        if kind == 'spread' and is_of_sentences and len(x) == self.sizes.get('b'):
             y = y[(y == 0).flatten(1).sum(1).argmax()].expand(y.shape) # the most padded one
         return y.requires_grad_(needs)
 
@@ -289,7 +286,6 @@ class Part:
     once: bool = False         # one call of a case is enough, and its result
     single: bool = False       # asked in single precision, too
     batched: bool = False      # its numbers may come in batches, or one by one
-    special: Callable|None = None # of the right version and the arguments: more features
     numbers: tuple = ()        # of a submission's text: sizes near them are asked
 
     def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions

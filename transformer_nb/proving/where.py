@@ -199,12 +199,11 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
           )->Run:
     "A call of a method in a case, as the first in its process"
     drawn, model = part.drawn(n, kit), None
-    trace, follow = Trace(is_own, is_part), Follow(is_own, not part.once)
+    trace, follow = Trace(is_own, is_part), Follow(is_own)
     if step == NEW: # where its parameters are made, or were last written to
         with quiet(), trace: model = ready(own, drawn)
-        lines = {name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
-                 for name, p in model.named_parameters()}
-        return Run([], {}, lines | _set_in(model, is_own))
+        return Run([], {}, {name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
+                            for name, p in model.named_parameters()})
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
     first = drawn.calls[method][which in SECOND]
@@ -221,30 +220,18 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     trace.kept += args.values() # what is given is known by its place
     try:
         is_by_name, grads = which == BY_NAME, torch.set_grad_enabled(which != NO_GRAD)
-        with grads, quiet(), nullcontext() if part.batched or part.once else trace:
-            sys.setprofile(None if part.once else trace.profile)
+        with grads, quiet(), trace if not part.batched else nullcontext():
+            sys.setprofile(trace.profile)
             sys.settrace(follow)
             try: result = call(**args) if is_by_name else call(*positional(args, n))
             finally:
                 sys.settrace(tracing)
                 sys.setprofile(before)
-        if part.once: return Run([], {}, {at: Line(*x) for at, x in follow.loading().items()})
         trace.lines |= {what: Line(*line) for what, line in follow.told().items()}
         trace.note_lines(result)
         _, notes = results(part, result, args, kit, method)
     except Exception as e: notes = error_of(e)
     return Run(trace.found, notes, trace.lines)
-
-def _set_in(model, is_own:Callable)->dict[str, Line]:
-    "The lines of its class that set its parts"
-    code, found = type(model).__init__.__code__, {}
-    if not is_own(code.co_filename): return found
-    for n, text in enumerate(linecache.getlines(code.co_filename), 1):
-        if n <= code.co_firstlineno: continue
-        if re.match(r'\s*(def|class) ', text): break
-        is_set = re.match(r'\s+self\.(\w+) = ', text)
-        if is_set: found.setdefault(f'in {is_set[1]}', Line(code.co_filename, n))
-    return found
 
 # Two runs
 
