@@ -19,6 +19,5 @@ def grouped_attention(
     mask: Tensor | None = None, # broadcastable to batch, head, query, key
 ) -> Tensor:                    # (b, h, t, d_v)
     """Ainslie et al. (2023): scaled dot-product attention in which neighbouring query heads
-    share keys and values. With six query heads and two of keys, the first three share.
-    A query that may attend to nothing gets zeros."""
+    share keys and values. With six query heads and two of keys, the first three share."""
     raise NotImplementedError

@@ -29,6 +29,5 @@ def train(
     optimizer: torch.optim.Optimizer,
     batches: Iterable[Tensor],              # of sequences, one for each step
     lr_of: Callable[[int], float],          # the learning rate of step 1, 2, 3, …
-) -> list[float]:                           # the loss of each step, before its update; gradients
-                                            # from before do not count, none is clipped
+) -> list[float]:                           # the loss of each step, before its update
     raise NotImplementedError

@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
     AGAIN, DRAWS, ERROR, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
-    Difference, copied, differences, kind_of, observed, unlike_draws)
+    Difference, differences, kind_of, observed, unlike_draws)
 from ..proving.draw import AXES
 from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
@@ -122,7 +122,7 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
             told[0] = told[0].replace(_STEPS[which], ' in a later call')
         told.append(_KEPT)
     else:
-        it, found = _when(d, first, marked, stage.module)
+        it, found = _when(d, first, marked)
         if found and found.failed: told.append(f'{it} is wrong {found}.')
         told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
         if alone and d.what != ERROR: told += _where(alone, d, told[0])
@@ -160,12 +160,9 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
                 'positions at once?)')
     name = _name(d.what, marked.check.part)
     if d.what.startswith('first values'):
-        same = torch.isclose(d.came.std(), d.right.std(), .01)
-        which, of = ('mean', Tensor.mean) if same else ('spread', Tensor.std)
-        return (f'{name} are not those asked for: their {which} is {float(of(d.came)):.3g}, '
-                f'and should be {float(of(d.right)):.3g}')
-    if d.what.endswith('afterward'):
-        if '.' in name: return f'afterward, `{name}` {_unlike(d.came, d.right)}{step}'
+        mine, ours = (f'{float(x.mean()):.3g} ± {float(x.std()):.3g}' for x in (d.came, d.right))
+        return f'{name} are not those asked for: they are {mine}, and should be {ours}'
+    if d.what.endswith('afterward') and '.' not in name:
         return f'it changes `{name}`, which it was given{step}'
     return f'{name} {_unlike(d.came, d.right)}{step}'
 
@@ -174,8 +171,7 @@ _STEPS = { # which call it is, if not the first
     'a second call': ' in a second call',
     'with other weights': ' with other weights, though it is right with those before',
     SINGLE: ' in single precision, where the numbers given are around 1000',
-    'without gradients': ' under `torch.no_grad()`, in a call with tensors that were given before '
-                         'and have other numbers now',
+    'without gradients': ' under `no_grad()`, where a tensor comes again with other numbers',
     'in training mode': ' in training mode, though it is right in evaluation mode',
     'the first call again': ' where the first call comes again, though it was right before'}
 
@@ -189,10 +185,7 @@ def _name(place:str, part)->str:
 
 _RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
                 shifted=('the source', 'the target', 'the labels'),
-                beam_search=('the list of ids', 'the score'),
-                load_model=('what it loads', 'what its model answers',
-                            'the answer of a second model, loaded when the first was changed',
-                            'what its model does at as many positions as it has'))
+                beam_search=('the list of ids', 'the score'))
 
 def _unlike(x, y)->str: # x came, y is right
     if x is None: return 'does not come'
@@ -221,15 +214,15 @@ def _shown(x, digits:int=6)->str:
     if isinstance(x, Tensor): x = rounded(x.tolist())
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
-def _when(d:Difference, m:Marked, marked:list[Marked], module:str)->tuple[str,When|None]:
+def _when(d:Difference, m:Marked, marked:list[Marked])->tuple[str,When|None]:
     "Over all cases of the part, or of the check, as far as first calls tell"
     if d.n < 0 or not d.in_first_call or m.check.part.once: return '', None
     for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
-        found = _of_cases(some, module)
+        found = _of_cases(some)
         if found.feature or found.failed == found.cases: break
     return it, found
 
-def _of_cases(marked:list[Marked], module:str)->When:
+def _of_cases(marked:list[Marked])->When:
     failed, passed, calls = [], [], 'calls'
     for m in marked:
         first = {x.n for x in m.found if x.in_first_call}
@@ -292,8 +285,6 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     if d.what == DRAWS:
         chance = lines.get('chance')
         return [f'There, chance first comes in on l{_at(chance)}.'] if chance else []
-    if single := _single(alone, d): return [
-        f'L{_at(single)}, makes numbers of single precision from those of double.']
     if not d.what.startswith('result'): return []
     place = where(alone.mine.made, alone.ours.made)
     said = _of_place(place) if place else []
@@ -318,14 +309,6 @@ def _of_lines(lines:dict, d:Difference)->list[str]:
     if not made or not re.fullmatch(r'return [\w., \[\]]+', last.text): made.insert(0, last)
     more = ' and '.join(f'l{_at(line)}' for line in made[1:])
     return [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
-
-def _single(alone:_Alone, d:Difference)->Line|None:
-    "The line that leaves double precision, where no more than that differs"
-    x, y, line = d.came, d.right, alone.mine.lines.get('single')
-    if d.what == 'the precision' or not line: return line
-    if not isinstance(x, Tensor) or x.shape != y.shape: return None
-    least = 1e-5 * y.double().abs().max()
-    return line if (x.double() - y.double()).abs().max() <= least else None
 
 def _of_place(place:Place)->list[str]:
     said, line = [], place.line

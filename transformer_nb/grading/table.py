@@ -121,11 +121,9 @@ LAYERS = (
     Check(1, 'FeedForward: shapes of the parameters', Part('FeedForward', {}, FF_NEW, 3), FF),
     Check(2, 'FeedForward: the output', Part('FeedForward', {'': dict(x=ANY)}, FF_NEW), FF,
           ('parameters',)),
-    Check(2, 'LayerNorm', Part(
+    Check(3, 'LayerNorm', Part(
         'LayerNorm', {'': dict(x=ANY)}, dict(d_model=Size('d'), eps=Choice((1e-5, 1e-5, .5),
         'eps')), first=('weight', 'bias'), single=True), NORM),
-    Check(1, 'LayerNorm with the usual eps', Part(
-        'LayerNorm', {'': dict(x=X)}, dict(d_model=Size('d'))), NORM),
     Check(3, 'ResidualNorm in evaluation mode', Part(
         'ResidualNorm', {'': dict(x=X, sublayer=SUB)},
         dict(d_model=Size('d'), dropout=Choice((0., .5)))), RESIDUAL),
@@ -227,12 +225,11 @@ def batches(case:Case)->Batches:
     return Batches([case.laid(Ids('b t').draw(case)) for _ in range(case.size('n'))])
 def sgd(case:Case)->Later: # of the model, which comes first
     has_gradients = case.has('there are gradients from before', .4)
-    has_groups = case.has('the optimizer has several groups', .6)
     def made(args)->torch.optim.Optimizer:
-        parameters = [*args[0].parameters()]
-        for p in parameters * has_gradients: p.grad = torch.ones_like(p)
-        groups = [[p] for p in parameters] if has_groups else [parameters]
-        return torch.optim.SGD([dict(params=x, lr=.3) for x in groups], momentum=.5)
+        groups = [dict(params=[p], lr=.3) for p in args[0].parameters()]
+        for p in args[0].parameters():
+            if has_gradients: p.grad = torch.ones_like(p)
+        return torch.optim.SGD(groups, momentum=.5)
     return Later(made)
 def rate(step:int)->float: return .02 * (step + 3) / step**.5
 def losses(y, args): # as numbers; a tensor that keeps its graph is none

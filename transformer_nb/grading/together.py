@@ -43,11 +43,10 @@ def deep_folder(folder:str)->str: # as long as this process
     book.place = TemporaryDirectory()
     with torch.random.fork_rng(devices=[]): deep = book.Transformer(config)
     save_model(book.place.name, deep, tokenizer_of(folder))
-    path = Path(book.place.name, 'config.json')
-    record = json.loads(path.read_text(encoding='utf8'))
+    record = load_record(book.place.name) # to be as the kit tells it
     fields = {name: record['model'][name] for name in TransformerConfig.__dataclass_fields__}
     record['model'] = fields | dict(norm='post', positions='sinusoidal', tie_embeddings=True)
-    path.write_text(json.dumps(record), encoding='utf8') # as the kit tells it
+    Path(book.place.name, 'config.json').write_text(json.dumps(record), encoding='utf8')
     return book.place.name
 
 def logits_of(loaded, args)->list: # which weights are not the file's; loaded again, too
@@ -59,8 +58,8 @@ def logits_of(loaded, args)->list: # which weights are not the file's; loaded ag
         [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
     said = f'{", ".join(other[:2])}{more}, which are not the numbers of the file'
     long = torch.arange(load_record(args[0])['model']['max_len'])[None] % 20 + 4
-    try: at_length = ['to give logits', loaded.double()(long, long[:, :9])]
-    except Exception as e: at_length = [f'to end with "{type(e).__name__}: {e}"']
+    try: at_length = ['logits at all positions', loaded.double()(long, long[:, :9])]
+    except Exception as e: at_length = [f'a model that fails at all positions: {e}']
     logits = real(loaded.double()(src, tgt), tgt != PAD)
     with torch.no_grad():
         for p in loaded.train().parameters(): p.zero_()

@@ -82,11 +82,9 @@ class Steps(Choice):
     begun: str = '1'           # an axis: so many tokens are given
     def draw(self, case):
         n = super().draw(case)
-        is_new = case.n % 24 != 12 and case.has(_LIMITED, .3)
-        if is_new: case.model.limit(n + case.size(self.begun) - 1)
+        if case.n % 24 != 12 and case.has('the model has no more positions than that needs', .3):
+            case.model.limit(n + case.size(self.begun) - 1)
         return n
-
-_LIMITED = 'the model has no more positions than `max_steps` needs'
 
 class Net(nn.Module):
     "Two linear maps, for an optimizer"

@@ -18,8 +18,7 @@ PLAIN = 2                                     # so many cases have nothing speci
 KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
 LONGER = 3                                    # positions, or sentences, of some second calls
 SCALES = 1., 1., 1., 30., 1., 1000., 1e-3, 1. # of numbers, for two cases each
-LAYOUTS = {3: 'turned', 5: 'cut', 6: 'spread'} # of one case in seven each
-MOST_BESIDE = 12                              # cases beside a submission's own numbers
+LAYOUTS = {3: 'turned', 5: 'cut'}             # of one case in seven each
 BIG = 64                                      # sizes above it are asked in few cases
 
 class Case:
@@ -35,14 +34,11 @@ class Case:
         self.torch = torch.Generator().manual_seed(self.random.randrange(2**60))
         self.kind = KINDS[n % 4]
         self.scale = SCALES[n // 2 % 8] if n >= 4 else 1.
-        self.pool = self.random.sample(range(2, 12), 10)
-        if self.is_big: self.pool = [2, 1] * 5
+        self.is_big = max(self.fixed.values(), default=0) > BIG
+        self.pool = [2, 1] * 5 if self.is_big else self.random.sample(range(2, 12), 10)
         self.features = set()
         if self.scale > 1: self.features.add('the numbers are large')
         if self.scale < 1: self.features.add('the numbers are tiny')
-
-    @property
-    def is_big(self)->bool: return max(self.fixed.values(), default=0) > BIG
 
     def size(self, name:str)->int:
         if name.isdigit(): return int(name)
@@ -81,9 +77,6 @@ class Case:
         needs, y = x.requires_grad, x.detach()
         if kind == 'turned' and x.dim() > 1: y = y.mT.contiguous().mT
         if kind == 'cut': y = torch.cat([y[..., :1], y, y[..., -1:]], -1)[..., 1:-1]
-        is_of_sentences = x.dim() > 2 or x.dim() == 2 and x.dtype == torch.long
-        if kind == 'spread' and is_of_sentences and len(x) == self.sizes.get('b'):
-            y = y[(y == 0).flatten(1).sum(1).argmax()].expand(y.shape) # the most padded one
         return y.requires_grad_(needs)
 
     def described(self)->set[str]:
@@ -164,7 +157,7 @@ class Ids(Draw):
         ids = torch.randint(self.least, case.size(self.vocab), (b, t), generator=case.torch)
         if self.padded and case.has('there is padding', .7):
             lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
-            is_shorter = t > 1 and case.has('the last column is padding', .25)
+            is_shorter = case.has('the last column is padding', .25 * (t > 1))
             if is_shorter: lengths.clamp_(max=t - 1)
             elif b > 1: lengths[case.random.randrange(b)] = t
             ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
@@ -305,7 +298,7 @@ class Part:
                   for name in names if drawn.get(name, 2) < number <= MOST.get(name, 130)]
         cheap = [x for x in beside if x[1] <= BIG or MOST.get(x[0], 0) > 1000]
         big = [x for x in beside if x not in cheap][:2] # which take long
-        return [(name, 1) for name in names if name in LEAST] + big + cheap[:MOST_BESIDE]
+        return [(name, 1) for name in names if name in LEAST] + big + cheap[:12]
 
     def case(self, n:int)->Case:
         edge = self.edges[n - self.cases] if n >= self.cases else ('', 0)

@@ -55,7 +55,6 @@ class Run: # a call in a process of its own
     made: list                 # every number, in turn
     notes: dict                # what it gives, as in `observed`
     lines: dict                # where a result was made; '': the last line that returned;
-                               # 'single': the first that makes single precision of double;
                                # and what `Follow` tells
 
 # How a tensor is known again
@@ -109,7 +108,6 @@ class Trace(TorchDispatchMode):
         name, line = str(function).rpartition('.')[0], self.line_of(sys._getframe(1))
         given = [x for x in _flat([*args, *(options or {}).values()]) if _is_traced(x)]
         inputs = [] if name in LIKE else [self.known(x) for x in given]
-        if _is_lowered(result, given): self.lines.setdefault('single', line)
         if line and re.search('bernoulli|dropout|rand', name):
             self.lines.setdefault('chance', line)
         for x in filter(_is_traced, _flat([result])):
@@ -179,10 +177,6 @@ def _flat(x)->list: # tensors in lists, as `cat` gets them
     return [z for y in x for z in (_flat(y) if isinstance(y, (list, tuple)) else [y])]
 
 def _is_traced(x)->bool: return isinstance(x, Tensor) and x.numel() <= 2**16
-
-def _is_lowered(result, given:list[Tensor])->bool:
-    is_single = isinstance(result, Tensor) and result.dtype == torch.float32
-    return is_single and any(x.dtype == torch.float64 for x in given)
 
 def _memory(x:Tensor)->int: return x.untyped_storage().data_ptr()
 def _place(x:Tensor)->tuple: return _memory(x), x.data_ptr(), tuple(x.shape), x.stride()
