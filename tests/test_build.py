@@ -55,12 +55,11 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
     (4, 'torch.randn(vocab_size, d_model)', '2 * torch.randn(vocab_size, d_model)', 9,
      'first values of weight'),
     (5, 'memory, memory_mask))', 'memory))', None, 'there is padding'),
-    (6, 'betas=(0.9, 0.98)', 'betas=(0.9, 0.999)', None, 'in each of the 4 calls'),
-    (8, 'done.append((total', 'done.append((total - 1', 40, 'unless no hypothesis has'),
-    (8, 'any(dim=1).all()', 'any()', None, 'where one output ends before another'),
+    (6, 'betas=(0.9, 0.98)', 'betas=(0.9, 0.999)', None, 'in each of the 8 calls'),
+    (8, 'done.append((total', 'done.append((total - 1', 40, 'beam_search'),
+    (8, 'any(dim=1).all()', 'any()', None, 'What differs comes from'),
     (10, 'min(p for p in counts if counts[p] == most)', 'max(counts, key=counts.get)', 25,
-     'the first by `<` is not met first'),
-    (10, 'if not counts', 'if max(counts.values(), default=0) < 2', None, 'occurs once'),
+     'which builds on'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),
     (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 0, 'Compare'),
     (1, '    d_k =', '''    if len(query) > 1: return [torch.cat(x) for x in zip(*[
@@ -614,8 +613,8 @@ def test_fifty_files_and_the_settings_are_read(tmp_path):
 OTHER = {
     'convolutions': (3, [('nn.Linear(d_model, d_ff)', 'nn.Conv1d(d_model, d_ff, 1)'),
          ('nn.Linear(d_ff, d_model)', 'nn.Conv1d(d_ff, d_model, 1)'),
-         ('self.inner(x)', 'self.inner(x.mT)'),
-         ('self.outer(hidden)', 'self.outer(hidden).mT'),
+         ('self.inner(x)', 'self.inner(x.reshape(1, -1, x.size(-1)).mT)'),
+         ('self.outer(hidden)', 'self.outer(hidden).mT.reshape(x.shape)'),
          ('self.weight', 'self.gain'), ('self.bias', 'self.shift')], KIT),
     'other names': (5, [('self.self_attention', 'self.attn'), ('self.encoder', 'self.enc'),
          ('self.decoder', 'self.dec'), ('self.embedding', 'self.embed'),
@@ -630,7 +629,7 @@ HOLES = [
     (4, [('math.sqrt(d_model))',
           'math.sqrt(d_model)); nn.init.uniform_(self.weight, -(3/d_model)**.5, '
           '(3/d_model)**.5)')]),
-    (11, [('mask.reshape(scores.shape)', 'mask[:, None, :h // groups]')]),
+    (11, [('.reshape(scores.shape)', '[:, None, :h // groups]')]),
     (2, [('x if memory is None else memory', 'x if memory is None else memory.detach()')]),
     (5, [('mask = causal_mask(tgt.size(1))', """n = tgt.size(1)
         self.n = max(vars(self).get('n', 0), n)
@@ -670,7 +669,6 @@ MENDED = [ # by the kind of call that finds them
     (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')]),
     (2, [('super().__init__()',
           'super().__init__()\n        nn.init.torch.manual_seed(0)')]),
-    (3, [('self.inner(x)', 'self.inner(x.flatten(0, 1)).unflatten(0, x.shape[:2])')]),
     (3, [('out = sublayer', 'self.sublayer = sublayer\n        out = sublayer')]),
     (4, [("self.register_buffer('pe', ", 'self.pe = nn.Parameter('),
          ('persistent=False', 'requires_grad=False')]),
@@ -688,13 +686,43 @@ MENDED = [ # by the kind of call that finds them
     (5, [('config.max_len)', '512)')]), # a size beside a number of the text
     (7, [('keepdim=True)', 'keepdim=True).clamp(min=1)')]), # a row of padding alone
     (9, [('sizes = {', 'fields["max_len"] = 512\n    sizes = {')]), # another model folder
-    (11, [('value, mask=None)', 'value, mask)')])]
+    (11, [('value, mask=None)', 'value, mask)')]),
+    (6, [('= logp.gather', '= labels.view(-1) is 0 or logp.gather')]), # layout in memory
+    (11, [('t, d =', 'torch.view_as_complex(x.unflatten(-1, (-1, 2)))\n    t, d =')]),
+    (3, [('hidden = torch', 'assert x.dim() in (2, 3)\n        hidden = torch')]), # axes
+    (11, [('mask = mask.expand', 'mask = mask[:groups] if mask.dim() == 3 else mask\n'
+           '    mask = mask.expand')]),
+    (3, [('(x, *args', '(x, *[a for a in args if a is not None]')]), # None by position
+    (1, [("float('-inf')", '-1e9')]), # allowed scores far below
+    (2, [('k = self.to_heads(self.key(source))', # the same tensor with other numbers
+          "k = self.to_heads(self.key(source))\n        if not k.requires_grad: k = vars("
+          "self).setdefault('kept', {}).setdefault(id(source), (source, k))[1]")]),
+    (11, [('import torch\n', 'import torch\nKEPT = {}\n'), # another precision
+          ('angle = torch.outer(', 'angle = KEPT.setdefault((t, d), torch.outer('),
+          ('** (-2 * i / d))', '** (-2 * i / d)).to(x.dtype))')]),
+    (9, [('def load', 'from functools import cache\n@cache\ndef load')]), # again
+    (5, [('x = self.positions(self.embedding(src))', # the last column is padding
+          'src = src[:, :max(1, int((src > 0).sum(1).max()))]\n'
+          '        x = self.positions(self.embedding(src))')]),
+    (5, [('self.encode(src), padding_mask(src))', # a source is padding alone
+          'self.encode(src), padding_mask(src) | (src == 0).all(1)[:, None, None, None])')]),
+    (5, [('    def encode(self', '        for layer in self.encoder: nn.init.constant_('
+          'layer.residuals[1].norm.weight, len(self.encoder)**-.5)\n\n    def encode(self')]),
+    (4, [('torch.randn(vocab_size, d_model)', # tails
+          'nn.init.trunc_normal_(torch.empty(vocab_size, d_model), a=-3, b=3)')]),
+    (8, [('    rows = [row[1:]', '    model.decode(tgt, memory, mask)\n    rows = [row[1:]')]),
+    (7, [('        optimizer.zero_grad()\n', ''), # gradients from before
+         ('optimizer.step()\n', 'optimizer.step()\n        optimizer.zero_grad()\n')]),
+    (12, [('new == 2', 'new in (0, 2)')]),
+    (12, [('model(ids)[:, -1]', 'model(torch.nn.functional.pad(ids, (0, begun + max_steps '
+           '- ids.size(1))))[:, ids.size(1) - 1]')])]
 
 @pytest.mark.parametrize('number, changes', HOLES + MENDED)
 def test_nothing_wrong_passes(number, changes):
     "Each of these once had all points (2026)"
     stage = STAGES[number - 1]
-    assert graded(stage, changed(stage.file, changes)).points < stage.points
+    most = stage.points if number < 12 else 1 # of a writer without weights
+    assert graded(stage, changed(stage.file, changes)).points < most
 
 def test_layers_may_stand_in_any_order():
     "Norms first, the decoder before the encoder, keys before queries, bias before gain"

@@ -32,9 +32,9 @@ class Case:
         self.fixed, self.numbers = {name: n for name, n in [fixed] if name}, numbers
         self.random = random.Random(1000*seed + n)
         self.torch = torch.Generator().manual_seed(self.random.randrange(2**60))
-        self.kind = KINDS[n % 4]
         self.scale = SCALES[n // 2 % 8] if n >= 4 else 1.
         self.is_big = max(self.fixed.values(), default=0) > BIG
+        self.kind = 'unlike' if self.is_big else KINDS[n % 4]
         self.pool = [2, 1] * 5 if self.is_big else self.random.sample(range(2, 12), 10)
         self.features = set()
         if self.scale > 1: self.features.add('the numbers are large')
@@ -157,8 +157,7 @@ class Ids(Draw):
         ids = torch.randint(self.least, case.size(self.vocab), (b, t), generator=case.torch)
         if self.padded and case.has('there is padding', .7):
             lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
-            is_shorter = case.has('the last column is padding', .25 * (t > 1))
-            if is_shorter: lengths.clamp_(max=t - 1)
+            if t > 1 and case.has('the last column is padding', .25): lengths.clamp_(max=t - 1)
             elif b > 1: lengths[case.random.randrange(b)] = t
             ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
         if self.empty and case.has('a row is padding alone', .2):
