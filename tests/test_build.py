@@ -687,7 +687,7 @@ MENDED = [ # by the kind of call that finds them
     (7, [('keepdim=True)', 'keepdim=True).clamp(min=1)')]), # a row of padding alone
     (9, [('sizes = {', 'fields["max_len"] = 512\n    sizes = {')]), # another model folder
     (11, [('value, mask=None)', 'value, mask)')]),
-    (6, [('= logp.gather', '= labels.view(-1) is 0 or logp.gather')]), # layout in memory
+    (6, [('= logp.gather', '= labels.view(-1) is None or logp.gather')]), # layout in memory
     (11, [('t, d =', 'torch.view_as_complex(x.unflatten(-1, (-1, 2)))\n    t, d =')]),
     (3, [('hidden = torch', 'assert x.dim() in (2, 3)\n        hidden = torch')]), # axes
     (11, [('mask = mask.expand', 'mask = mask[:groups] if mask.dim() == 3 else mask\n'
@@ -705,12 +705,12 @@ MENDED = [ # by the kind of call that finds them
           'src = src[:, :max(1, int((src > 0).sum(1).max()))]\n'
           '        x = self.positions(self.embedding(src))')]),
     (5, [('self.encode(src), padding_mask(src))', # a source is padding alone
-          'self.encode(src), padding_mask(src) | (src == 0).all(1)[:, None, None, None])')]),
+          'self.encode(src), padding_mask(src) | (src == 0).all(1).view(-1, 1, 1, 1))')]),
     (5, [('    def encode(self', '        for layer in self.encoder: nn.init.constant_('
-          'layer.residuals[1].norm.weight, len(self.encoder)**-.5)\n\n    def encode(self')]),
+          'layer.residuals[1].norm.weight, 1/len(self.encoder))\n\n    def encode(self')]),
     (4, [('torch.randn(vocab_size, d_model)', # tails
           'nn.init.trunc_normal_(torch.empty(vocab_size, d_model), a=-3, b=3)')]),
-    (8, [('    rows = [row[1:]', '    model.decode(tgt, memory, mask)\n    rows = [row[1:]')]),
+    (8, [('    rows = [', '    model.decode(tgt, memory, mask)\n    rows = [')]),
     (7, [('        optimizer.zero_grad()\n', ''), # gradients from before
          ('optimizer.step()\n', 'optimizer.step()\n        optimizer.zero_grad()\n')]),
     (12, [('new == 2', 'new in (0, 2)')]),
