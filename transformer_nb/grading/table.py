@@ -166,7 +166,7 @@ def of_memory(y, args): return real(y, args[0] != PAD)
 def model(name, calls, cases=10, **options)->Part:
     stacks = dict(N=lambda case: (2, 1, 3)[case.n % 3], M=lambda case: (3, 2, 1)[case.n % 3])
     sizes = dict(w=vocabulary, **stacks) | options.pop('sizes', {})
-    return Part(name, calls, NEW, cases, sizes=sizes, even='d', tolerance=1e-4, **options)
+    return Part(name, calls, NEW, cases, sizes=sizes, even='d', tolerance=1e-3, **options)
 DECODER = {'': dict(x=X, memory=READ, mask=Causal('t'), memory_mask=Padding('b s'))}
 DECODE = {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
                          memory=Numbers('b s d', scaled=False), memory_mask=Padding('b s'))}
