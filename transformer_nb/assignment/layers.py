@@ -37,7 +37,8 @@ class ResidualNorm(nn.Module):
     def __init__(
         self,
         d_model: int,
-        dropout: float,  # probability that an element of the sub-layer's output is dropped
+        dropout: float,  # probability that an element of the sub-layer's output is dropped,
+                         # from 0 to below 1
     ):
         super().__init__()
         raise NotImplementedError
@@ -46,6 +47,7 @@ class ResidualNorm(nn.Module):
         self,
         x: Tensor,           # (b, t, d_model)
         sublayer: Callable,  # sublayer(x, *args, **kwargs) is (b, t, d_model), too
-        *args, **kwargs,     # handed on to the sub-layer: a mask, for example
+        *args, **kwargs,     # handed on to the sub-layer as they are, None included: a mask,
+                             # for example
     ) -> Tensor:             # (b, t, d_model)
         raise NotImplementedError

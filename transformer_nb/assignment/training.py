@@ -25,9 +25,11 @@ def copy_loss(
     raise NotImplementedError
 
 def train(
-    model: nn.Module,                       # trained in place; its dropout acts
+    model: nn.Module,                       # trained in place, all its parts in training mode
     optimizer: torch.optim.Optimizer,
     batches: Iterable[Tensor],              # of sequences, one for each step
     lr_of: Callable[[int], float],          # the learning rate of step 1, 2, 3, …
 ) -> list[float]:                           # the loss of each step, before its update
+    """Gradients that the parameters have from before do not count, and none is clipped. In
+    which mode the model is afterward is free"""
     raise NotImplementedError

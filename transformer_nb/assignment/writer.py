@@ -18,13 +18,14 @@ PAD, BOS, EOS = 0, 1, 2
 def load_writer(
     path: str | Path,  # of the weights
 ) -> nn.Module:        # called with ids (b, t), BOS first, it gives the scores of each next
-                       # character (b, t, 63); in evaluation mode, with these weights
+                       # character (b, t, 63); in evaluation mode, with these weights: one
+                       # in training mode costs points
     raise NotImplementedError
 
 def write(
     model: nn.Module,  # as above, and perhaps not yours
     ids: Tensor,       # BOS and what was begun (1, t)
-    max_steps: int,    # maximum number of characters to write
+    max_steps: int,    # maximum number of characters to write, at least 1
 ) -> list[int]:        # the likeliest next character, again and again, up to but not
-                       # including EOS, and without what was begun
+                       # including EOS, and without what was begun; PAD and BOS count, too
     raise NotImplementedError

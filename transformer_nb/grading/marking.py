@@ -170,9 +170,13 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
                 'positions at once?)')
     name = _name(d.what, marked.check.part)
     if d.what.startswith('first values'):
-        return (f'{name} are not those asked for: their spread is {float(d.came.std()):.3g}, '
-                f'and should be {float(d.right.std()):.3g}')
-    if d.what.endswith('afterward'): return f'it changes `{name}`, which it was given{step}'
+        same = torch.isclose(d.came.std(), d.right.std(), .01)
+        which, of = ('mean', Tensor.mean) if same else ('spread', Tensor.std)
+        return (f'{name} are not those asked for: their {which} is {float(of(d.came)):.3g}, '
+                f'and should be {float(of(d.right)):.3g}')
+    if d.what.endswith('afterward'):
+        if '.' in name: return f'afterward, `{name}` {_unlike(d.came, d.right)}{step}'
+        return f'it changes `{name}`, which it was given{step}'
     return f'{name} {_unlike(d.came, d.right)}{step}'
 
 _STEPS = { # which call it is, if not the first
@@ -180,7 +184,8 @@ _STEPS = { # which call it is, if not the first
     'a second call': ' in a second call',
     'with other weights': ' with other weights, though it is right with those before',
     SINGLE: ' in single precision, where the numbers given are around 1000',
-    'without gradients': ' in a second call, under `torch.no_grad()`',
+    'without gradients': ' under `torch.no_grad()`, in a call with tensors that were given before '
+                         'and have other numbers now',
     'in training mode': ' in training mode, though it is right in evaluation mode',
     'the first call again': ' where the first call comes again, though it was right before'}
 
@@ -194,7 +199,10 @@ def _name(place:str, part)->str:
 
 _RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
                 shifted=('the source', 'the target', 'the labels'),
-                beam_search=('the list of ids', 'the score'))
+                beam_search=('the list of ids', 'the score'),
+                load_model=('what it loads', 'what its model answers',
+                            'the answer of a second model, loaded when the first was changed',
+                            'what its model does at as many positions as it has'))
 
 def _unlike(x, y)->str: # x came, y is right
     if x is None: return 'does not come'
@@ -246,11 +254,13 @@ def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     drawn, name = m.check.part.drawn(d.n), m.check.part.name
     [args] = [x[second] for method, x in drawn.calls.items() if (method or name) == d.step]
     args = drawn.new | args
+    shapes = {f'the shape of {name}': tuple(x.shape) for name, x in args.items()
+              if name.endswith('mask') and x is not None}
     if not all(map(_is_short, args.values())):
         if not always: return []
         sizes = drawn.case.sizes if second else drawn.sizes
         args = {name: x for name, x in args.items() if isinstance(x, (int, float, str))}
-        args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args
+        args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args | shapes
     said = ', '.join(f'{name} = {x.tolist() if isinstance(x, Tensor) else repr(x)}'
                      for name, x in args.items())
     toy = ''.join(f' (`{name}` is in transformer_nb/grading/toys.py)'
@@ -273,12 +283,13 @@ class _Alone: # the call that differs, as the first of a new process
 
 def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
     method, _, which = d.step.partition(', ')
-    if d.n < 0 or m.check.part.once or which == SINGLE: return None
+    if d.n < 0 or which == SINGLE: return None
+    if m.check.part.once and d.step != 'load_model': return None # its lines are told
     if d.what in TEXTS or d.step == NEW and d.what == ERROR: return None
     i, call = stage.checks.index(m.check), (d.n, method, which)
     [mine] = collect(folder, stage, kit, seconds, [(i, call)])
     if not isinstance(mine, Run): return None
-    if d.step == NEW or d.what == DRAWS: # told by its lines alone
+    if m.check.part.once or d.step == NEW or d.what == DRAWS: # told by its lines alone
         return _Alone(method, False, [d], mine, mine)
     file = str(rights.FOLDER/stage.file)
     ours = _ours(traced, m.check.part, stage.module, d.n, method, which=which,
@@ -289,26 +300,33 @@ def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->
     return _Alone(method, which in SECOND, found, mine, ours)
 
 def _where(alone:_Alone, d:Difference, told:str)->list[str]:
-    if d.step == NEW: return _of_parameters(alone.mine.lines, told)
+    lines = alone.mine.lines
+    if d.step == 'load_model':
+        return [f'{what} l{_at(lines[at])}.' for at, what in _LOADED.items() if at in lines]
+    if d.step == NEW: return _of_parameters(lines, told)
     if d.what == DRAWS:
-        chance = alone.mine.lines.get('chance')
+        chance = lines.get('chance')
         return [f'There, chance first comes in on l{_at(chance)}.'] if chance else []
     if single := _single(alone, d): return [
         f'L{_at(single)}, makes numbers of single precision from those of double.']
     if not d.what.startswith('result'): return []
     place = where(alone.mine.made, alone.ours.made)
     said = _of_place(place) if place else []
-    lines, last = alone.mine.lines, alone.mine.lines.get(d.what)
+    last = lines.get(d.what)
     is_sure = place and (place.kind in ('order', 'argument') or place.line == last)
     if is_sure: return said
     if last: return [f'What differs comes from l{_at(last)}.', *said]
     return _of_lines(lines, d) + said
 
+_LOADED = {'': 'It returns on', 'loads': 'Numbers are set on'}
+
 def _of_parameters(lines:dict, told:str)->list[str]:
     "The line that made the first that is told of, or wrote to it last"
     found = [f'The numbers of `{name}` come from l{_at(line)}.' for name, line in lines.items()
              if line and re.search(rf'(?<![\w.]){re.escape(name)} ', told)]
-    return found[:1]
+    parts = [f'`{name[3:]}` is set on l{_at(line)}.' for name, line in lines.items()
+             if name.startswith('in ') and re.search(rf'(?<![\w.]){name[3:]}\.', told)]
+    return found[:1] or parts[:1]
 
 def _of_lines(lines:dict, d:Difference)->list[str]:
     "Of what is no tensor: what it was made of"

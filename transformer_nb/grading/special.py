@@ -19,6 +19,7 @@ def of_outputs(right, answer, model, ids, max_steps)->set[str]:
 def of_beam(right, answer, model, src, beam_size, alpha, max_steps)->set[str]:
     "By how many live hypotheses the right version asks about, step by step"
     live = Counter()
+    model.limit(0)
     def decode(tgt, *rest):
         live[tgt.size(1)] += len(tgt)
         return model.decode(tgt, *rest)

@@ -11,7 +11,7 @@ from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
 from . import special
-from .toys import Batches, Net, SubLayer, Toy, searched, steps_of
+from .toys import Batches, Net, Steps, SubLayer, Toy, searched, steps_of
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -58,8 +58,11 @@ def config(case:Case)->TransformerConfig:
         n_encoder_layers=case.size('N'), n_decoder_layers=case.size('M'),
         max_len=max(14, LONGER + case.size('s'), LONGER + case.size('t')))
 
-def vocabulary(case:Case)->int: # first a large one, for first values
+def vocabulary(case:Case)->int: # first a large one
     return 400 if case.n == 0 else 12 + case.n % 7
+
+def table(case:Case)->int: # with many first values
+    return 40_000 // case.size('d') if case.n == 0 else vocabulary(case)
 
 def usual(case:Case)->int: # d_model, which is h·d_k in some cases
     if case.kind == 'unlike': return case.pool.pop()
@@ -128,8 +131,9 @@ LAYERS = (
         'ResidualNorm', {'': dict(x=X, sublayer=SUB)},
         dict(d_model=Size('d'), dropout=Choice((0., .5)))), RESIDUAL),
     Check(1, "the sub-layer's own arguments", Part(
-        'ResidualNorm', {'': dict(x=X, sublayer=SUB, more=Choice((3., 5.)))},
-        dict(d_model=Size('d'), dropout=Choice((0.,))), 8), RESIDUAL), # also by name
+        'ResidualNorm', {'': dict(x=X, sublayer=SUB, more=Choice((3., 5., None)),
+                                  added=Choice((2., None, 4.)))},
+        dict(d_model=Size('d'), dropout=Choice((0.,))), 12), RESIDUAL), # also by name
     Check(2, 'ResidualNorm in training mode', Part(
         'ResidualNorm', {'': dict(x=X, sublayer=SUB)},
         dict(d_model=Size('d'), dropout=Made(dropout)), 8, drops=DROPS),
@@ -143,7 +147,7 @@ POSITIONS_NEW = dict(d_model=Size('d'), dropout=Made(dropout),
 EMBEDDING = (
     Check(2, 'vectors of token ids', Part(
         'Embedding', {'': dict(ids=Ids('b t', least=1, padded=False))}, EMBED_NEW,
-        first=('weight',), sizes=dict(w=vocabulary)), EMBED),
+        first=('weight',), sizes=dict(w=table)), EMBED),
     Check(1, 'logits', Part('Embedding', {'logits': dict(x=X)}, EMBED_NEW,
                             sizes=dict(w=vocabulary)), EMBED, ('parameters',)),
     Check(4, 'the table of sinusoids', Part(
@@ -158,14 +162,14 @@ EMBEDDING = (
         tolerance=1e-4, even='d'), ('03_layers', 'Dropout')))
 
 NEW = dict(config=Made(config))
-SRC, TGT = Ids('b s'), Ids('b t', first=BOS)
+SRC, TGT = Ids('b s', empty=True), Ids('b t', first=BOS)
 def of_source(y, args): return real(y, args[1][:, 0, 0])
 def of_target(y, args): return real(y, args[1] != PAD)
 def of_memory(y, args): return real(y, args[0] != PAD)
 def model(name, calls, cases=10, **options)->Part:
     stacks = dict(N=lambda case: (2, 1, 3)[case.n % 3], M=lambda case: (3, 2, 1)[case.n % 3])
-    return Part(name, calls, NEW, cases, sizes=dict(w=vocabulary, **stacks), even='d',
-                tolerance=1e-5, **options)
+    sizes = dict(w=vocabulary, **stacks) | options.pop('sizes', {})
+    return Part(name, calls, NEW, cases, sizes=sizes, even='d', tolerance=1e-4, **options)
 DECODER = {'': dict(x=X, memory=READ, mask=Causal('t'), memory_mask=Padding('b s'))}
 DECODE = {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
                          memory=Numbers('b s d', scaled=False), memory_mask=Padding('b s'))}
@@ -177,11 +181,13 @@ MODEL = (
     Check(4, 'a decoder layer', model('DecoderLayer', DECODER),
           ('05_model', 'One layer of the decoder')),
     Check(2, 'the memory', model('Transformer', {'encode': dict(src=SRC)}, 8,
-                                 first=('embedding.weight',), shown=of_memory), PADDED),
+                                 first=('embedding.weight',), shown=of_memory,
+                                 sizes=dict(w=table)), PADDED),
     Check(2, 'the decoder', model(
         'Transformer', DECODE, 8), PADDED, ('parameters',)),
     Check(4, 'the logits', model('Transformer', {'': dict(src=SRC, tgt=TGT), **DECODE}, 8,
-                                 shown=of_target), PADDED, ('parameters',)),
+                                 shown=of_target, first=('norm.weight', 'norm.bias')), PADDED,
+          ('parameters',)),
     Check(1, 'layers in training mode', model('DecoderLayer', DECODER, 3, drops=(2,), draws=150),
           ('05_model', 'Aside: where dropout acts'), ('parameters',)),
     Check(1, 'the model in training mode', model(
@@ -207,7 +213,8 @@ OPTIMIZER = (
         warmup_steps=Choice((4000, 4000, 100, 16), 'warmup_steps'))}, cases=50,
         tolerance=1e-9), RATE),
     Check(2, "the optimizer's constants and parameters", Part(
-        'make_adam', {'': dict(model=Made(lambda case: Net(case.n)))}, shown=steps_of, cases=4),
+        'make_adam', {'': dict(model=Made(
+            lambda case: Net(case.n, case.has('gradients are tiny'))))}, shown=steps_of, cases=8),
         ('06_optimizer', 'Adam')),
     Check(1, 'cross-entropy, without smoothing', loss(12, label_smoothing=Choice((0.,))), LOSS),
     Check(2, 'the smoothed loss', loss(24, label_smoothing=Choice((.1, .3, .05), 'ε')), LOSS),
@@ -218,15 +225,24 @@ OPTIMIZER = (
 def sequences(case:Case)->Tensor: return Ids('b t', empty=True).draw(case)
 def batches(case:Case)->Batches:
     if case.n == 5: return Batches([torch.tensor([[5, 0], [5, 0]])] * 30) # soon learned
-    return Batches([Ids('b t').draw(case) for _ in range(case.size('n'))])
-def sgd(args)->torch.optim.Optimizer: # of the model, which comes first
-    groups = [dict(params=[p], lr=.3) for p in args[0].parameters()]
-    return torch.optim.SGD(groups, momentum=.5)
+    return Batches([case.laid(Ids('b t').draw(case)) for _ in range(case.size('n'))])
+def sgd(case:Case)->Later: # of the model, which comes first
+    has_gradients = case.has('there are gradients from before', .4)
+    has_groups = case.has('the optimizer has several groups', .6)
+    def made(args)->torch.optim.Optimizer:
+        parameters = [*args[0].parameters()]
+        for p in parameters * has_gradients: p.grad = torch.ones_like(p)
+        groups = [[p] for p in parameters] if has_groups else [parameters]
+        return torch.optim.SGD([dict(params=x, lr=.3) for x in groups], momentum=.5)
+    return Later(made)
 def rate(step:int)->float: return .02 * (step + 3) / step**.5
 def losses(y, args): # as numbers; a tensor that keeps its graph is none
     return ['keeps its graph' if getattr(x, 'requires_grad', False) else float(x) for x in y]
-TOY = Made(lambda case: Toy(case.random.randrange(10**6), case.size('w'))
-           .train(case.n % 2 == 1))
+def toy(case:Case)->Toy:
+    model = Toy(case.random.randrange(10**6), case.size('w')).train(case.n % 2 == 1)
+    if model.training and case.has('a part of the model evaluates', .4): model.part.eval()
+    return model
+TOY = Made(toy)
 LOOP = '07_copy_task', 'The training loop'
 TRAINING = (
     Check(2, 'source, target and labels', Part(
@@ -236,21 +252,21 @@ TRAINING = (
         'copy_loss', {'': dict(model=TOY, seqs=Made(sequences))}, sizes=dict(w=vocabulary)),
         ('07_copy_task', 'From a sequence to a batch')),
     Check(6, 'the weights after some steps, and the losses', Part(
-        'train', {'': dict(model=TOY, optimizer=Made(lambda case: Later(sgd)),
+        'train', {'': dict(model=TOY, optimizer=Made(sgd),
                            batches=Made(batches), lr_of=Made(
                                lambda case: (lambda step: 2.) if case.n == 5 else rate))},
         shown=losses, cases=16, sizes=dict(
             w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4])), LOOP))
 
 SOURCE = Ids('b s', vocab='8')
-STEPS_MOST = Choice((9, 5, 2, 1, 30), 'max_steps')
+STEPS_MOST = Steps((9, 5, 2, 1, 30))
 ALONE = Ids('1 s', vocab='8')
-def without_pad(y, args): # a beam's output may keep it, or not
-    return ([i for i in y[0] if i != PAD], *y[1:])
+def without_pad(y, args): # a beam's output may keep <pad> and <s>, or not
+    return ([i for i in y[0] if i > EOS], *y[1:])
 def searches(cases:int, alpha)->Part:
     return Part('beam_search', {'': dict(
         model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8, 12), 'the beam'),
-        alpha=alpha, max_steps=Choice((9, 14, 4, 2, 40), 'max_steps'))}, cases=cases,
+        alpha=alpha, max_steps=Steps((9, 14, 4, 2, 40)))}, cases=cases,
         shown=without_pad, batched=True, special=special.of_beam)
 DECODING = (
     Check(4, 'greedy search', Part(
@@ -290,8 +306,8 @@ MODERN = (
                                     tolerance=1e-4), ('20_since_2017', 'Rotary positions')),
     Check(2, 'attention with groups of heads', Part('grouped_attention', {'': dict(
         query=Numbers('b h t k', heads=True), key=Numbers('b g s k', heads=True),
-        value=Numbers('b g s v', heads=True), mask=Mask('b h t s', empty=False))},
-        sizes=dict(g=lambda case: 1 + case.n % 3, h=lambda case: case.size('g') * (1 + case.n % 4)),
+        value=Numbers('b g s v', heads=True), mask=Mask('b h t s'))},
+        sizes=dict(g=lambda case: 1 + case.n // 2 % 3, h=lambda case: case.size('g') * (1 + case.n % 4)),
         back=lambda y, kit: kit.heads(y) if kit else y, cases=32),
         ('20_since_2017', 'Fewer keys and values')))
 

@@ -1,5 +1,5 @@
 """Stage 9, which needs the book's model, and what a submission's files do all together"""
-import sys, torch
+import json, sys, torch
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
@@ -35,16 +35,22 @@ TEXT = 'A man sleeps.'
 SHOWN = 'Two children are playing in the snow with a small dog.'
 
 @cache
-def deep_folder()->str: # as long as this process
+def deep_folder(folder:str)->str: # as long as this process
     "A model with more than ten layers and 512 positions, as a folder"
     sizes = dict(d_model=6, d_ff=5, n_heads=2, d_k=4, d_v=7, max_len=530)
-    config = book.TransformerConfig(64, n_encoder_layers=11, n_decoder_layers=12, **sizes)
+    words = load_record(folder)['model']['vocab_size']
+    config = book.TransformerConfig(words, n_encoder_layers=11, n_decoder_layers=12, **sizes)
     book.place = TemporaryDirectory()
     with torch.random.fork_rng(devices=[]): deep = book.Transformer(config)
-    save_model(book.place.name, deep, SimpleNamespace(to_json=str))
+    save_model(book.place.name, deep, tokenizer_of(folder))
+    path = Path(book.place.name, 'config.json')
+    record = json.loads(path.read_text(encoding='utf8'))
+    fields = {name: record['model'][name] for name in TransformerConfig.__dataclass_fields__}
+    record['model'] = fields | dict(norm='post', positions='sinusoidal', tie_embeddings=True)
+    path.write_text(json.dumps(record), encoding='utf8') # as the kit tells it
     return book.place.name
 
-def logits_of(loaded, args)->list: # and which weights are not the file's
+def logits_of(loaded, args)->list: # which weights are not the file's; loaded again, too
     stored = [*load_file(Path(args[0], 'model.safetensors')).values()]
     other = [name for name, p in loaded.named_parameters()
              if not any(x.shape == p.shape and p.equal(x.to(p)) for x in stored)]
@@ -53,9 +59,14 @@ def logits_of(loaded, args)->list: # and which weights are not the file's
         [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
     said = f'{", ".join(other[:2])}{more}, which are not the numbers of the file'
     long = torch.arange(load_record(args[0])['model']['max_len'])[None] % 20 + 4
-    logits = loaded.double()
-    return [said if other else 'a model with the numbers of the file',
-            real(logits(src, tgt), tgt != PAD), logits(long, long[:, :9])]
+    try: at_length = ['to give logits', loaded.double()(long, long[:, :9])]
+    except Exception as e: at_length = [f'to end with "{type(e).__name__}: {e}"']
+    logits = real(loaded.double()(src, tgt), tgt != PAD)
+    with torch.no_grad():
+        for p in loaded.train().parameters(): p.zero_()
+    again = import_module('translation').load_model(args[0]).double()
+    return [said if other else 'a model with the numbers of the file', logits,
+            real(again(src, tgt), tgt != PAD), *at_length]
 
 def state_of(loaded, args)->str:
     mode = f'a model in {"training" if loaded.training else "evaluation"} mode'
@@ -84,7 +95,7 @@ def stage_9(folder:str)->Stage:
     loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
     both = dict(calls={'': dict(folder=Made(lambda case: folder if case.n == 0 else deep))},
                 cases=2, once=True)
-    deep = folder and deep_folder() # made before a submission runs, which may not write
+    deep = folder and deep_folder(folder) # made before a submission runs, which may not write
     toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
                 text=Made(digits))
     return Stage(9, 'translation.py', "the book's weights", (

@@ -3,10 +3,10 @@ from functools import cache
 from importlib import import_module
 import torch
 from ..attention import held_out_loss, ladder_text, read_sentences, to_ids, to_text
-from ..proving.draw import Choice, Ids, Made, Part
+from ..proving.draw import Ids, Made, Part
 from .special import of_outputs
 from .table import BOS, Check, Stage
-from .toys import Speaker
+from .toys import Speaker, Steps
 
 WEIGHTS, PROMPT = 'writer.safetensors', 'I want to '
 MOST = 1.75 # nats per character; 07a has 1.30, and counted pairs of characters have 2.42
@@ -49,12 +49,15 @@ def judged(points:int, title:str, shown)->Check:
     return Check(points, title, loaded(shown), TRAINED,
                  expected={'load_writer · result': 'yes'})
 
+def speaker(case)->Speaker:
+    case.model = Speaker(case.random.randrange(10**6), max_len=case.size('t') + 320,
+                         pads=case.has('the model may choose <pad> or <s>', .3))
+    return case.model
+
 STAGE = Stage(12, 'writer.py', 'a model that writes', (
     Check(1, 'it writes, by toy models', Part('write', {'': dict(
-        model=Made(lambda case: Speaker(
-            case.random.randrange(10**6), max_len=case.size('t') + 320)),
-        ids=Ids('1 t', vocab='8', first=BOS, padded=False),
-        max_steps=Choice((9, 1, 4, 20), 'max_steps'))}, cases=20, batched=True,
+        model=Made(speaker), ids=Ids('1 t', vocab='8', first=BOS, padded=False),
+        max_steps=Steps((9, 1, 4, 20), begun='t'))}, cases=20, batched=True,
         sizes=dict(t=lambda case: 90 if case.n % 7 == 6 else case.pool.pop()),
         special=of_outputs), READ),
     judged(1, 'it evaluates, and no score depends on later characters', blind),

@@ -8,7 +8,7 @@ import contextlib, io, torch, traceback, types, warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from torch import Tensor, nn
-from .draw import Later, Part
+from .draw import Later, Part, twin
 from .match import Unset, fill, set_values, shape_of, shapes_of, unlike
 
 ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
@@ -63,7 +63,7 @@ def copied(args:dict)->dict:
     "Arguments of one's own for each call"
     made = {}
     for name, x in args.items():
-        if isinstance(x, Tensor): x = x.detach().clone().requires_grad_(x.requires_grad)
+        if isinstance(x, Tensor): x = twin(x)
         if isinstance(x, dict): x = dict(x)
         if hasattr(x, 'fresh'): x = x.fresh()
         made[name] = x.make(list(made.values())) if isinstance(x, Later) else x
@@ -150,7 +150,7 @@ def observed(part:Part,
     if part.new is not None:
         try:
             model, parameters, told = built(part, own, right or own, drawn, kit)
-            if n == 0: note(NEW, _first_values(part, own, drawn, model, parameters))
+            if n == 0 or n < 3 and len(part.first) > 1: note(NEW, _first_values(part, own, drawn, model, parameters))
         except Exception as e:
             note(NEW, error_of(e))
             return found
@@ -158,17 +158,24 @@ def observed(part:Part,
         names = {*shapes_of(model)}
     for method, (first, second) in drawn.calls.items():
         title = method or part.name
-        def step(name, args, method=method, **options):
-            call = own if model is None else getattr(model, method or '__call__')
-            notes = noted(part, call, copied(args), n, kit, method=method, **options)
+        call = own if model is None else getattr(model, method or '__call__')
+        def step(name, args, method=method, call=call, given=None, **options):
+            notes = noted(part, call, given or copied(args), n, kit, method=method, **options)
             if kit: notes = _in_our_way(notes, part.calls[method], kit)
             note((method or part.name) + name, notes)
         step('', first, parameters=parameters)
         if f'{title} · {ERROR}' in found or part.once: continue
-        if part.new is None and n % 3: continue
+        if part.new is None and n % 3 or drawn.case.is_big: continue
         if n % 4 == 3 and len(first) > 1: step(f', {BY_NAME}', first, by_name=True)
+        if are_tensors(second): forget(call, copied(second), torch.bfloat16)
         step(f', {LATER}', second)
-        if model is not None: _with_model(part, model, parameters, drawn, step, first, second)
+        if model is not None or are_tensors(second):
+            kept = copied(second)
+            forget(call, kept)
+            scale(parameters or {}, 1.5)
+            change(kept)
+            with torch.no_grad(): step(f', {NO_GRAD}', kept, given=kept)
+        if model is not None: _with_model(part, model, parameters, drawn, step, first)
         step(f', {AGAIN}', first)
         if part.single and n % 3 == 0:
             note(f'{title}, {SINGLE}', _single(part, own, model, method, first, n, kit, right))
@@ -187,10 +194,26 @@ def _in_our_way(notes:dict, wanted:dict, kit)->dict:
             if isinstance(found.get(key), Tensor): found[key] = draw.ours(found[key], kit)
     return found
 
-def _with_model(part, model, parameters, drawn, step, first, second):
-    scale(parameters, 1.5)
+def change(args:dict):
+    "Other numbers in the same tensors, where no two places share one"
+    with torch.no_grad():
+        for x in args.values():
+            if not isinstance(x, Tensor) or 0 in x.stride(): continue
+            if x.requires_grad: x.mul_(-.5)
+            elif x.dtype == torch.long: x -= (x > 4).long()
+
+def are_tensors(args:dict)->bool: # or what is plain beside them
+    kinds = {type(x) for x in args.values()}
+    return Tensor in kinds and kinds <= {Tensor, int, float, type(None)}
+
+def forget(call:Callable, args:dict, dtype=None):
+    "A call that counts only by what is kept of it"
+    if dtype: args = {name: x.detach().to(dtype) if isinstance(x, Tensor)
+                      and x.is_floating_point() else x for name, x in args.items()}
+    with torch.no_grad(), quiet(), contextlib.suppress(Exception): call(*args.values())
+
+def _with_model(part, model, parameters, drawn, step, first):
     step(f', {OTHER}', first, parameters=parameters)
-    with torch.no_grad(): step(f', {NO_GRAD}', second)
     scale(parameters, 1 / 1.5)
     drops = [getattr(x, 'dropout', name == 'dropout' and x) for name, x in drawn.new.items()]
     if any(drops) or drawn.case.n in part.drops: return # by chance: see `_drawn`
@@ -258,20 +281,21 @@ def _sizes(model)->Tensor: # sorted: names and order are free
 # First values, and dropout
 
 def _first_values(part, own, drawn, model, parameters:dict)->dict:
-    "Of many new models, the first values of a parameter, sorted; are they drawn anew?"
+    "Of new models, the first values of parameters, sorted; are they drawn anew?"
     found, places = {}, {id(p): i for i, p in enumerate(model.parameters())}
     seeded(1)
     one, other = (own(*copied(drawn.new).values()).named_parameters() for _ in range(2))
     same = [name for (name, x), (_, y) in zip(one, other)
             if x.dim() > 1 and x.requires_grad and x.equal(y)]
     found[FRESH] = f'two new models begin with equal {", ".join(same[:4])}' if same else ''
-    for name in part.first:
-        if name not in parameters: continue
-        seeded(1)
-        n = min(12, max(2, 8000 // parameters[name].numel())) # models: many numbers
-        made = [list(own(*copied(drawn.new).values()).parameters()) for _ in range(n)]
-        values = [new[places[id(parameters[name])]].detach().flatten() for new in made]
-        found[f'first values of {name}'] = torch.cat(values).double().sort().values
+    wanted = {name: p for name, p in parameters.items() if name.endswith(part.first)}
+    if not part.first or not wanted: return found
+    seeded(1)
+    n = min(12, max(2, 8000 // sum(p.numel() for p in wanted.values()))) # models
+    made = [list(own(*copied(drawn.new).values()).parameters()) for _ in range(n)]
+    for name, p in wanted.items():
+        values = torch.cat([new[places[id(p)]].detach().flatten() for new in made])
+        found[f'first values of {name}'] = values.double().sort().values
     return found
 
 def _drawn(part, model, drawn, kit)->tuple[str, dict]:
@@ -331,9 +355,15 @@ def same(x, y, what:str='', tolerance:float=1e-6, # x came, y is right
     if what == DRAWS: return not unlike_draws(x, y)
     x, y = x.double(), y.double()
     if what.startswith('first values'):
-        return float((x - y).abs().mean()) <= max(.08 * float(y.std()), 1e-9)
+        is_near = float((x - y).abs().mean()) <= max(.08 * float(y.std()), 1e-9)
+        return is_near and (len(y) < 20_000 or _spread_alike(x, y))
     least = tolerance if tolerance > 1e-6 else 1e-7 * max(1., size) # a float32 constant
     return torch.allclose(x, y, tolerance, least, equal_nan=True)
+
+def _spread_alike(x:Tensor, y:Tensor)->bool: # of many numbers, by more than chance
+    mine, ours = (int((z.abs() > 3 * y.std()).sum()) for z in (x, y))
+    is_near = abs(float(x.std() / y.std()) - 1) < 5 / len(y)**.5
+    return is_near and abs(mine - ours) <= 6 * (mine + ours + 1)**.5
 
 def _fits(x:Tensor, y:Tensor)->bool: # whole numbers are numbers, too
     kinds = kind_of(x), kind_of(y)

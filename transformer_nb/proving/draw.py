@@ -18,6 +18,12 @@ PLAIN = 2                                     # so many cases have nothing speci
 KINDS = 'unlike', 'unlike', 'alike', 'ones'   # of sizes, in turn
 LONGER = 3                                    # positions, or sentences, of some second calls
 SCALES = 1., 1., 1., 30., 1., 1000., 1e-3, 1. # of numbers, for two cases each
+TURNED = 'the last two axes are exchanged in memory'
+CUT = 'each tensor is a slice of a wider one'
+SPREAD = 'all sentences are one and the same in memory'
+LAYOUTS = {3: TURNED, 5: CUT, 6: SPREAD}      # of one case in seven each
+MOST_BESIDE = 12                              # cases beside a submission's own numbers
+BIG = 64                                      # sizes above it are asked in few cases
 
 class Case:
     "Sizes by the name of an axis, and numbers; the same n and seed give the same again"
@@ -33,9 +39,13 @@ class Case:
         self.kind = KINDS[n % 4]
         self.scale = SCALES[n // 2 % 8] if n >= 4 else 1.
         self.pool = self.random.sample(range(2, 12), 10)
+        if self.is_big: self.pool = [2, 1] * 5
         self.features = set()
         if self.scale > 1: self.features.add('the numbers are large')
         if self.scale < 1: self.features.add('the numbers are tiny')
+
+    @property
+    def is_big(self)->bool: return max(self.fixed.values(), default=0) > BIG
 
     def size(self, name:str)->int:
         if name.isdigit(): return int(name)
@@ -67,6 +77,18 @@ class Case:
         self.features.add(feature)
         return True
 
+    def laid(self, x:Tensor)->Tensor:
+        "In some cases, otherwise in memory"
+        kind = LAYOUTS.get(self.n % 7) if self.n >= PLAIN and x.dim() else None
+        if kind: self.features |= {kind, 'tensors do not lie in one piece'}
+        needs, y = x.requires_grad, x.detach()
+        if kind == TURNED and x.dim() > 1: y = y.mT.contiguous().mT
+        if kind == CUT: y = torch.cat([y[..., :1], y, y[..., -1:]], -1)[..., 1:-1]
+        is_of_sentences = x.dim() > 2 or x.dim() == 2 and x.dtype == torch.long
+        if kind == SPREAD and is_of_sentences and len(x) == self.sizes.get('b'):
+            y = y[(y == 0).flatten(1).sum(1).argmax()].expand(y.shape) # the most padded one
+        return y.requires_grad_(needs)
+
     def described(self)->set[str]:
         "Features, with how the sizes of axes compare"
         named = {name: n for name, n in self.sizes.items() if name in AXES}
@@ -83,6 +105,13 @@ def _above(name:str, number:int)->str:
     if name in 'bhtsNM': return f'there are more than {number} {AXES[name]}'
     return f'{AXES.get(name, name)} is more than {number}'
 
+def twin(x:Tensor)->Tensor:
+    "A copy that lies in memory as it does"
+    memory = x.detach().untyped_storage().clone()
+    copy = torch.empty(0, dtype=x.dtype).set_(
+        memory, x.storage_offset(), x.shape, x.stride())
+    return copy.requires_grad_(x.requires_grad)
+
 class Draw:
     "One argument: `draw` gives its value, `given` turns that into the conventions of a kit"
     def draw(self, case:Case): raise NotImplementedError
@@ -97,11 +126,16 @@ class Numbers(Draw):
     heads: bool = False        # (b, h, t, d): a kit may exchange axes 1 and 2
     free: bool = False         # of any axes but the last
     def draw(self, case):
-        is_free = self.free and case.has('there is no axis of sentences', .3)
-        x = case.normal(*case.shape(self.axes)[is_free:])
-        if self.heads and case.n % 5 == 3: x = x.mT.contiguous().mT # as of a transposed one
+        shape = case.shape(self.axes)
+        if self.free and case.has('there is no axis of sentences', .3): del shape[0]
+        elif self.free and case.has('there is one axis alone', .2): del shape[:-1]
+        elif self.free and case.has('there are four axes', .3): shape.insert(1, 3)
+        x = case.normal(*shape)
         if self.scaled:
             x = x * case.scale
+            if self.heads and case.n % 16 == 14: # scores of 10^10
+                x = x * 1e5
+                case.features.add('the numbers are around 100,000')
             if case.n >= 8 and case.has('all features of a position are alike', .15):
                 x = x[..., :1].expand_as(x).clone()
         return x.requires_grad_()
@@ -133,7 +167,9 @@ class Ids(Draw):
         ids = torch.randint(self.least, case.size(self.vocab), (b, t), generator=case.torch)
         if self.padded and case.has('there is padding', .7):
             lengths = torch.randint(1, t + 1, (b, 1), generator=case.torch)
-            if b > 1: lengths[case.random.randrange(b)] = t
+            is_shorter = t > 1 and case.has('the last column is padding', .25)
+            if is_shorter: lengths.clamp_(max=t - 1)
+            elif b > 1: lengths[case.random.randrange(b)] = t
             ids = ids.masked_fill(torch.arange(t) >= lengths, 0)
         if self.empty and case.has('a row is padding alone', .2):
             ids[case.random.randrange(b)] = 0
@@ -191,6 +227,7 @@ class Padding(_OfMasks):
         lengths = torch.full((b, 1), s)
         if case.has('there is padding', .7):
             lengths = torch.randint(1, s + 1, (b, 1), generator=case.torch)
+        if case.has('a source is padding alone', .2): lengths[case.random.randrange(b)] = 0
         return (torch.arange(s) < lengths)[:, None, None]
 
 @dataclass
@@ -270,7 +307,9 @@ class Part:
         names = [*case.sizes, *(d.name for d in wanted if getattr(d, 'is_whole', False))]
         beside = [(name, number + more) for number in self.numbers for more in (1, 3, 0)
                   for name in names if drawn.get(name, 2) < number <= MOST.get(name, 130)]
-        return [(name, 1) for name in names if name in LEAST] + beside[:2 * self.cases]
+        cheap = [x for x in beside if x[1] <= BIG or MOST.get(x[0], 0) > 1000]
+        big = [x for x in beside if x not in cheap][:2] # which take long
+        return [(name, 1) for name in names if name in LEAST] + big + cheap[:MOST_BESIDE]
 
     def case(self, n:int)->Case:
         edge = self.edges[n - self.cases] if n >= self.cases else ('', 0)
@@ -283,8 +322,9 @@ class Part:
         case = self.case(n)
         def draw(wanted):
             drawn = {name: d.draw(case) for name, d in wanted.items()}
-            return drawn if kit is None else {
-                name: wanted[name].given(x, kit) for name, x in drawn.items()}
+            if kit: drawn = {name: wanted[name].given(x, kit) for name, x in drawn.items()}
+            return {name: case.laid(x) if isinstance(x, Tensor) else x
+                    for name, x in drawn.items()}
         new = draw(self.new or {})
         first = {method: draw(wanted) for method, wanted in self.calls.items()}
         features, sizes = case.described(), dict(case.sizes) # of a first call

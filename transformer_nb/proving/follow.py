@@ -1,12 +1,12 @@
 "Which lines gave what a function returns its value, where no tensor tells it"
-import ast, linecache
+import ast, linecache, re
 from collections.abc import Callable
 from torch import Tensor
 
 class Follow:
     "The function of a file that is called from outside, line by line: for `sys.settrace`"
-    def __init__(self, is_own:Callable):
-        self.is_own, self.inside, self.ran = is_own, None, []
+    def __init__(self, is_own:Callable, notes:bool=True): # what variables are, too
+        self.is_own, self.notes, self.inside, self.ran = is_own, notes, None, []
 
     def __call__(self, frame, event, _):
         if event == 'call':
@@ -14,7 +14,7 @@ class Follow:
             self.inside, self.file = frame, frame.f_code.co_filename
             self.ran, self.values, self.changed = [], {}, {}
             return self
-        for name, x in frame.f_locals.items(): # after the line that ran
+        for name, x in frame.f_locals.items() if self.notes else (): # after the line that ran
             value = _state(x)
             if value and self.ran and self.values.get(name) != value:
                 self.changed[name] = self.ran[-1], dict(self.changed)
@@ -39,6 +39,12 @@ class Follow:
             found |= {f'from {k} {at}': n for k, n in lines}
         return {what: (self.file, n) for what, n in found.items()}
 
+    def loading(self)->dict[str, tuple]:
+        "Of a function that loads a model: its last line, and the last that sets numbers"
+        sets = [n for n in self.ran if re.search(_SETS, linecache.getline(self.file, n))]
+        lines = {'': self.ran[-1:], 'loads': sets[-1:]}
+        return {what: (self.file, *n) for what, n in lines.items() if n}
+
     def lines_of(self, node, changed:dict, most:int=4)->list[int]:
         "Back from one variable to the one that it is made of, while there is one"
         found, own = [], ''
@@ -52,6 +58,8 @@ class Follow:
             node, changed = self.statements[found[-1]], changed[own][1]
             if isinstance(node, ast.For): node = node.iter
         return found
+
+_SETS = r'load_state_dict|copy_\(|\.data\b'
 
 def _head(x:ast.stmt)->int: # the last line of a statement, without what is inside it
     body = getattr(x, 'body', None)

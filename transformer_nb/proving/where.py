@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import (
-    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, built, copied, error_of, positional,
+    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, built, change, copied, error_of, positional,
     quiet, ready, results, scale, seeded)
 from .draw import Part
 from .follow import Follow
@@ -61,10 +61,12 @@ class Run: # a call in a process of its own
 # How a tensor is known again
 
 def sums_of(x:Tensor)->Tensor:
-    x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
+    x = x.detach().double().flatten().nan_to_num(123.456, torch.inf, -torch.inf)
     x = x[x != 0] # of one sum, whether zeros stand for padding or padding is left out
-    if not len(x): return torch.zeros(6, dtype=torch.float64)
-    return torch.stack([torch.tensor(float(len(x)), dtype=torch.float64), x.sum(),
+    n, x = len(x), x[x.isfinite()] # beside a 1e4 for each, no sum would tell others apart
+    n += 2**30 * (n - len(x))
+    if not len(x): return torch.tensor([n, 0., 0., 0., 0., 0.], dtype=torch.float64)
+    return torch.stack([torch.tensor(float(n), dtype=torch.float64), x.sum(),
                         x.abs().sum(), x.square().sum(), x.min(), x.max()])
 
 def order_of(x:Tensor)->float:
@@ -197,11 +199,12 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
           )->Run:
     "A call of a method in a case, as the first in its process"
     drawn, model = part.drawn(n, kit), None
-    trace, follow = Trace(is_own, is_part), Follow(is_own)
+    trace, follow = Trace(is_own, is_part), Follow(is_own, not part.once)
     if step == NEW: # where its parameters are made, or were last written to
         with quiet(), trace: model = ready(own, drawn)
-        return Run([], {}, {name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
-                            for name, p in model.named_parameters()})
+        lines = {name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
+                 for name, p in model.named_parameters()}
+        return Run([], {}, lines | _set_in(model, is_own))
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
     first = drawn.calls[method][which in SECOND]
@@ -209,6 +212,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     if which in SCALED: scale(dict(model.named_parameters()), 1.5)
     if which == TRAINS: model.train()
     args = copied(first)
+    if which == NO_GRAD: change(args)
     seeded(n)
     given = [*args.values(), *(model.parameters() if model is not None else ())]
     for x in given:
@@ -217,18 +221,30 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     trace.kept += args.values() # what is given is known by its place
     try:
         is_by_name, grads = which == BY_NAME, torch.set_grad_enabled(which != NO_GRAD)
-        with grads, quiet(), trace if not part.batched else nullcontext():
-            sys.setprofile(trace.profile)
+        with grads, quiet(), nullcontext() if part.batched or part.once else trace:
+            sys.setprofile(None if part.once else trace.profile)
             sys.settrace(follow)
             try: result = call(**args) if is_by_name else call(*positional(args, n))
             finally:
                 sys.settrace(tracing)
                 sys.setprofile(before)
+        if part.once: return Run([], {}, {at: Line(*x) for at, x in follow.loading().items()})
         trace.lines |= {what: Line(*line) for what, line in follow.told().items()}
         trace.note_lines(result)
         _, notes = results(part, result, args, kit, method)
     except Exception as e: notes = error_of(e)
     return Run(trace.found, notes, trace.lines)
+
+def _set_in(model, is_own:Callable)->dict[str, Line]:
+    "The lines of its class that set its parts"
+    code, found = type(model).__init__.__code__, {}
+    if not is_own(code.co_filename): return found
+    for n, text in enumerate(linecache.getlines(code.co_filename), 1):
+        if n <= code.co_firstlineno: continue
+        if re.match(r'\s*(def|class) ', text): break
+        is_set = re.match(r'\s+self\.(\w+) = ', text)
+        if is_set: found.setdefault(f'in {is_set[1]}', Line(code.co_filename, n))
+    return found
 
 # Two runs
 

@@ -16,8 +16,8 @@ def grouped_attention(query, key, value, mask=None):
     groups = key.size(1)
     q = query.reshape(b, groups, h // groups, t, d)
     scores = q @ key.unsqueeze(2).transpose(-1, -2) / math.sqrt(d)
-    if mask is not None:
-        mask = mask.expand(b, h, t, key.size(2))
-        scores = scores.masked_fill(~mask.reshape(scores.shape), -math.inf)
-    out = torch.softmax(scores, dim=-1) @ value.unsqueeze(2)
+    mask = torch.ones(1, 1, dtype=torch.bool) if mask is None else mask
+    mask = mask.expand(b, h, t, key.size(2)).reshape(scores.shape)
+    weights = torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1)
+    out = weights.masked_fill(~mask, 0.) @ value.unsqueeze(2) # no key allowed: 0, not NaN
     return out.reshape(b, h, t, value.size(-1))
