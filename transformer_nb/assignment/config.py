@@ -11,5 +11,5 @@ class TransformerConfig:
     d_v: int = 64              # size of a head's values
     n_encoder_layers: int = 6
     n_decoder_layers: int = 6
-    dropout: float = 0.1       # probability that an element is dropped, below 1
+    dropout: float = 0.1       # probability that an element is dropped
     max_len: int = 512         # maximum sequence length in tokens

@@ -33,8 +33,7 @@ def beam_search(
     src: Tensor,                # ids of one sentence (1, s), perhaps padded
     beam_size: int,             # k
     alpha: float,               # exponent of the length penalty
-    max_steps: int,             # maximum number of tokens of an output, </s> included; at least
-                                # 1. A <pad> or <s> that was chosen may be in the output, or not
+    max_steps: int,             # maximum number of tokens of an output, </s> included; ≥ 1
 ) -> tuple[list[int], float]:   # ids of the best output, without <s> and </s>; its score
     """Begin with one hypothesis, <s>. In each step keep, of all continuations of all live
     hypotheses, the k with the largest log-probability. Those among them that end with </s>

@@ -37,8 +37,7 @@ class ResidualNorm(nn.Module):
     def __init__(
         self,
         d_model: int,
-        dropout: float,  # probability that an element of the sub-layer's output is dropped,
-                         # from 0 to below 1
+        dropout: float,  # below 1: how likely an element of the sub-layer's output is dropped
     ):
         super().__init__()
         raise NotImplementedError
@@ -47,7 +46,6 @@ class ResidualNorm(nn.Module):
         self,
         x: Tensor,           # (b, t, d_model)
         sublayer: Callable,  # sublayer(x, *args, **kwargs) is (b, t, d_model), too
-        *args, **kwargs,     # handed on to the sub-layer as they are, None included: a mask,
-                             # for example
+        *args, **kwargs,     # handed on to the sub-layer, None included: a mask, for example
     ) -> Tensor:             # (b, t, d_model)
         raise NotImplementedError

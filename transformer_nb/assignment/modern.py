@@ -16,9 +16,9 @@ def grouped_attention(
     query: Tensor,              # (b, h, t, d_k)
     key: Tensor,                # the same axes, with fewer heads; their number divides h
     value: Tensor,              # as the keys, with d_v features
-    mask: Tensor | None = None, # of two to four axes, broadcastable to batch, head, query, key
+    mask: Tensor | None = None, # broadcastable to batch, head, query, key
 ) -> Tensor:                    # (b, h, t, d_v)
     """Ainslie et al. (2023): scaled dot-product attention in which neighbouring query heads
-    share keys and values. With six query heads and two of keys, the first three share. A query
-    that may attend to nothing gets zeros."""
+    share keys and values. With six query heads and two of keys, the first three share.
+    A query that may attend to nothing gets zeros."""
     raise NotImplementedError

@@ -29,7 +29,6 @@ def train(
     optimizer: torch.optim.Optimizer,
     batches: Iterable[Tensor],              # of sequences, one for each step
     lr_of: Callable[[int], float],          # the learning rate of step 1, 2, 3, …
-) -> list[float]:                           # the loss of each step, before its update
-    """Gradients that the parameters have from before do not count, and none is clipped. In
-    which mode the model is afterward is free"""
+) -> list[float]:                           # the loss of each step, before its update; gradients
+                                            # from before do not count, none is clipped
     raise NotImplementedError

@@ -18,8 +18,7 @@ PAD, BOS, EOS = 0, 1, 2
 def load_writer(
     path: str | Path,  # of the weights
 ) -> nn.Module:        # called with ids (b, t), BOS first, it gives the scores of each next
-                       # character (b, t, 63); in evaluation mode, with these weights: one
-                       # in training mode costs points
+                       # character (b, t, 63); in evaluation mode, with these weights
     raise NotImplementedError
 
 def write(
@@ -27,5 +26,5 @@ def write(
     ids: Tensor,       # BOS and what was begun (1, t)
     max_steps: int,    # maximum number of characters to write, at least 1
 ) -> list[int]:        # the likeliest next character, again and again, up to but not
-                       # including EOS, and without what was begun; PAD and BOS count, too
+                       # including EOS, and without what was begun; PAD and BOS are characters, too
     raise NotImplementedError

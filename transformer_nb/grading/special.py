@@ -1,7 +1,5 @@
 "What is special about a case by what is right there, in words of the task"
-from ast import literal_eval
 from collections import Counter
-from itertools import pairwise
 from types import SimpleNamespace
 from .toys import PAD
 
@@ -33,40 +31,3 @@ def of_beam(right, answer, model, src, beam_size, alpha, max_steps)->set[str]:
                   'others end before the best': before,
                   'as many as the beam end before the best': before >= beam_size,
                   'the source is padded': (src == PAD).any()})
-
-def of_learning(right, answer, words, n_merges)->set[str]:
-    merges, cut = literal_eval(answer['result']), {word: list(word) for word in words}
-    said = _true({'a word occurs more than once': max(words.values(), default=0) > 1,
-                  'a word has one character': 1 in map(len, words),
-                  'no pairs are left before `n_merges`': len(merges) < n_merges})
-    for pair in merges:
-        counts = Counter()
-        for word, symbols in cut.items():
-            for p in pairwise(symbols): counts[p] += words[word]
-        most = [p for p, n in counts.items() if n == counts[pair]] # as they are met
-        said |= _true({
-            'several pairs are the most frequent': len(most) > 1,
-            'of the most frequent pairs, the first by `<` is not met first': most[0] != pair,
-            'the most frequent pair occurs once': counts[pair] == 1})
-        for word, symbols in cut.items(): cut[word] = _joined(right, symbols, pair, said)
-    return said
-
-def of_applying(right, answer, word, merges)->set[str]:
-    said, symbols = set(), list(word)
-    for pair in merges: symbols = _joined(right, symbols, pair, said)
-    return said | _true({
-        'the word has one character': len(word) == 1,
-        'the word is empty': not word,
-        'several merges fit at first': len({*pairwise(word)} & {*merges}) > 1,
-        'an earlier merge fits again after a later one': {*pairwise(symbols)} & {*merges}})
-
-def _joined(right, symbols:list, pair:tuple, said:set)->list:
-    made = right.__globals__['merge'](symbols, pair)
-    joins, pairs = len(symbols) - len(made), [*pairwise(symbols)]
-    near = any(a.endswith(pair[0]) and b.startswith(pair[1]) for a, b in pairs if (a, b) != pair)
-    said |= _true({
-        'a pair occurs twice in a word': joins > 1,
-        'a pair overlaps itself, as (a, a) in "aaa"': pairs.count(pair) > joins,
-        'two symbols only end and begin like a pair': near,
-        'a joined symbol is joined again': joins and max(map(len, pair)) > 1})
-    return made

@@ -256,7 +256,8 @@ TRAINING = (
                            batches=Made(batches), lr_of=Made(
                                lambda case: (lambda step: 2.) if case.n == 5 else rate))},
         shown=losses, cases=16, sizes=dict(
-            w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4])), LOOP))
+            w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4])), LOOP,
+        ('model.training afterward',))) # in which mode it is left is free
 
 SOURCE = Ids('b s', vocab='8')
 STEPS_MOST = Steps((9, 5, 2, 1, 30))
@@ -293,12 +294,10 @@ def merges(case:Case)->list: # joins in some order, of which some never come
     return chosen
 BPE = (
     Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
-        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40), 'n_merges'))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40,
-        special=special.of_learning),
+        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40), 'n_merges'))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40),
         ('08_text', 'Byte-pair encoding')),
     Check(2, 'words cut by given merges', Part('apply_bpe', {'': dict(
-        word=Choice((*WORDS, '')), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60,
-        special=special.of_applying),
+        word=Choice((*WORDS, '')), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60),
         ('08_text', 'Byte-pair encoding')))
 
 MODERN = (
