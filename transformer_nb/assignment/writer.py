@@ -25,6 +25,6 @@ def write(
     model: nn.Module,  # as above, and perhaps not yours
     ids: Tensor,       # BOS and what was begun (1, t)
     max_steps: int,    # maximum number of characters to write, at least 1
-) -> list[int]:        # the likeliest next character, again and again, up to but not
-                       # including EOS, and without what was begun; PAD and BOS are characters, too
+) -> list[int]:        # the likeliest next character (PAD and BOS, too), again and again, up to
+                       # but not including EOS, and without what was begun
     raise NotImplementedError

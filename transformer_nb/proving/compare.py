@@ -13,8 +13,8 @@ from .match import Unset, fill, set_values, shape_of, shapes_of, unlike
 
 ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
 BY_NAME, AGAIN, TRAINS = 'by name', 'the first call again', 'in training mode'
-SECOND = LATER, NO_GRAD = 'a second call', 'without gradients'
-SCALED = OTHER, NO_GRAD = 'with other weights', 'without gradients'
+LATER, NO_GRAD, OTHER = 'a second call', 'without gradients', 'with other weights'
+SECOND, SCALED = (LATER, NO_GRAD), (OTHER, NO_GRAD) # of these arguments; of these weights
 SINGLE, ROUNDING, FAR = 'in single precision', 'rounding', 1000.
 TEXTS = FRESH, GROWN = 'fresh', 'grown' # told in whole sentences
 

@@ -119,7 +119,8 @@ def tied(found:Found)->str:
                 'output': found.output.weight}
     pairs = [(a, b) for a, b in combinations(matrices, 2)
              if torch.equal(matrices[a], matrices[b])]
-    return {0: 'none', 3: 'source, target and output'}.get(len(pairs)) or ' and '.join(*pairs)
+    if len(pairs) == 3: return 'source, target and output'
+    return ' and '.join(pairs[0]) if pairs else 'none'
 
 def config_of(found:Found, f:Foreign)->TransformerConfig:
     here = {name: value.split(';')[0] for name, value, *_ in found.rows}
