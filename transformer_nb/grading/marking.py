@@ -296,9 +296,8 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
 
 def _of_parameters(lines:dict, told:str)->list[str]:
     "The line that made the first that is told of, or wrote to it last"
-    found = [f'The numbers of `{name}` come from l{_at(line)}.' for name, line in lines.items()
-             if line and re.search(rf'(?<![\w.]){re.escape(name)} ', told)]
-    return found[:1]
+    return [f'The numbers of `{name}` come from l{_at(line)}.' for name, line in lines.items()
+            if line and re.search(rf'(?<![\w.]){re.escape(name)} ', told)][:1]
 
 def _of_lines(lines:dict, d:Difference)->list[str]:
     "Of what is no tensor: what it was made of"
