@@ -250,7 +250,8 @@ TABS = "document.getElementById('tabs').getBoundingClientRect().top"
 def test_sentence_translation_and_view_are_on_one_screen(new_page, site):
     "Nothing moves when a view opens, and nothing when a part is switched off"
     for size, most in ((DESK, 480), (PHONE, 800), (dict(width=320, height=640), 1000)):
-        page = new_page('', site['translate_here.html'], fresh=True, viewport=size)
+        page = new_page('', site['translate_here.html'], fresh=True, viewport=size,
+                        reduced_motion='reduce') # a click may scroll, which ends a glide
         places = set()
         for off in ('', 'cross.3.1'):
             if off: page.evaluate('off => toggle(off)', off)
