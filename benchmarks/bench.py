@@ -335,7 +335,8 @@ def our_translator(folder, threads=None, early=False):
     if not early: return best
     ours.options['n_best'] = 4
     def stop(beams): # once as many hypotheses have ended as there are beams
-        return (beams.best.scores > -torch.inf).all(1) | (beams.limits == beams.n)
+        has_all = (beams.best.scores > -torch.inf).all(1)
+        return has_all | (beams.limits == beams.n)
     return mock.patch.object(Beams, 'done', stop)(best)
 
 def start_worker(folder, threads): # of several processes, each with its own translator
