@@ -15,7 +15,7 @@ from transformer_nb.proving import prove as properties
 from transformer_nb.proving.command import load_adapter, tnb_prove
 from transformer_nb.proving.foreign import Foreign
 from transformer_nb.proving.identify import values_of
-from transformer_nb.proving.prove import PROPERTIES, ask, prove
+from transformer_nb.proving.prove import ask, prove
 from transformer_nb.proving.record import record
 from transformer_nb.proving.settings import identify
 from transformer_nb.studies.since_2017 import PARTS
@@ -288,7 +288,7 @@ def logits(model, src, tgt): return model(src, tgt)
 '''
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(properties, 'PROPERTIES', PROPERTIES[:1])
+    monkeypatch.setattr(properties, 'PROPERTIES', {properties.causality: []})
     path = tmp_path/'adapter.py'
     for text, status, words in ((ADAPTER, None, 'same function'),
                                 ('x = 1', 2, 'neither model'),

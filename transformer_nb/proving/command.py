@@ -1,24 +1,21 @@
 "`tnb_prove adapter.py`: somebody's model, asked what it is and what holds of it"
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 import torch
 from ..support.core import Arg, InputError, check_plain_file, command
 from .foreign import told_of
 from .prove import Proof, prove
 
 def load_adapter(path:str|Path):
-    "The module in a file; its folder is where it may import from"
+    "What a file defines; its folder is where it may import from"
     check_plain_file(path)
     path = Path(path).resolve()
-    spec = spec_from_file_location(path.stem, path)
-    if spec is None: raise InputError(f'{path} is not a Python file')
-    module = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
-    try: spec.loader.exec_module(module)
+    try: return SimpleNamespace(**run_path(str(path)))
     except Exception as e:
         raise InputError(f'{path.name} cannot be run: {told_of(e)}') from None
-    return module
 
 def prove_adapter(path:str|Path, seed:int=0, **options)->Proof: # of `prove`
     "Run an adapter's file, and ask its model"

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from ..support.core import InputError
 from .record import record
 
-DOORS = 'logits', 'encode', 'decode', 'greedy', 'beam', 'loss', 'schedule' # functions
-
 class Foreign:
     "A model and how to call it"
     def __init__(self, model:nn.Module, adapter):
@@ -20,10 +18,7 @@ class Foreign:
         both = getattr(adapter, 'vocab_size', None)
         self.src_size = getattr(adapter, 'src_vocab_size', both)
         self.tgt_size = getattr(adapter, 'tgt_vocab_size', both)
-        _check(self)
-        self.exact = True # it can compute in double precision
-        self.single = ''  # the first line that computes in single precision nevertheless
-        self.model = self.copy(torch.float64)
+        for problem in _problems(self): raise InputError(problem)
         self.draws = torch.Generator().manual_seed(0)
         self._check_call()
 
@@ -77,18 +72,20 @@ class Foreign:
                              'the softmax, or their logarithms')
         enliven(self.model)
         changed, recorder = record(self.model, lambda: self(src, tgt))
-        if self.exact: self.single = recorder.single
+        self.single = recorder.single # the first line that computes in single precision
         if changed.equal(found):
             raise InputError('logits does not use the model that it is given: '
                              'call the argument, not a global one')
 
     def _first(self, src:Tensor, tgt:Tensor)->Tensor:
-        try: return self(src, tgt)
-        except InputError: raise
-        except Exception as e:
-            if not (self.exact and isinstance(e, RuntimeError)): raise self._failed(e) from None
-        self.exact, self.model = False, self.copy(torch.float32) # on single precision
-        return self._first(src, tgt)
+        "In double precision, or in single where the model insists on that"
+        for dtype in (torch.float64, torch.float32):
+            self.model = self.copy(dtype)
+            try: return self(src, tgt)
+            except InputError: raise
+            except RuntimeError as e: error = e
+            except Exception as e: raise self._failed(e) from None
+        raise self._failed(error)
 
     def _failed(self, error:Exception)->InputError:
         words = told_of(error)
@@ -96,18 +93,19 @@ class Foreign:
             words += f'; are vocabularies of {self.src_size} and {self.tgt_size} right?'
         try: self(*self.draw(3, 5, 5))
         except Exception: return InputError(f'logits(model, src, tgt) failed: {words}')
-        return InputError('sources of 7 and targets of 5 tokens failed, though equal lengths'
-                          f' work; does cross-attention get the mask of the target? {words}')
+        return InputError('sources of 7 and targets of 5 tokens failed, though equal '
+                          'lengths work; does cross-attention get the mask of the target? '
+                          + words)
 
     @property
-    def tolerance(self)->float:
-        return 1e-4 if not self.exact else 1e-5 if self.single else 1e-8
+    def tolerance(self)->float: # of differences that are rounding
+        if next(self.model.parameters()).dtype == torch.float32: return 1e-4
+        return 1e-5 if self.single else 1e-8
 
 def told_of(error:Exception)->str: # with the last line that is neither PyTorch's nor ours
     lines = [(x.filename, x.lineno) for x in traceback.extract_tb(error.__traceback__)
              if not x.filename.startswith((_TORCH, _OURS, '<frozen'))]
-    if isinstance(error, SyntaxError): lines = [(error.filename, error.lineno)]
-    words = ' '.join(str(getattr(error, 'msg', error)).split())
+    words = ' '.join(str(error).split())
     where = ''.join(f' ({Path(name).name}:{number})' for name, number in lines[-1:])
     return f'{type(error).__name__}: {words}{where}'
 
@@ -121,27 +119,26 @@ def as_precise_as(model:nn.Module)->Iterator[None]:
     try: yield
     finally: torch.set_default_dtype(before)
 
-def _check(f:Foreign):
-    for door in DOORS:
+def _problems(f:Foreign)->Iterator[str]: # before any call
+    for door in ('logits', 'encode', 'decode', 'greedy', 'beam', 'loss', 'schedule'):
         if f.has(door) and not callable(getattr(f.adapter, door)):
-            raise InputError(f'{door} of the adapter is not a function')
-    if not f.has('logits'): raise InputError('the adapter lacks logits(model, src, tgt)')
+            yield f'{door} of the adapter is not a function'
+    if not f.has('logits'): yield 'the adapter lacks logits(model, src, tgt)'
     if not isinstance(f.original, nn.Module):
-        raise InputError(f'model is {type(f.original).__name__}, not a torch.nn.Module')
-    if not [*f.original.parameters()]: raise InputError('the model has no parameters')
+        yield f'model is {type(f.original).__name__}, not a torch.nn.Module'
+    if not [*f.original.parameters()]: yield 'the model has no parameters'
     for name, size in (('src', f.src_size), ('tgt', f.tgt_size)):
         if type(size) is not int or size < 8:
-            raise InputError(f'{name}_vocab_size is {size}; the adapter must give '
-                             'vocab_size, a whole number of at least 8')
-        for door in ('pad', 'bos', 'eos'):
-            i = getattr(f, door)
+            yield (f'{name}_vocab_size is {size}; the adapter must give vocab_size, '
+                   'a whole number of at least 8')
+        for door, i in (('pad', f.pad), ('bos', f.bos), ('eos', f.eos)):
             if i is not None and not (type(i) is int and 0 <= i < size):
-                raise InputError(f'{door} is {i!r}; it must be an id below {size}')
+                yield f'{door} is {i!r}; it must be an id below {size}'
     for name, p in f.original.named_parameters():
         if p.device.type != 'cpu':
-            raise InputError(f'{name} is on {p.device}; move the model: model.cpu()')
+            yield f'{name} is on {p.device}; move the model: model.cpu()'
         if p.dtype not in (torch.float32, torch.float64):
-            raise InputError(f'{name} is in {p.dtype}; convert the model: model.float()')
+            yield f'{name} is in {p.dtype}; convert the model: model.float()'
 
 @torch.no_grad()
 def enliven(model:nn.Module, seed:int=0):

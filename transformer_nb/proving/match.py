@@ -1,15 +1,16 @@
 """Whose parameter is which: known numbers for two models that name theirs differently
 
-By name, else in the order of definition, else in that of use, else part by part, else by any
-order that the shapes allow: the first by which both models say the same."""
+By name, else in the order of definition, else in that of use, else part by part, else by
+any order that the shapes allow: the first by which both models say the same."""
 import torch
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import permutations, product
 from math import factorial, prod, sqrt
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 from zlib import crc32
 
 class Unset(ValueError):
@@ -31,98 +32,72 @@ def fill(module:nn.Module,  # anybody's
          truth:nn.Module,   # ours, which gets the same numbers
          call:Callable,     # of a model: what it says to an example
         )->dict[str, Tensor]: # the module's parameters, by our names
-    wanted = shapes_of(truth)
-    if len(shapes_of(module)) < len(wanted): refuse_unregistered(module)
-    set_values(truth, list(wanted), wanted)
+    actual, wanted = shapes_of(module), shapes_of(truth)
+    if len(actual) < len(wanted): refuse_unregistered(module)
     names = matched(module, truth, call)
+    if names is None: raise Unset(unlike(actual, wanted))
+    set_values(truth, list(wanted), wanted)
     set_values(module, names, wanted)
     found = dict(zip(names, module.parameters()))
     return {name: found[name] for name in wanted if name in found}
 
-def matched(module:nn.Module, truth:nn.Module, call:Callable)->list[str]:
+def matched(module:nn.Module, truth:nn.Module, call:Callable)->list[str]|None:
     "Our names for a module's parameters: the first that agree, or else that are possible"
     actual, wanted = shapes_of(module), shapes_of(truth)
     if wanted.items() <= actual.items(): return list(actual) # names are taken at their word
-    right, possible, problem = answer(truth, call), [], None
+    set_values(truth, list(wanted), wanted)
+    right, possible = answer(truth, call), []
     for names in _matchings(module, truth, call):
-        if isinstance(names, Unset): problem = problem or names
-        elif names not in possible:
-            possible.append(names)
-            set_values(module, names, wanted)
-            if agree(answer(module, call), right): return names
-    if not possible: raise problem
-    return possible[0]
+        if not names or names in possible: continue
+        possible.append(names)
+        set_values(module, names, wanted)
+        if agree(answer(module, call), right): return names
+    return possible[0] if possible else None
 
 def set_values(module:nn.Module, names:list[str], wanted:dict):
-    with torch.no_grad():
-        for name, p in zip(names, module.parameters()):
-            if name not in wanted and not p.requires_grad: continue # a table of its own
-            p.copy_(_value(name, p, wanted).view_as(p))
-
-def _value(name:str, p:Tensor, wanted:dict)->Tensor:
-    if name in wanted: return known_values(name, shape_of(p))
-    if p.dim() > 1: return known_values('extra', tuple(p.shape))
-    return torch.full_like(p, 'bias' not in name) # of a norm, or of a linear map
+    for name, p in zip(names, module.parameters()):
+        if name in wanted: value = known_values(name, shape_of(p))
+        elif not p.requires_grad: continue # a table of its own
+        elif p.dim() > 1: value = known_values('extra', tuple(p.shape))
+        else: value = torch.full_like(p, 'bias' not in name) # of a norm, or a linear map
+        p.data.copy_(value.view_as(p))
 
 def answer(module:nn.Module, call:Callable): # None: an error
     with torch.no_grad(), torch.random.fork_rng(devices=[]), suppress(Exception):
         return call(module.double().eval())
 
 def agree(mine, right)->bool:
-    if not isinstance(mine, Tensor) or not isinstance(right, Tensor): return False
-    if mine.shape != right.shape: return False
+    are_numbers = isinstance(mine, Tensor) and isinstance(right, Tensor)
+    if not are_numbers or mine.shape != right.shape: return False
     return torch.allclose(mine.double(), right.double(), 1e-6, 1e-6, equal_nan=True)
 
 # Which names could be meant
 
-def _matchings(module, truth, call)->Iterator: # lists of our names, or problems
-    defined = _tried(_aligned, shapes_of(module), shapes_of(truth))
-    yield defined
+def _matchings(module, truth, call)->Iterator[list[str]]: # an empty list: they do not fit
+    actual, wanted = shapes_of(module), shapes_of(truth)
+    yield _aligned(actual, wanted)
     mine, ours = _as_used(module, call), _as_used(truth, call)
-    used = _tried(_by_use, list(shapes_of(module)), mine, ours)
-    yield used
-    yield _tried(_by_parts, module, truth, call)
-    for names in (defined, used):
-        if isinstance(names, list): yield from _exchanged(module, names)
-    yield from _by_shape(shapes_of(module), shapes_of(truth))
+    by_use = dict(zip(mine, _aligned(mine, ours)))
+    yield [by_use[name] for name in actual if by_use]
+    yield _by_parts(module, truth, call)
+    yield from _by_shape(actual, wanted)
 
-def _tried(function, *args):
-    try: return function(*args)
-    except Unset as e: return e
-
-def _by_use(names:list[str], mine:dict, ours:dict)->list[str]:
-    found = dict(zip(mine, _aligned(mine, ours)))
-    return [found[name] for name in names]
+def _used(module:nn.Module, call:Callable)->list[tuple]:
+    "The parts of a model in the order in which a call uses them, and what they get"
+    order = []
+    def remember(part, args, options): order.append((part, (args, options)))
+    hooks = [part.register_forward_pre_hook(remember, with_kwargs=True)
+             for part in module.modules()]
+    answer(module, call)
+    for hook in hooks: hook.remove()
+    return order
 
 def _as_used(module:nn.Module, call:Callable)->dict[str, tuple]:
     "Shapes in the order in which a call uses the parameters, then those without a use"
-    order, shapes = [], shapes_of(module)
-    def remember(inner, _): order.append(inner)
-    hooks = [inner.register_forward_pre_hook(remember) for inner in module.modules()]
-    answer(module, call)
-    for hook in hooks: hook.remove()
-    names = {id(p): name for name, p in module.named_parameters()}
-    used = [names[id(p)] for inner in order for p in inner.parameters(recurse=False)]
+    names, shapes = {id(p): n for n, p in module.named_parameters()}, shapes_of(module)
+    used = [names[id(p)] for part, _ in _used(module, call)
+            for p in part.parameters(recurse=False)]
     return {name: shapes[name] for name in dict.fromkeys([*used, *shapes])}
-
-def _exchanged(module, names:list[str], most:int=24)->Iterator[list[str]]:
-    "Parameters that a class defines in an order of its own, in all its parts alike"
-    places = {id(p): i for i, p in enumerate(module.parameters())}
-    classes = {}
-    for part in module.modules():
-        if type(part).__module__.startswith('torch.'): continue
-        own = {id(p): shape_of(p) for p in part.parameters(recurse=False)}
-        rows = classes.setdefault((type(part), tuple(own.values())), [])
-        rows.append([places[p] for p in own])
-    orders = [[order for order in permutations(range(len(shapes)))
-               if [shapes[i] for i in order] == list(shapes)] for _, shapes in classes]
-    if prod(map(len, orders)) > most: return
-    for chosen in product(*orders):
-        new = list(names)
-        for rows, order in zip(classes.values(), chosen):
-            for row in rows:
-                for place, i in zip(row, order): new[place] = names[row[i]]
-        yield new
 
 def _by_shape(actual:dict, wanted:dict, most:int=24)->Iterator[list[str]]:
     "Every way to give our names to parameters of their shapes, where there are few"
@@ -138,38 +113,33 @@ def _by_parts(module, truth, call)->list[str]:
     "By the parts in the order of their use, and in each of them by its own matching"
     kinds = {type(part).__name__ for part in truth.modules()
              if not type(part).__module__.startswith('torch.')} - {type(truth).__name__}
-    mine, ours = (_parts_used(m, kinds, call) for m in (module, truth))
+    mine, ours = (_outermost(m, kinds, call) for m in (module, truth))
     places, found = {id(part): name for name, part in truth.named_modules()}, {}
     if [type(p).__name__ for p, _ in mine] == [type(p).__name__ for p, _ in ours]:
         for (own, _), (right, given) in zip(mine, ours):
             def example(part, given=given): return part(*given[0], **given[1])
-            for p, name in zip(own.parameters(), matched(own, right, example)):
+            names = matched(own, right, example)
+            if names is None: return []
+            for p, name in zip(own.parameters(), names):
                 found[id(p)] = f'{places[id(right)]}.{name}'
     names = [found.get(id(p), name) for name, p in module.named_parameters()]
-    if not {*shapes_of(truth)}.issubset(names):
-        raise Unset(unlike(shapes_of(module), shapes_of(truth)))
-    return names
+    return names if {*shapes_of(truth)}.issubset(names) else []
 
-def _parts_used(module, kinds:set[str], call)->list[tuple]:
+def _outermost(module, kinds:set[str], call)->list[tuple]:
     "The parts that are no parts of others, in the order of their first use; what they got"
-    order, inside = [], {id(module)}
-    def remember(part, args, options):
-        if id(part) in inside: return
-        order.append((part, (args, options)))
+    found, inside = [], {id(module)}
+    for part, given in _used(module, call):
+        is_asked = type(part).__name__ in kinds and [*part.parameters()]
+        if id(part) in inside or not is_asked: continue
+        found.append((part, given))
         inside.update(map(id, part.modules()))
-    hooks = [part.register_forward_pre_hook(remember, with_kwargs=True)
-             for part in module.modules()
-             if type(part).__name__ in kinds and [*part.parameters()]]
-    answer(module, call)
-    for hook in hooks: hook.remove()
-    return order
+    return found
 
-def _aligned(actual:dict, wanted:dict)->list[str]: # shapes by name
+def _aligned(actual:dict, wanted:dict)->list[str]: # shapes by name; empty: they do not fit
     "Our names for parameters; extra ones keep theirs"
-    if all(actual.get(name) == shape for name, shape in wanted.items()): return list(actual)
     if names := _in_order(actual, wanted): return names
     shared = {name for name, shape in actual.items() if wanted.get(name) == shape}
-    if not shared: raise Unset(unlike(actual, wanted))
+    if not shared: return []
     mine, ours = ({name: shape for name, shape in shapes.items() if name not in shared}
                   for shapes in (actual, wanted))
     found = dict(zip(mine, _in_order(mine, ours) or mine)) # the names of its own
@@ -207,27 +177,20 @@ def _listed(title:str, names:list[str], shapes:dict, most:int=4)->str:
     return f'{title}: {", ".join(rows[:most])}{more}'
 
 def refuse_unregistered(module:nn.Module):
-    "Lists and tensors that `parameters()` does not see are refused by their names"
-    known, lists, tensors = {id(p) for p in module.parameters()}, [], []
+    "Layers and tensors that `parameters()` does not see are refused by their names"
+    known, names = {id(p) for p in module.parameters()}, []
     for owner in module.modules():
         for name, value in vars(owner).items():
-            own = f'{type(owner).__name__}.{name}'
             if name in vars(nn.Module()): continue
-            if not known.issuperset(_held(value)): lists.append(own)
-            if isinstance(value, Tensor) and (value.requires_grad or name in _WEIGHTS):
-                tensors.append(own)
-    for names, what in ((lists, 'layers in a plain Python list or dict, where `parameters()` does '
-                         'not find them (use `nn.ModuleList` or `nn.ModuleDict`)'),
-                        (tensors, 'a tensor that is no parameter (wrap it in '
-                         '`nn.Parameter`)')):
-        if names: raise Unset(f'{what}: {", ".join(dict.fromkeys(names))}')
+            held = [p for x in tree_leaves(value) for p in _trained(x, name)]
+            if not known.issuperset(map(id, held)):
+                names.append(f'{type(owner).__name__}.{name}')
+    if names: raise Unset('layers or tensors that `parameters()` does not find (use '
+                          '`nn.ModuleList`, `nn.ModuleDict`, or `nn.Parameter`): '
+                          + ', '.join(dict.fromkeys(names)))
 
-_WEIGHTS = 'weight', 'bias'
-
-def _held(value)->set[int]: # the parameters in a plain list, by their ids
-    if isinstance(value, dict): value = list(value.values())
-    if not isinstance(value, (list, tuple)): return set()
-    parameters = [x for x in value if isinstance(x, nn.Parameter)]
-    for x in value:
-        if isinstance(x, nn.Module): parameters += x.parameters()
-    return {id(p) for p in parameters}
+def _trained(x, name:str)->Iterable[Tensor]: # in an attribute of this name
+    if isinstance(x, nn.Module): return x.parameters()
+    is_tensor = isinstance(x, Tensor)
+    is_trained = is_tensor and (x.requires_grad or name in ('weight', 'bias'))
+    return [x] if is_trained else []

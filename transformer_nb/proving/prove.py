@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from ..support.core import InputError
 from .foreign import Foreign, as_precise_as, told_of
-from .identify import apart, differs
-from .rebuild import Found
+from .identify import Found, apart, differs, ratio
 from .record import record
 from .settings import identify
 
@@ -35,13 +34,12 @@ def numbers(a:Tensor, b:Tensor)->str: # where they are furthest apart
 @dataclass
 class Pair:
     one: tuple[Tensor,Tensor] # source and target
-    two: tuple[Tensor,Tensor] # the same sentences first, and more of them or longer ones
+    two: tuple[Tensor,Tensor] # the same sentences, or longer ones, and more after them
     note: str = ''
 
     def logits(self, f:Foreign, model:nn.Module|None=None)->tuple[Tensor,Tensor]:
         a, b = f(*self.one, model), f(*self.two, model)
-        t = min(a.shape[1], b.shape[1])
-        return a[:, :t], b[:len(a), :t]
+        return a, b[:len(a), :a.shape[1]]
 
     def case(self, a:Tensor, b:Tensor)->str:
         "The sentence whose logits are furthest apart"
@@ -89,14 +87,13 @@ def first_difference(f:Foreign, pairs:Callable, n:int)->str:
     calls = pair.one, tuple(ids[:n] for ids in pair.two)
     try: one, two = (record(f.model, lambda x=x: f(*x))[1].steps for x in calls)
     except Exception: return '' # no padding in all sentences, as in OpenNMT-py
+    blank = 'empty', 'empty_like', 'new_empty', 'empty_strided', 'bernoulli_'
     for x, y in zip(one, two):
-        if x.name != y.name or x.output.dim() != y.output.dim(): return ''
+        if x.name != y.name or x.output.dim() != y.output.dim(): break
         longer = y.output[tuple(map(slice, x.output.shape))] # both have its beginning
-        if x.name in _BLANK or longer.shape != x.output.shape: continue
+        if x.name in blank or longer.shape != x.output.shape: continue
         if differs(x.output, longer) > f.tolerance: return x.line
     return ''
-
-_BLANK = 'empty', 'empty_like', 'new_empty', 'empty_strided', 'bernoulli_'
 
 # The properties: each returns a verdict, or None where it holds
 
@@ -209,8 +206,8 @@ def gradients(f:Foreign)->Verdict|None:
     found = torch.autograd.grad(loss(), list(named.values()), allow_unused=True)
     missing = [n for n, g in zip(named, found) if g is None]
     if missing: return Verdict('fails', f'No gradient ever comes to {_names(missing)}.')
-    exact = f.exact and not f.single # else two calls do not tell a slope
-    for (name, p), g in zip(named.items(), found) if exact else ():
+    if f.single: named = {} # two calls do not tell a slope
+    for (name, p), g in zip(named.items(), found):
         for size in (1e-6, 1e-5, 1e-4): # a kink may be near, or numbers be rounded
             a, b = _slope(f, p, g, loss, size)
             if abs(a - b) <= 0.02 * max(0.1, abs(a), abs(b)): break
@@ -253,8 +250,8 @@ def extremes(f:Foreign)->Verdict|None:
     if not f(src, tgt, single).isfinite().equal(f(src, tgt).isfinite()):
         told = 'Where scores are large, logits are not finite.'
         return Verdict('fails', told, f'source {show(src[0])}, target {show(tgt[0])}')
-    leaks = later_tokens(f, 1, 5, 6), padded_sources(f, 1, 5, 6) if f.pad is not None else ()
-    for pair in chain(*leaks):
+    leaks = [later_tokens] if f.pad is None else [later_tokens, padded_sources]
+    for pair in chain.from_iterable(pairs(f, 1, 5, 6) for pairs in leaks):
         a, b = pair.logits(f, large)
         if differs(a, b) <= max(1e-6, f.tolerance): continue
         return Verdict('fails', 'Where scores are large, masks leak.', pair.case(a, b))
@@ -277,7 +274,8 @@ def ties(f:Foreign)->Verdict|None:
     big = [(n, p) for n, p in f.original.named_parameters()
            if p.requires_grad and f.has_rows(p)]
     pairs = [f'{n} and {m}' for (m, q), (n, p) in combinations(big, 2) if p.equal(q)]
-    if pairs: return Verdict('fails', f'{_names(pairs)} begin equal, but are trained apart.')
+    told = f'{_names(pairs)} begin equal, but are trained apart.'
+    return Verdict('fails', told) if pairs else None
 
 def encode_and_decode(f:Foreign)->Verdict|None:
     "Encoder and decoder, called one after the other, give the logits"
@@ -301,10 +299,10 @@ def loss(f:Foreign)->Verdict|None:
         return Verdict('fails', told, f'labels {show(labels[2])}')
     p, q = (x.softmax(-1)[real] for x in draws)
     dp, dg = p - q, (slopes[0] - slopes[1])[real]
-    factor = (dp*dg).sum() / dp.square().sum()
-    if (dg - factor*dp).abs().max() > 1e-5 * factor.abs():
+    factor = ratio(dg, dp)
+    if (dg - factor*dp).abs().max() > 1e-5 * abs(factor):
         return Verdict('differs', 'It is not a cross-entropy.')
-    told, mean = _target(f, p - slopes[0][real] / factor, labels[real]), 1 / factor.item()
+    told, mean = _target(f, p - slopes[0][real] / factor, labels[real]), 1 / factor
     sizes = {'a sum': 1, 'a mean over tokens': int(real.sum()), 'a mean over sentences': 3,
              'a mean over places, padding too': labels.numel()}
     kind = next((name for name, size in sizes.items() if abs(mean - size) < 1e-3*size),
@@ -319,7 +317,6 @@ def _target(f:Foreign, target:Tensor, labels:Tensor)->str: # (n, v) and (n,)
     if (gold - 1).abs().max() < 1e-6: return 'the label is the whole target'
     usual = rest.sum(1).mean().item() / (f.tgt_size - 1)
     special = usual if f.pad is None else rest[:, f.pad].mean().item()
-    if usual <= 1e-6: return told
     if abs(special - usual) < 1e-5: return f'{told}, spread evenly over all others'
     if abs(special) < 1e-7: return f'{told}, spread over others, none on padding'
     return f'{told}, spread unevenly'
@@ -338,15 +335,13 @@ def schedule(f:Foreign)->Verdict|None:
     top, at = rates.max(0)
     peak = int(steps[at])
     paper = torch.minimum(steps**-.5, steps * peak**-1.5)
-    factor = (rates / paper)[0]
-    told, wrong = f'Peak at step {peak}, rate {top:.4g}', rates / paper / factor - 1
-    off = (~(wrong.abs() <= 1e-3)).nonzero().flatten()
-    if not len(off):
-        told = f'{told}; {factor:.4g} · min(step^-0.5, step · {peak}^-1.5).'
-        return Verdict('holds', told)
-    step, rate, right = (x[off[0]] for x in (steps, rates, factor * paper))
-    case = f'at step {step:g} the rate is {rate:.4g}; Eq. (3) would give {right:.4g}'
-    return Verdict('differs', f'{told}; not the curve of Eq. (3).', case)
+    factor, told = (rates / paper)[0], f'Peak at step {peak}, rate {top:.4g}'
+    for step, rate, right in zip(steps, rates, factor * paper):
+        if abs(rate - right) < 1e-3 * abs(right): continue
+        case = f'at step {step:g} the rate is {rate:.4g}; Eq. (3) would give {right:.4g}'
+        return Verdict('differs', f'{told}; not the curve of Eq. (3).', case)
+    told = f'{told}; {factor:.4g} · min(step^-0.5, step · {peak}^-1.5).'
+    return Verdict('holds', told)
 
 # Search
 
@@ -358,13 +353,13 @@ def step_by_step(f:Foreign, src:Tensor, n:int, model:nn.Module|None=None)->Tenso
 
 def not_greedy(f:Foreign, src:Tensor, found:list, told:str)->Verdict|None:
     for x, came, right in zip(src, found, step_by_step(f, src, 9).tolist()):
-        came, right = _cut(came, f.eos), _cut(right, f.eos)
+        came, right = came[:end_of(f, came)], right[:end_of(f, right)]
         if came == right: continue
         case = f'source {show(x)}: it gives {came}, step by step {right}'
         return Verdict('fails', told, case)
 
-def _cut(ids:list[int], eos:int|None)->list[int]: # up to the first eos
-    return ids[:ids.index(eos)] if eos in ids else ids
+def end_of(f:Foreign, ids:list[int])->int: # where the first eos stands
+    return ids.index(f.eos) if f.eos in ids else len(ids)
 
 def ids_of(found, door:str, n:int)->list[list[int]]: # as an adapter's door must give
     try: rows = [[int(i) for i in row] for row in found]
@@ -380,7 +375,7 @@ def greedy_search(f:Foreign)->Verdict|None:
     wrong = not_greedy(f, src, found, 'It is not the likeliest token at each step.')
     if wrong: return wrong
     for row in found:
-        if f.eos in row and {*row[row.index(f.eos):]} - {f.pad, f.eos}:
+        if {*row[end_of(f, row):]} - {f.pad, f.eos}:
             return Verdict('differs', 'It goes on after eos.', str(row))
 
 @torch.no_grad()
@@ -391,8 +386,8 @@ def beam_search(f:Foreign)->Verdict|None:
     one, ids = (ids_of((ids for ids, _ in found), 'beam', 6) for found in (one, four))
     wrong = not_greedy(f, src, one, 'A beam of one is not greedy search.')
     if wrong: return wrong
-    scores = [score for _, score in four]
-    scored = [row for row in zip(src, ids, scores) if row[2] is not None]
+    scored = [(x, row, score) for x, row, (_, score) in zip(src, ids, four)
+              if score is not None]
     if not scored:
         return Verdict('holds', 'A beam of one is greedy; scores were not given.')
     n, own, scores = torch.tensor([_scored(f, *row) for row in scored]).double().T
@@ -405,7 +400,7 @@ def beam_search(f:Foreign)->Verdict|None:
 
 def _scored(f:Foreign, x:Tensor, ids:list, score:float)->tuple[int,float,float]:
     "Length, the model's own log-probability, and the score"
-    if f.eos in ids: ids = ids[:ids.index(f.eos) + 1]
+    ids = ids[:end_of(f, ids) + 1]
     tgt = torch.tensor([[f.bos or 0, *ids]])
     log_probs = f(x[None], tgt[:, :-1]).log_softmax(-1)
     return len(ids), log_probs.gather(2, tgt[:, 1:, None]).sum().item(), float(score)
@@ -468,29 +463,24 @@ def _training(f:Foreign, batch:Callable, warmup:int, seconds:float
 
 # All together
 
-PROPERTIES = (causality, source_padding, target_padding, batch_mates, source_is_read,
-              target_is_read, order, evaluation, dropout, gradients, extremes, ties,
-              encode_and_decode, loss, schedule, greedy_search, beam_search,
-              overfits_a_batch, learns_to_copy)
-
-NEEDS = { # of the adapter
-    source_padding: ['pad'], target_padding: ['pad'],
-    encode_and_decode: ['encode', 'decode'], loss: ['loss'], schedule: ['schedule'],
-    greedy_search: ['greedy'], beam_search: ['beam']}
+PROPERTIES = { # and what each needs of the adapter
+    causality: [], source_padding: ['pad'], target_padding: ['pad'], batch_mates: [],
+    source_is_read: [], target_is_read: [], order: [], evaluation: [], dropout: [],
+    gradients: [], extremes: [], ties: [], encode_and_decode: ['encode', 'decode'],
+    loss: ['loss'], schedule: ['schedule'], greedy_search: ['greedy'],
+    beam_search: ['beam'], overfits_a_batch: [], learns_to_copy: []}
 
 def ask(f:Foreign, asked:Callable)->Verdict: # one of `PROPERTIES`
-    lacks = [door for door in NEEDS.get(asked, ()) if not f.has(door)]
-    if lacks: found = Verdict('not asked', f'the adapter lacks {" and ".join(lacks)}')
-    else: found = _asked(f, asked) or Verdict('holds')
-    return replace(found, name=asked.__name__.replace('_', ' '))
-
-def _asked(f:Foreign, asked:Callable)->Verdict|None:
+    lacks = [door for door in PROPERTIES[asked] if not f.has(door)]
     with torch.random.fork_rng(), as_precise_as(f.model):
         torch.manual_seed(0)
         f.draws.manual_seed(0) # whatever was asked before
-        try: return asked(f)
+        try:
+            found = Verdict('not asked', f'the adapter lacks {" and ".join(lacks)}')
+            if not lacks: found = asked(f) or Verdict('holds')
         except InputError: raise
-        except Exception as e: return Verdict('fails', f'It raises {told_of(e)}')
+        except Exception as e: found = Verdict('fails', f'It raises {told_of(e)}')
+    return replace(found, name=asked.__name__.replace('_', ' '))
 
 @dataclass
 class Proof:
@@ -509,8 +499,8 @@ class Proof:
             ends = f' ({lines})' if lines else ''
             return f'{told} the first part that no known setting explains is {part}{ends}.'
         if x.difference > 1e-4: # more than rounding
-            return (f'{told} every part is known, but on other sentences, padded ones among '
-                    f'them, the whole is {x.difference:.0e} off.')
+            return (f'{told} every part is known, but on other sentences, padded ones '
+                    f'among them, the whole is {x.difference:.0e} off.')
         told = (f'The book\'s model with these settings is the same function to '
                 f'{max(x.difference, 1e-17):.0e}')
         if x.difference <= 1e-10: return f'{told}.'
@@ -538,5 +528,5 @@ def prove(model:nn.Module, adapter, training:bool=True,
           only:list[Callable]|None=None)->Proof:
     "Ask a model everything that its adapter has a door for; raises `InputError`"
     f = Foreign(model, adapter)
-    if only is None: only = PROPERTIES if training else PROPERTIES[:-2]
+    if only is None: only = [*PROPERTIES][:None if training else -2]
     return Proof([ask(f, asked) for asked in only], identify(f))

@@ -1,21 +1,28 @@
-"Which settings of the book's model those are, and what the paper says"
+"Which settings of the book's model those are, what the paper says, and that model itself"
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from math import isclose, sqrt
 import torch
-from ..embedding import POSITIONS
-from ..model import TransformerConfig
+from torch import Tensor, nn
+from ..embedding import POSITIONS, PositionalEncoding
+from ..model import Transformer, TransformerConfig
 from ..parts import ACTIVATIONS
 from .foreign import Foreign
-from .identify import AROUND, BIAS, HALVES, Attention, Norm
-from .rebuild import Found, compare, explain
+from .identify import (
+    AROUND, BIAS, HALVES, B, S, T, Attention, Found, Norm, centered, differs, explain)
 
 # What others do as well, and works; anything else is unusual
 KNOWN_ACTIVATIONS = ('gelu', 'gelu_new', 'silu', 'swiglu', 'geglu', 'geglu_new', 'reglu',
                      'relu²')
 KNOWN_POSITIONS = ('sinusoidal, in halves', 'sinusoidal, in halves, to 1/10000', 'learned',
                    'rotary', HALVES, BIAS)
+
+PLACES = { # of norms: is there one before the sub-layer, is there one after it?
+    (True, False): 'pre', (False, True): 'post', (True, True): 'before and after',
+    (False, False): 'none'}
 
 def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
     "Setting, here, in the paper, verdict, and the lines of what is unusual"
@@ -43,9 +50,10 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     attentions = {p.name: p.what for p in found.parts if isinstance(p.what, Attention)}
     networks = {p.name: p.what for p in found.parts if p.name not in attentions}
     own = {name: a for name, a in attentions.items() if 'self' in name}
-    norms, placement = norms_of(found), {p.name: _placement(p) for p in found.parts}
-    first, positions = next(iter(attentions.values())), _positions(found)
-    d, h, (d_k, d_v) = found.src.x.shape[1], first.reading.counts[0], sizes_of(first)
+    placement = {p.name: PLACES[bool(p.before), bool(p.after)] for p in found.parts}
+    norms = norms_of(found)
+    d, positions = found.src.x.shape[1], _positions(found)
+    (h, d_k), _, (_, d_v) = (i.shape for i in found.parts[0].what.index)
     layers = [sum(name.startswith(side) for name in networks)
               for side in ('encoder', 'decoder')]
     yield 'layers', '{} and {}'.format(*layers), '6 and 6', None
@@ -60,7 +68,7 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
         yield 'norm at the end of the stacks', ends, 'no and no', known
     yield 'norm of the embeddings', _both(found.start_norms), 'no and no', ('yes and yes',)
     yield 'residual', {p.name: p.residual or 'yes' for p in found.parts}, 'yes', (AROUND,)
-    shared = {name: str(a.reading.counts[1]) for name, a in attentions.items()}
+    shared = {name: str(len(a.index[1])) for name, a in attentions.items()}
     yield 'heads of keys and values', shared, f'{h}', None
     scales = {name: a.scale for name, a in attentions.items()}
     yield 'attention scale', scales, '1/√d_k', ('none',) if BIAS in positions else () # T5
@@ -76,21 +84,12 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     scales = [_scale_name(e.scale, d) for e in (found.src, found.tgt)]
     yield 'embedding scale', _one(scales), '√d_model', ('1',)
     if found.output:
-        yield 'one matrix for', tied(found), 'source, target and output', None
+        yield 'one matrix for', _tied(found), 'source, target and output', None
         yield 'bias of the output', 'no' if found.output.bias is None else 'yes', 'no', None
         yield 'output scale', _scale_name(found.output_scale, d), '1', ('1/√d_model',)
 
 def _both(norms:tuple)->str: return ' and '.join('yes' if n else 'no' for n in norms)
 def _one(values:Iterable[str])->str: return ' and '.join(dict.fromkeys(values))
-
-def sizes_of(a:Attention)->tuple[int,int]: # d_k and d_v
-    h, kv, _ = a.reading.counts
-    query, _, value, _ = (len(weight) for weight, _ in a.maps)
-    return query // h, value // kv
-
-def _placement(part)->str:
-    if part.before and part.after: return 'before and after'
-    return 'pre' if part.before else 'post' if part.after else 'none'
 
 def norms_of(found:Found)->dict[str,Norm]:
     norms = {p.name: p.before or p.after for p in found.parts}
@@ -98,8 +97,10 @@ def norms_of(found:Found)->dict[str,Norm]:
     return {name: norm for name, norm in norms.items() if norm}
 
 def _biases(parts:dict)->dict[str,str]:
-    have = {name: [bias is not None for _, bias in what.maps] for name, what in parts.items()}
-    return {n: 'yes' if all(x) else 'some' if any(x) else 'no' for n, x in have.items()}
+    words = {(True,): 'yes', (False,): 'no'} # of all its maps
+    have = {name: {bias is not None for _, bias in what.maps}
+            for name, what in parts.items()}
+    return {name: words.get(tuple(kinds), 'some') for name, kinds in have.items()}
 
 def _scale_name(scale:float, d:int)->str:
     names = {'√d_model': sqrt(d), '1': 1., '1/√d_model': 1 / sqrt(d)}
@@ -114,48 +115,97 @@ def _positions(found:Found)->str:
         result.append(kind + (f', from {e.offset} on' if e.offset else ''))
     return _one(result)
 
-def tied(found:Found)->str:
-    matrices = {'source': found.src.weight, 'target': found.tgt.weight,
-                'output': found.output.weight}
-    pairs = [(a, b) for a, b in combinations(matrices, 2)
-             if torch.equal(matrices[a], matrices[b])]
-    if len(pairs) == 3: return 'source, target and output'
-    return ' and '.join(pairs[0]) if pairs else 'none'
+def _tied(found:Found)->str:
+    matrices = dict(source=found.src.weight, target=found.tgt.weight,
+                    output=found.output.weight)
+    pairs = [f'{a} and {b}' for a, b in combinations(matrices, 2)
+             if matrices[a].equal(matrices[b])]
+    return 'source, target and output' if len(pairs) == 3 else (pairs or ['none'])[0]
 
 def config_of(found:Found, f:Foreign)->TransformerConfig:
-    here = {name: value.split(';')[0] for name, value, *_ in found.rows}
-    whats = [p.what for p in found.parts]
-    first = next(what for what in whats if isinstance(what, Attention))
-    network = next(what for what in whats if not isinstance(what, Attention))
+    "As most parts are; what the book's model does not know stays as in the paper"
+    here = {name: text.split(';')[0] for name, text, *_ in found.rows}
+    attention, network, *_ = (p.what for p in found.parts)
+    (h, d_k), (kv, _), (_, d_v) = (i.shape for i in attention.index)
     n, m = map(int, here['layers'].split(' and '))
-    d_ff, scale = len(network.maps[0][0]), here['embedding scale']
-    usual_scale = scale in ('√d_model', '1') and here['output scale'] == '1'
-    is_tied = here['one matrix for'] == 'source, target and output' and usual_scale
-    norms = list(norms_of(found).values())
-    kind = 'rmsnorm' if norms and norms[0].kind.startswith('rms') else 'layernorm'
-    eps, usual = norms[0].eps if norms else 0., 1e-6 if kind == 'rmsnorm' else 1e-5
-    positions = here['positions'].split(',')[0]
-    (d_k, d_v), (h, kv, _) = sizes_of(first), first.reading.counts
+    d_ff, positions = len(network.maps[0][0]), here['positions'].split(',')[0]
+    kind = 'rmsnorm' if here.get('kind of norm', '').startswith('rms') else 'layernorm'
+    eps, usual = float(here.get('eps', 0)), 1e-6 if kind == 'rmsnorm' else 1e-5
+    is_ours = network.activation in (*ACTIVATIONS, 'swiglu')
     return TransformerConfig(
         max(f.src_size, f.tgt_size), d_model=found.src.x.shape[1], n_heads=h, n_kv_heads=kv,
         d_ff=d_ff * 3 // 2 if network.activation == 'swiglu' else d_ff, d_k=d_k, d_v=d_v,
         n_encoder_layers=n, n_decoder_layers=m, dropout=0.,
         norm='pre' if here['norm'] == 'pre' else 'post', norm_type=kind,
-        norm_eps=eps if eps and eps != usual else None, biases=_biases_of(here, norms),
-        activation=network.activation if network.activation in _OURS else 'relu',
+        norm_eps=eps if eps and eps != usual else None, biases=_biases_of(here, found),
+        activation=network.activation if is_ours else 'relu',
         qk_norm=here['queries and keys normalized'] == 'yes',
         positions=positions if positions in POSITIONS else 'sinusoidal',
-        tie_embeddings=is_tied, scale_embeddings=not is_tied or scale == '√d_model')
+        tie_embeddings=here['one matrix for'] == 'source, target and output',
+        scale_embeddings=here['embedding scale'] == '√d_model')
 
-_OURS = *ACTIVATIONS, 'swiglu'
+def _biases_of(here:dict, found:Found)->str: # a value of the config's field
+    if here['bias of the output'] == 'yes': return 'all'
+    if here['biases in attention'] == 'yes': return 'attention'
+    if here['biases in the networks'] == 'yes': return 'paper'
+    has_shifts = any(norm.bias is not None for norm in norms_of(found).values())
+    return 'paper' if has_shifts else 'none' # SwiGLU has no biases
 
-def _biases_of(here:dict, norms:list[Norm])->str: # a value of the config's field
-    kinds = {('no', 'yes', 'no'): 'paper', ('yes', 'yes', 'no'): 'attention',
-             ('no', 'no', 'no'): 'none'}
-    kind = kinds.get(tuple(here[name] for name in ('biases in attention',
-                           'biases in the networks', 'bias of the output')), 'all')
-    has_shifts = any(norm.bias is not None for norm in norms)
-    return 'paper' if kind == 'none' and has_shifts else kind # SwiGLU
+# The book's model
+
+def _set(linear:nn.Linear, weight:Tensor, bias:Tensor|None, factor:float=1.):
+    linear.weight = nn.Parameter(weight * factor)
+    linear.bias = None if bias is None else nn.Parameter(bias * factor)
+
+def _set_attention(attention:nn.Module, what:Attention):
+    linears = attention.query, attention.key, attention.value, attention.output
+    for linear, pair in zip(linears, what.maps): _set(linear, *pair)
+    if what.bias is not None: attention.attend = partial(_attend, attention, what.bias)
+    scale = what.factor * sqrt(what.index[0].shape[1]) # 1 in the paper
+    if not what.qk_norm: return _set(attention.query, *what.maps[0], scale)
+    for own, norm in zip((attention.query_norm, attention.key_norm), what.qk_norm):
+        own.weight.data, own.eps = norm.weight.clone(), norm.eps
+    attention.query_norm.weight.data *= scale
+
+def _attend(attention:nn.Module, bias:Tensor, q, k, v, mask)->Tensor:
+    "With a bias in the scores (h, t, s), as T5's"
+    t, s = q.shape[2], k.shape[2]
+    added = bias[:, :t, :s].masked_fill(~mask, -torch.inf)
+    heads = nn.functional.scaled_dot_product_attention(q, k, v, added)
+    return attention.output(heads.transpose(1, 2).flatten(2))
+
+def build(found:Found, own_tables:bool)->Transformer:
+    "The book's model with the weights, networks and norms that were found"
+    config = replace(found.config, tie_embeddings=False, scale_embeddings=True)
+    model = Transformer(config).double().eval()
+    layers = [*model.encoder.layers, *model.decoder.layers]
+    places = [(layer, i) for layer in layers for i in range(len(layer.residuals))]
+    for part, (layer, i) in zip(found.parts, places):
+        name = part.name.split(', ')[1].replace('-', '_')
+        if isinstance(part.what, Attention): _set_attention(getattr(layer, name), part.what)
+        else: layer.feed_forward = part.what
+        layer.residuals[i] = part
+    model.encoder.norm, model.decoder.norm = (norm or nn.Identity() for norm in found.norms)
+    starts = zip(('src', 'tgt'), (found.src, found.tgt), found.start_norms)
+    for embedding, (name, e, norm) in zip(model.embeddings, starts):
+        embedding.weight = nn.Parameter(e.weight * e.scale / sqrt(config.d_model))
+        positions = PositionalEncoding(config.d_model, 0., len(e.table))
+        positions.table = e.table if own_tables else e.exact
+        setattr(model, f'{name}_positions', nn.Sequential(positions, norm or nn.Identity()))
+    _set(model.output, found.output.weight, found.output.bias, found.output_scale)
+    return model
+
+@torch.no_grad()
+def compare(found:Found, f:Foreign, own_tables:bool=False)->float:
+    "The largest difference of logits on other sentences, padded ones among them"
+    src, tgt = f.draw(B, S - 2, T - 1)
+    is_real = torch.ones_like(src, dtype=torch.bool)
+    is_real[1, 5:] = is_real[2, 8:] = f.pad is None
+    src[~is_real] = f.pad or 0
+    model, mask = build(found, own_tables), is_real[:, None, None]
+    memory = model.encoder(model.src_positions(model.src_embedding(src)), mask)
+    own = model.decode(tgt, memory, mask)
+    return differs(centered(own), centered(f(src, tgt).double()))
 
 def identify(f:Foreign)->Found:
     found = explain(f)
