@@ -15,8 +15,8 @@ from transformer_nb.support.core import InputError
 from transformer_nb.grading import child, commands, rights, together
 from transformer_nb.grading.commands import points, tnb_check
 from transformer_nb.grading.kit import Kit, MASKS, kit_file
-from transformer_nb.grading.marking import StageResult, grade, report
-from transformer_nb.grading.stages import STAGES
+from transformer_nb.grading.marking import StageResult, grade, judged, report
+from transformer_nb.grading.stages import STAGES, with_kit
 from transformer_nb.translation import Translator
 from transformer_nb.attention import N_IDS, count_pairs, ladder_text
 from safetensors.torch import save_file
@@ -284,7 +284,6 @@ def test_the_readme_has_the_points(tmp_path):
     assert sum(stage.points for stage in STAGES if not stage.optional) == 100
 
 HOSTILE = dict(
-    loop='while True: pass',
     loop_in_call='def padding_mask(ids):\n    while True: pass',
     loop_that_catches='def padding_mask(ids):\n    while True:\n        try:\n'
                       '            while True: pass\n        except: pass',
@@ -296,15 +295,9 @@ HOSTILE = dict(
     syntax='def padding_mask(ids) return',
     nothing='',
     no_text='\x00\x01',
-    missing_name='from nowhere import something',
     prints='print("x" * 10**6)\nimport sys\nsys.stderr.write("y" * 10**6)',
     reads_input='input()',
-    forks='import os\nos.fork()',
     fork_bomb='import os\nwhile True: os.fork()',
-    starts='import subprocess\nsubprocess.run(["sleep", "100"])',
-    shell='import os\nos.system("sleep 100")',
-    writes='open("/tmp/tnb_hostile", "w").write("x")',
-    removes='import shutil\nshutil.rmtree("/tmp/tnb_hostile_folder")',
     fills_the_disk='with open("big", "wb") as f:\n    while True: f.write(bytes(10**7))',
     allocates='x = [bytes(10**8) for _ in range(1000)]',
     allocates_a_tensor='import torch\nx = torch.ones(10**10)',
@@ -312,11 +305,6 @@ HOSTILE = dict(
                     'def padding_mask(ids): return torch.ones(1).expand(10**11)',
     recurses='def f(): f()\nf()',
     crashes='import ctypes\nctypes.string_at(0)',
-    kills='import os\nos.kill(os.getppid(), 9)',
-    connects='import socket\nsocket.create_connection(("127.0.0.1", 9))',
-    imports_the_book='from transformer_nb.multihead import *',
-    reads_the_grader='import importlib.util as u, inspect, torch\n'
-                     'p = torch.__file__\nopen("{package}/marking.py").read()',
     patches_torch='import torch\ntorch.Tensor.__eq__ = lambda *a: True\n'
                   'torch.allclose = torch.equal = lambda *a, **k: True',
     patches_exit='import os\nos._exit = lambda n: None\nos.kill = None',
@@ -329,12 +317,10 @@ HOSTILE = dict(
 
 @pytest.mark.parametrize('name', HOSTILE)
 def test_a_hostile_submission_costs_its_points_alone(name, tmp_path):
-    text = HOSTILE[name].replace('{package}', str(Path(child.__file__).parent))
-    folder = write(tmp_path, attention=text)
+    folder = write(tmp_path, attention=HOSTILE[name])
     seconds = 0.3 if 'loop' in name or name in ('sleep', 'fills_the_disk') else 3
     result = grade(folder, STAGES[0], Kit(), seconds)
     assert result.points == 0, report(result)
-    assert not Path('/tmp/tnb_hostile').exists()
     assert [p.name for p in tmp_path.iterdir()] == ['attention.py'] # nothing beside it
 
 def first_stage(folder, harm, seconds=1): # right, but for a line in `causal_mask`
@@ -384,11 +370,11 @@ def test_in_a_variant_copied_code_fails_and_adapted_code_passes(layout, masks):
     result = graded(stage, text, kit)
     assert result.points == 12, report(result)
 
-@pytest.mark.parametrize('number', [2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize('number', [2, 3, 4, 6, 8]) # and 5, in another way: below
 def test_the_kit_varies_and_a_right_file_stays_right(number):
     "What does not touch masks or heads itself is right in every variant, and for every key"
     stage = STAGES[number - 1]
-    result = graded(stage, source(stage.file), Kit('bhtd', 'additive', 'another key'))
+    result = graded(stage, source(stage.file), ADDITIVE)
     assert result.points == stage.points, report(result)
 
 def test_the_variant_is_in_the_files(tmp_path, capsys):
@@ -405,8 +391,8 @@ def test_nbgrader_gets_a_number(right, capsys, monkeypatch):
     "And the report, in a process that has computed with several threads before"
     x = torch.ones(300, 300)
     assert (x @ x)[0, 0] == 300
-    assert points(right, 6, key='a key') == 10
-    assert '✔ 2/2 the smoothed loss' in capsys.readouterr().out
+    assert points(right, 10, key='a key') == 5
+    assert '✔ 2/2 ' in capsys.readouterr().out
     with pytest.raises(InputError, match='not a model folder'):
         points(right, 9, model='nowhere')
 
@@ -438,6 +424,7 @@ def test_the_guard_refuses_one_harmful_line_in_a_right_file(tmp_path):
     assert result.points == 12, report(result)
     tried = ' '.join(GUARDED)
     assert not [event for event in child._FORBIDDEN if event not in tried]
+    assert not Path('/tmp/tnb_hostile').exists()
     result = first_stage(tmp_path, 'import transformer_nb', 20)
     assert result.points == 11 and 'a submission may not' in report(result)
 
@@ -616,7 +603,10 @@ OTHER = {
          ('self.inner(x)', 'self.inner(x.reshape(1, -1, x.size(-1)).mT)'),
          ('self.outer(hidden)', 'self.outer(hidden).mT.reshape(x.shape)'),
          ('self.weight', 'self.gain'), ('self.bias', 'self.shift')], KIT),
-    'other names': (5, [('self.self_attention', 'self.attn'), ('self.encoder', 'self.enc'),
+    'other names, and targets that begin': (5, [
+         ('x = self.positions(self.embedding(tgt))', 'assert (tgt[:, 0] == 1).all()\n'
+          '        x = self.positions(self.embedding(tgt))'),
+         ('self.self_attention', 'self.attn'), ('self.encoder', 'self.enc'),
          ('self.decoder', 'self.dec'), ('self.embedding', 'self.embed'),
          ('mask = causal_mask(tgt.size(1))',
           'mask = causal_mask(tgt.size(1)) & padding_mask(tgt)')], KIT)}
@@ -653,8 +643,6 @@ MENDED = [ # by the kind of call that finds them
     (3, [('total = x + out', 'out += x; total = out')]), # the sub-layer returns x
     (4, [('self.pe[:x.size(1)]', # a longer one afterward
           "self.__dict__.setdefault('kept', self.pe[:x.size(1)])[:x.size(1)]")]),
-    (5, [('mask = causal_mask(tgt.size(1))', "n = tgt.size(1)\n        mask = "
-          "self.__dict__.setdefault('kept', causal_mask(n))[:n, :n]")]),
     (5, [('mask = padding_mask(src)\n',
           "mask = self.__dict__['kept'] = padding_mask(src)\n"),
          ('x = self.positions(self.embedding(tgt))', # another mask than that of the source
@@ -718,11 +706,19 @@ MENDED = [ # by the kind of call that finds them
            '- ids.size(1))))[:, ids.size(1) - 1]')])]
 
 @pytest.mark.parametrize('number, changes', HOLES + MENDED)
-def test_nothing_wrong_passes(number, changes):
+def test_nothing_wrong_passes(number, changes, tmp_path):
     "Each of these once had all points (2026)"
-    stage = STAGES[number - 1]
-    most = stage.points if number < 12 else 1 # of a writer without weights
-    assert graded(stage, changed(stage.file, changes)).points < most
+    stage = begun(tmp_path, number, changed(STAGES[number - 1].file, changes))
+    last_first = stage.checks[::-1] if number < 12 else stage.checks[:1] # without weights
+    assert any(differences_in(tmp_path, stage, check) for check in last_first)
+
+def begun(folder, number, text): # the stage, with this as its file
+    write(folder, **{STAGES[number - 1].module: text})
+    return with_kit(number, KIT, False, child.numbers_in(folder, STAGES[number - 1].file))
+
+def differences_in(folder, stage, check): # no other is asked
+    [notes] = child.collect(folder, stage, KIT, jobs=[(stage.checks.index(check), None)])
+    return judged(check, notes, stage.module).found
 
 def test_layers_may_stand_in_any_order():
     "Norms first, the decoder before the encoder, keys before queries, bias before gain"
@@ -744,17 +740,21 @@ def test_layers_may_stand_in_any_order():
     text = text.replace(first + second, second + first)
     assert graded(STAGES[2], text).points == 12
 
-def test_an_order_that_is_right_alone_is_right_in_the_whole_model():
-    "Shift before gain under names of one's own, in layers that the model takes"
+def test_an_order_that_is_right_alone_is_right_in_layers_of_the_model(tmp_path):
+    "Shift before gain under names of one's own"
     own = [('self.weight', 'self.gain'), ('self.bias', 'self.shift')]
     layers = changed('layers.py', own)
     first, second = re.findall(r' +self\.(?:gain|shift) = .*\n', layers)
     layers = layers.replace(first + second, second + first)
-    model = changed('model.py', [('from layers import FeedForward, ResidualNorm\n', '')])
-    assert graded(STAGES[4], layers + model).points == 16
-    wrong = changed('model.py', [('from layers import FeedForward, ResidualNorm\n', ''),
-                                 ('self.residuals[1](x, self.feed_forward)', 'x')])
-    assert graded(STAGES[4], layers + wrong).points < 16
+    stage = begun(tmp_path, 5, layers + changed('model.py', [LAYERS]))
+    encoder, decoder, *_ = stage.checks
+    assert not differences_in(tmp_path, stage, encoder)
+    assert not differences_in(tmp_path, stage, decoder)
+    wrong = 'self.residuals[1](x, self.feed_forward)', 'x'
+    begun(tmp_path, 5, layers + changed('model.py', [LAYERS, wrong]))
+    assert differences_in(tmp_path, stage, encoder)
+
+LAYERS = 'from layers import FeedForward, ResidualNorm\n', ''
 
 CLOSURE = [('        optimizer.zero_grad()\n        loss = copy_loss(model, seqs)\n'
             '        loss.backward()\n        optimizer.step()\n',
@@ -780,9 +780,6 @@ MIXED = [('        self.feed_forward = FeedForward(config.d_model, config.d_ff)\
           'x = self.a_norm(x, lambda y: self.self_attention(y, mask=mask))\n'
           '        x = self.b_norm(x, self.feed_forward)\n        return x\n\nclass')]
 
-BEGUN = [('x = self.positions(self.embedding(tgt))', 'assert (tgt[:, 0] == 1).all()\n'
-          '        x = self.positions(self.embedding(tgt))')]
-
 EVALUATES = [('memory = model', 'assert not model.training\n    memory = model')]
 
 IS_ONE = [('ids = tokenizer', 'assert isinstance(model, Transformer) and not model.training'
@@ -802,7 +799,7 @@ PARTS = [('class EncoderLayer', """class FeedForward(nn.Module):
 
 class EncoderLayer"""), *MIXED]
 
-HIDDEN = Kit(masks='hidden', model=MODEL)
+ADDITIVE = Kit('bhtd', 'additive', 'another key', MODEL)
 
 BY_LENGTH = [('ids != PAD', 'torch.arange(ids.size(1)) < (ids > 0).sum(1)[:, None]')]
 
@@ -817,9 +814,8 @@ RIGHT = {'a closure': (7, CLOSURE, KIT),
          'a constant in single precision': (1, SINGLE, KIT),
          'padding by its length': (1, BY_LENGTH, KIT), # it stands at the end
          'a hook before the step': (7, HOOK, KIT),
-         'some names of its own': (5, MIXED, HIDDEN),
+         'some names of its own': (5, MIXED, ADDITIVE),
          'parts with an order of their own': (5, PARTS, KIT),
-         'all targets begin': (5, BEGUN, KIT),
          'models evaluate': (8, EVALUATES, KIT),
          'models have their class': (9, IS_ONE, KIT), **OTHER}
 
@@ -842,7 +838,7 @@ def test_packages_and_the_kits_settings_are_there(tmp_path):
     (tmp_path/'linked').symlink_to(HERE)
     found = [str(p.relative_to(tmp_path)) for p in child._modules_in(tmp_path)]
     assert found == ['model.py', 'mylib/math.py', 'mylib/sub/math.py']
-    assert grade(tmp_path, STAGES[4], KIT, 60).points == 16
+    assert not differences_in(tmp_path, STAGES[4], STAGES[4].checks[0])
 
 def test_a_class_is_graded_into_a_table(tmp_path, capsys):
     folder, out, reports = tmp_path/'class', tmp_path/'class.csv', tmp_path/'reports'

@@ -113,15 +113,6 @@ def test_a_result_that_cannot_be_written_is_one_line(unreadable):
         assert done.returncode == 2
         assert done.stderr == 'prints: file: No space left on device\n'
 
-def test_messages_that_nobody_reads_never_end_it_with_0():
-    program = PRINTS.replace("print('result')", "import sys; print('!', file=sys.stderr)")
-    command = [sys.executable, '-c', program]
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, 'w') as error: assert subprocess.run(command, stderr=error).returncode
-    closed = ['sh', '-c', 'exec "$@" 2>&-', 'sh', *command]
-    assert subprocess.run(closed, capture_output=True).stdout == b''
-
 @pytest.mark.parametrize('room, status, way', [(10**6, 0, 'buffer'), (1000, 2, 'print')])
 def test_all_is_written_or_an_error(room, status, way, tmp_path, monkeypatch, capsys):
     "To a file as PYTHONUNBUFFERED leaves it, on a disk that takes a part of a write"

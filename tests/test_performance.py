@@ -1,12 +1,14 @@
 "Chapter 19 beyond its own proofs: peers and counters on more cases, and the benchmark."
 from functools import partial
 from unittest import mock
-import pytest, torch
+import bench, pytest, torch
+from beside import BOY, MODEL
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 from transformer_nb.attention import scaled_dot_product_attention
 from transformer_nb.support.core import PAD
 from transformer_nb.data import make_batch
+from transformer_nb.decoding import Beams, power_penalty
 from transformer_nb.speed.fast import accelerate
 from transformer_nb.model import Transformer, TransformerConfig
 from transformer_nb.optimizer import adam
@@ -14,6 +16,7 @@ from transformer_nb.training import train_step
 from transformer_nb.studies.performance import (
     Marian, OpCounter, TorchTransformer, compared, interleave, product_seconds,
     ratio_interval, where_time_goes)
+from transformer_nb.translation import Translator
 
 PAIRS = [([5, 6, 7], [8, 9, 10, 11]), ([5, 6, 7, 8, 9], [8, 9]),
          ([4], [12, 13, 14, 15, 16])]
@@ -91,3 +94,16 @@ def test_the_parts_of_a_step():
     seconds = where_time_goes(make_step(model, make_batch(PAIRS)))
     assert {'attention', 'feed-forward', 'vocabulary', 'optimizer'} <= set(seconds)
     assert min(seconds.values()) >= 0
+
+CAPTIONS = [BOY, 'Two dogs.', 'A man in a red shirt is standing in front of a building.']
+
+def test_our_arrangements_of_the_benchmark_translate():
+    "CTranslate2's rule takes fewer steps, to one of the best that the search finds"
+    ours = Translator(MODEL, bench.CPU, penalty=power_penalty, n_best=4)
+    extend = mock.patch.object(Beams, 'extend', autospec=True, side_effect=Beams.extend)
+    with extend as steps: ranked = [[h.ids for h in h4] for h4 in ours.search(CAPTIONS)]
+    for name in bench.OUR_DECODERS.keys() - {'ours, two processes'}:
+        with extend as taken: found = bench.translator(name, MODEL)(CAPTIONS)
+        is_early = 'early' in bench.OUR_DECODERS[name]
+        assert not is_early or 0 < taken.call_count < steps.call_count
+        assert all(map(list.count, [h[:4 if is_early else 1] for h in ranked], found)), name

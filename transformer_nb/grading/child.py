@@ -230,7 +230,7 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
     if ended: return f'the process ended ({_named_exit(os.waitstatus_to_exitcode(status))})'
     return f'not done after {seconds:g} seconds'
 
-_LOST = 'not reached: earlier checks end the process'
+_LOST = {f'new · {ERROR}': 'not reached: earlier checks end the process'}
 _BEGUN = 'begun' # a file: the submission is imported from now on
 _leave = os._exit # as it is before a submission can exchange it
 
@@ -265,8 +265,7 @@ def collect(folder:Path, # of a submission
                 found[i] = {f'new · {ERROR}': how}
                 del todo[i]
             if not todo: break
-    lost = {f'new · {ERROR}': _LOST}
-    return [found.get(i, lost) for i in range(len(jobs))]
+    return [found.get(i, _LOST) for i in range(len(jobs))]
 
 def _copy(folder:Path, place:Path): # only what can be a module, and no links out of it
     ours = {stage.file for stage in STAGES} # first, whatever else lies there

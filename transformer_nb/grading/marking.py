@@ -65,6 +65,7 @@ def grade(folder:str|Path, # of a submission
          )->StageResult:
     "Grade one stage, with the right earlier stages"
     torch.set_num_threads(1) # a process that forks has one thread
+    if own or stage.number in (6, 7): torch._dynamo # noqa: B018 which Adam imports
     stage = with_kit(stage.number, kit, own, numbers_in(Path(folder), stage.file))
     notes = collect(Path(folder), stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
@@ -78,6 +79,8 @@ def judged(check:Check, by_key:dict, module:str)->Marked:
     for key, x in by_key.items():
         n, _, rest = key.partition(' · ')
         if n.isdigit() and int(n) in notes: notes[int(n)][rest] = x
+    if all(NOT_WRITTEN in came.values() for came in notes.values()): # no case tells more
+        return Marked(check, [Difference(0, NEW, ERROR, NOT_WRITTEN, None)], {}, [])
     found, failed = [], []
     for n, came in notes.items():
         right = right_notes(check, n, module)
@@ -289,8 +292,7 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     place = where(alone.mine.made, alone.ours.made)
     said = _of_place(place) if place else []
     last = lines.get(d.what)
-    is_sure = place and (place.kind in ('order', 'argument') or place.line == last)
-    if is_sure: return said
+    if place and (place.kind in ('order', 'argument') or place.line == last): return said
     if last: return [f'What differs comes from l{_at(last)}.', *said]
     return _of_lines(lines, d) + said
 

@@ -245,8 +245,7 @@ def scale(parameters:dict, factor:float):
         for p in parameters.values(): p.mul_(factor)
 
 def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
-    """A model in evaluation mode, with known numbers; its parameters by our names; which of
-    them are missing, or too many"""
+    "A model in evaluation mode, with known numbers; its parameters; which do not fit"
     truth = ready(right, drawn)
     wanted = shapes_of(truth)
     if own is right:
