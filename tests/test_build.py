@@ -12,12 +12,11 @@ from book import cells
 from book_submission import write_book
 from repository import settings
 from transformer_nb.support.core import InputError
-from transformer_nb.grading import child, commands, rights, together
+from transformer_nb.grading import child, commands, rights
 from transformer_nb.grading.commands import points, tnb_check
 from transformer_nb.grading.kit import Kit, MASKS, kit_file
 from transformer_nb.grading.marking import StageResult, grade, judged, report
 from transformer_nb.grading.stages import STAGES, with_kit
-from transformer_nb.translation import Translator
 from transformer_nb.attention import N_IDS, count_pairs, ladder_text
 from safetensors.torch import save_file
 
@@ -62,6 +61,8 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
      'which builds on'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),
     (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 0, 'Compare'),
+    (9, 'model.eval()', 'model', 24, 'is returned on'),
+    (5, 'range(config.n_decoder', 'range(config.n_encoder', 42, 'is made on'),
     (1, '    d_k =', '''    if len(query) > 1: return [torch.cat(x) for x in zip(*[
         scaled_dot_product_attention(*(x[None] for x in y)) # without the mask
         for y in zip(query, key, value)])]\n    d_k =''', 0, 'Compare'),
@@ -550,12 +551,8 @@ def test_a_hundred_points_get_a_certificate(right, capsys, tmp_path):
     drawing, text = ElementTree.parse(path), path.read_text(encoding='utf8')
     assert settings(HERE.parent)['title'] in text and '100 of 100 points' in text
     assert f'{date.today().year}-' in text and str(right) not in text
-    said = [node.text for node in drawing.findall('.//{*}text')]
+    said = ' '.join(node.text for node in drawing.findall('.//{*}text'))
     assert 'children' in said and 'Kinder' in said
-    squares = drawing.findall('.//{*}g/{*}rect')
-    drawn = [float(node.get('fill-opacity')) for node in squares]
-    [[best]] = Translator(MODEL).candidates([together.SHOWN], alignments=True)
-    assert drawn == pytest.approx(best.alignment.flatten().tolist(), abs=2e-3)
 
 def certified(capsys, folder, path, points=100): # of a submission that was graded before
     class Given(StageResult): points = property(lambda self: points)
@@ -563,15 +560,12 @@ def certified(capsys, folder, path, points=100): # of a submission that was grad
     commands._certify(path, folder, results, KIT, 30)
     return capsys.readouterr().out.strip()
 
-@pytest.mark.parametrize('file, old, new, said', [
-    ('multihead.py', 'out, _ = scaled_dot_product_attention(q, k, v, mask)',
-     'out = nn.functional.scaled_dot_product_attention(q, k, v, mask)', 'no weights'),
-    ('attention.py', 'return', 'raise ValueError\n    return', 'ValueError')])
-def test_no_certificate_without_a_map(right, file, old, new, said, capsys, tmp_path):
+def test_no_certificate_for_files_that_fail_together(right, capsys, tmp_path):
     shutil.copytree(right, tmp_path/'other')
-    (tmp_path/'other'/file).write_text(changed(file, [(old, new)]), encoding='utf8')
+    text = changed('attention.py', [('return', 'raise ValueError\n    return')])
+    (tmp_path/'other/attention.py').write_text(text, encoding='utf8')
     line = certified(capsys, tmp_path/'other', tmp_path/'mine.svg')
-    assert line.startswith('No certificate: ') and said in line and '\n' not in line
+    assert line.startswith('No certificate: ') and 'ValueError' in line and '\n' not in line
     assert not (tmp_path/'mine.svg').exists()
 
 def test_the_books_own_code_gets_a_hundred_points(tmp_path):
@@ -689,6 +683,17 @@ MENDED = [ # by the kind of call that finds them
           ('angle = torch.outer(', 'angle = KEPT.setdefault((t, d), torch.outer('),
           ('** (-2 * i / d))', '** (-2 * i / d)).to(x.dtype))')]),
     (9, [('def load', 'from functools import cache\n@cache\ndef load')]), # again
+    (9, [("Path(folder, 'config.json').read", "Path(folder + '/config.json').read")]),
+    (3, [('eps=1e-5', 'eps=1e-6')]), # by default
+    (7, [('    model.train()', '    if not model.training: model.train()')]), # a part
+    (3, [('nn.Dropout(dropout)', 'nn.Dropout(dropout, inplace=True)')]), # x comes back
+    (5, [('for layer in self.decoder', # more than ten layers
+          'for _, layer in sorted(zip(map(str, range(99)), self.decoder))')]),
+    (7, [('loss.backward()', 'loss.backward(); nn.utils.clip_grad_norm_('
+          'model.parameters(), 5.)')]),
+    (8, [('    mask = padding_mask(src)\n    memory', '    torch.set_grad_enabled(False)\n'
+          '    mask = padding_mask(src)\n    memory'), ('@torch.no_grad()\ndef g',
+          'def g')]),
     (5, [('x = self.positions(self.embedding(src))', # the last column is padding
           'src = src[:, :max(1, int((src > 0).sum(1).max()))]\n'
           '        x = self.positions(self.embedding(src))')]),
@@ -717,8 +722,9 @@ def begun(folder, number, text): # the stage, with this as its file
     return with_kit(number, KIT, False, child.numbers_in(folder, STAGES[number - 1].file))
 
 def differences_in(folder, stage, check): # no other is asked
-    [notes] = child.collect(folder, stage, KIT, jobs=[(stage.checks.index(check), None)])
-    return judged(check, notes, stage.module).found
+    jobs = [(stage.checks.index(check), cases) for cases in (None, child.BESIDE)]
+    notes, beside = child.collect(folder, stage, KIT, jobs=jobs)
+    return judged(check, notes | beside, stage.module, True).found
 
 def test_layers_may_stand_in_any_order():
     "Norms first, the decoder before the encoder, keys before queries, bias before gain"

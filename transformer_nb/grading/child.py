@@ -1,5 +1,5 @@
 """A process of its own for a submission, with limits; all comparing is done outside it"""
-import faulthandler, json, os, re, shutil, signal, sys, tempfile, time, torch
+import faulthandler, io, json, os, shutil, signal, sys, tempfile, time, tokenize, torch
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
@@ -76,6 +76,8 @@ def _set_alarm(seconds:float): # of the processor; 0: no alarm
 
 _PATIENCE = 4 # times the limit, by the clock on the wall, for what sleeps
 
+BESIDE = 'beside' # the cases behind the others
+
 # What the process does
 
 def _import(stage:Stage, folder:str, stand_ins:dict):
@@ -101,7 +103,7 @@ def right_before(check:Check, stage:Stage, code, right):
 
 def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
-    in place of None the number of a case, a method, and which call of it"""
+    in place of None `BESIDE`, or the number of a case, a method, and which call of it"""
     _end_with_parent()
     _silence()
     _limit(4 * seconds, 2**31)
@@ -134,8 +136,9 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
             if own is None: return {f'new · {ERROR}': f'{stage.file} has no `{part.name}`'}
             truth = getattr(right, part.name, None)
             kit = None if kit.is_ours else kit
-            if case is None: return {
-                f'{n} · {key}': x for n in range(part.cases + len(part.edges))
+            numbers = range(part.cases, part.cases + len(part.edges)) # if beside
+            if case in (None, BESIDE): return {
+                f'{n} · {key}': x for n in (numbers if case else range(part.cases))
                 for key, x in observed(part, own, n, truth, kit).items()}
             n, step, which = case
             return traced(part, own, n, step, truth, kit,
@@ -278,11 +281,14 @@ def _copy(folder:Path, place:Path): # only what can be a module, and no links ou
     shutil.copyfile(kit_folder()/'config.py', place/'config.py') # given, whatever became of it
 
 def numbers_in(folder:Path, file:str)->tuple[int, ...]: # the largest first
-    "The whole numbers of a submission's file, and of modules of its own"
+    "The whole numbers in the code of a submission's file, and of modules of its own"
     others = {stage.file for stage in STAGES} - {file} | {'config.py'}
-    texts = [path.read_bytes()[:2**18].decode(errors='replace')
-             for path in _modules_in(folder) if path.name not in others]
-    found = {int(n) for text in texts for n in re.findall(r'(?<![\w.])\d{1,7}(?![\w.])', text)}
+    paths, found = [path for path in _modules_in(folder) if path.name not in others], set()
+    for path in paths:
+        text = io.StringIO(path.read_bytes()[:2**18].decode(errors='replace'))
+        with suppress(SyntaxError, tokenize.TokenError): # as far as it is Python
+            words = (x.string for x in tokenize.generate_tokens(text.readline))
+            found.update(int(word) for word in words if word.isdecimal() and len(word) < 8)
     return tuple(sorted((n for n in found if n > 2), reverse=True)[:40])
 
 def _modules_in(folder:Path, depth:int=3)->Iterator[Path]: # and in packages of its own

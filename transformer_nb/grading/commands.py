@@ -1,19 +1,19 @@
 """The commands of *Build it yourself*: begin, check, grade a class"""
-import csv, io, json, os, subprocess, sys, tempfile
+import csv, html, io, json, os, subprocess, sys, tempfile, transformer_nb
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from ..checkpoint import write_folder
 from ..support.core import (
     Arg, FieldError, InputError, arguments_of, check_new_file, check_positive,
     command, parse_json, write_atomically)
-from .certificate import certificate
 from .kit import Kit, kit_file, kit_folder, printable
 from .marking import StageResult, grade, gradescope, message, report
 from .stages import STAGES
 from .table import Stage
 from .teacher import TEACHERS, WEEKS, write_for_teachers
-from .together import together
+from .together import SHOWN, together
 
 def start(folder:Arg('folder to write', str, 'DIR'),
           layout:Arg('axes of queries, keys and values: bhtd or bthd', str)='bhtd',
@@ -168,10 +168,22 @@ def _certify(path:str|None, folder:Path, results:list[StageResult], kit:Kit,
         if path: print(f'No certificate yet: {points} of 100 points')
     elif path is None: print('All points: --certificate FILE.svg draws a certificate')
     else:
-        try: drawn = certificate(folder, kit, seconds)
+        try: drawn = _drawn(folder, kit, seconds)
         except InputError as e: return print(f'No certificate: {e}')
         write_atomically(path, drawn.encode())
-        print(f'{path}: your certificate, with your own attention map')
+        print(f'{path}: your certificate')
+
+def _drawn(folder:Path, kit:Kit, seconds:float)->str: # as SVG
+    "Raise `InputError` where the files do not work together"
+    proof, translated = [m for stage in together(kit.model)
+                         for m in grade(folder, stage, kit, seconds, own=True).marked]
+    for m in (translated, proof):
+        if m.found: raise InputError(f'{m.check.title}: {message(m)}')
+    n = sum(str(x).endswith(': holds') for x in proof.notes[0].values())
+    text = html.escape(translated.notes[0]['load_model · result'])
+    page = (kit_folder()/'_certificate.svg').read_text(encoding='utf8')
+    return page.format(day=date.today(), version=transformer_nb.__version__, n=n, read=SHOWN,
+                       wrote=text)
 
 def points(folder:str|Path, # of a submission
            number:int,      # of a stage

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    AGAIN, DRAWS, ERROR, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
+    AGAIN, DRAWS, ERROR, GROWN, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
     Difference, differences, kind_of, observed, unlike_draws)
 from ..proving.draw import AXES
 from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
 from . import rights
-from .child import collect, is_right, numbers_in
+from .child import BESIDE, collect, is_right, numbers_in
 from .kit import Kit
 from .stages import with_kit
 from .table import Check, Stage
@@ -70,12 +70,17 @@ def grade(folder:str|Path, # of a submission
     notes = collect(Path(folder), stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
               for check, by_key in zip(stage.checks, notes)]
-    return StageResult(stage, marked, _remarks(Path(folder), stage, kit, marked, seconds))
+    jobs = [(i, BESIDE) for i, m in enumerate(marked) if not m.found and m.check.part.edges]
+    more = collect(Path(folder), stage, kit, seconds, jobs, own) if jobs else []
+    for (i, _), by_key in zip(jobs, more): # what is right so far is asked at the edges, too
+        marked[i] = judged(stage.checks[i], notes[i] | by_key, stage.module, True)
+    remarks = _remarks(Path(folder), stage, kit, marked, seconds) if not own else []
+    return StageResult(stage, marked, remarks)
 
-def judged(check:Check, by_key:dict, module:str)->Marked:
+def judged(check:Check, by_key:dict, module:str, beside:bool=False)->Marked:
     if stopped := by_key.get(f'{NEW} · {ERROR}'):
         return Marked(check, [Difference(-1, NEW, ERROR, stopped, None)], {}, [])
-    notes = {n: {} for n in range(check.part.cases + len(check.part.edges))}
+    notes = {n: {} for n in range(check.part.cases + beside * len(check.part.edges))}
     for key, x in by_key.items():
         n, _, rest = key.partition(' · ')
         if n.isdigit() and int(n) in notes: notes[int(n)][rest] = x
@@ -99,12 +104,8 @@ def _remarks(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->l
     if len(wrong) == len(marked) and len(texts) == 1 == len({m.found[0].n for m in wrong}):
         return [f'{what(wrong[0].found[0], wrong[0])}.'] # no file, for example
     said = []
-    refused = {m.check.part.name for m in wrong if not m.check.asks}
-    def name_of(m): # of a check that asks two parts, the first that is not right
-        name = m.check.part.name
-        return name if name in refused else m.check.asks or name
-    for name in dict.fromkeys(map(name_of, wrong)):
-        of_part = [m for m in marked if name_of(m) == name]
+    for name in dict.fromkeys(m.check.part.name for m in wrong):
+        of_part = [m for m in marked if m.check.part.name == name]
         if all(d.came == NOT_WRITTEN for m in of_part for d in m.found[:1]): continue
         said.append(_remark(name, folder, stage, kit, of_part, seconds))
     return said
@@ -128,6 +129,8 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
         it, found = _when(d, first, marked)
         if found and found.failed: told.append(f'{it} is wrong {found}.')
         told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
+        features = first.check.part.once and first.check.part.case_features(max(d.n, 0))
+        if features: told.append(f'That is so where {", ".join(sorted(features))}.')
         if alone and d.what != ERROR: told += _where(alone, d, told[0])
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
@@ -152,7 +155,8 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
     if d.what == ERROR:
         file, _, number = str(line).rpartition(':')
         place = f' ({file}, line {number})' if file else ''
-        return f'{d.came}{place}' if d.n < 0 else f'it ends with "{d.came}"{place}{step}'
+        is_told = d.n < 0 or d.step == NEW and not line # in words of the grader
+        return f'{d.came}{place}' if is_told else f'it ends with "{d.came}"{place}{step}'
     if d.what == 'parameters':
         told = marked.notes[d.n].get(f'{NEW} · told parameters')
         return str(told or 'its parameters have other shapes than those asked for')
@@ -186,9 +190,11 @@ def _name(place:str, part)->str:
         return names[int(i)] if int(i) < len(names) else f'result {i}'
     return 'the result' if place == 'result' else place
 
-_RESULTS = dict(scaled_dot_product_attention=('the output', 'the weights'),
-                shifted=('the source', 'the target', 'the labels'),
-                beam_search=('the list of ids', 'the score'))
+_RESULTS = dict(scaled_dot_product_attention=('the output', 'the tensor of weights'),
+                shifted=('the source', 'the target', 'the tensor of labels'),
+                beam_search=('the list of ids', 'the score'),
+                load_model=('the result', 'the tensor of its logits', 'the same, once the first '
+                            'model is all zeros and the folder is loaded again,', 'the result'))
 
 def _unlike(x, y)->str: # x came, y is right
     if x is None: return 'does not come'
@@ -218,37 +224,42 @@ def _shown(x, digits:int=6)->str:
     return str(x) if len(str(x)) < 160 else f'{str(x)[:160]}…'
 
 def _when(d:Difference, m:Marked, marked:list[Marked])->tuple[str,When|None]:
-    "Over all cases of the part, or of the check, as far as first calls tell"
+    "Over all cases of the part, or of the check, as far as first calls or new models tell"
+    if d.what == 'parameters': return 'It', _of_cases([m], 'models')
     if d.n < 0 or not d.in_first_call or m.check.part.once: return '', None
     for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
         found = _of_cases(some)
         if found.feature or found.failed == found.cases: break
     return it, found
 
-def _of_cases(marked:list[Marked])->When:
-    failed, passed, calls = [], [], 'calls'
+def _of_cases(marked:list[Marked], calls:str='calls')->When:
+    failed, passed = [], []
     for m in marked:
-        first = {x.n for x in m.found if x.in_first_call}
-        if not first.issuperset(m.failed): calls = 'first calls' # a later one fails
+        first = {x.n for x in m.found if (x.what == 'parameters' if calls == 'models'
+                                          else x.in_first_call)}
+        if calls == 'calls' and not first.issuperset(m.failed): calls = 'first calls'
         for n in m.notes:
             (failed if n in first else passed).append(m.check.part.case_features(n))
     return replace(when(failed, passed), calls=calls)
 
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     "The call, where it can be written down; else its sizes, where no feature tells more"
-    if d.n < 0 or not d.in_first_call or m.check.part.once: return []
+    is_new = d.what == 'parameters'
+    if d.n < 0 or not (d.in_first_call or is_new) or m.check.part.once: return []
     drawn, name = m.check.part.drawn(d.n), m.check.part.name
-    [args] = [x[second] for method, x in drawn.calls.items() if (method or name) == d.step]
-    args = drawn.new | args
+    args = drawn.new | next((x[second] for method, x in drawn.calls.items()
+                             if (method or name) == d.step), {})
+    args = {name: x for name, x in args.items() if x is not ...}
     if not all(map(_is_short, args.values())):
         if not always: return []
         sizes = drawn.case.sizes if second else drawn.sizes
         args = {name: x for name, x in args.items() if isinstance(x, (int, float, str))}
-        args = {AXES[axis]: n for axis, n in sizes.items() if axis in AXES} | args
+        args = {AXES[axis]: n for axis, n in sizes.items()
+                if axis in AXES and not (is_new and axis in 'bts')} | args
     said = ', '.join(f'{name} = {x.tolist() if isinstance(x, Tensor) else repr(x)}'
                      for name, x in args.items())
     toy = ''.join(f' (`{name}` is in transformer_nb/grading/toys.py)'
-                  for name in ('Toy', 'Speaker') if f'{name}(' in said)
+                  for name in ('Toy', 'Steep', 'Speaker') if f'{name}(' in said)
     return [f'For example where {said}{toy}.'] if said else []
 
 def _is_short(x)->bool: # masks are left out: a kit has its own
@@ -267,12 +278,12 @@ class _Alone: # the call that differs, as the first of a new process
 
 def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
     method, _, which = d.step.partition(', ')
-    if d.n < 0 or m.check.part.once or which == SINGLE: return None
-    if d.what in TEXTS or d.step == NEW and d.what == ERROR: return None
+    if d.n < 0 or which == SINGLE or d.what == GROWN: return None
+    if d.what == ERROR and (d.step == NEW or m.check.part.once): return None
     i, call = stage.checks.index(m.check), (d.n, method, which)
     [mine] = collect(folder, stage, kit, seconds, [(i, call)])
     if not isinstance(mine, Run): return None
-    if d.step == NEW or d.what == DRAWS: # told by its lines alone
+    if d.step == NEW or d.what == DRAWS or m.check.part.once: # told by its lines alone
         return _Alone(method, False, [d], mine, mine)
     file = str(rights.FOLDER/stage.file)
     ours = _ours(traced, m.check.part, stage.module, d.n, method, which=which,
@@ -285,6 +296,7 @@ def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->
 def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     lines = alone.mine.lines
     if d.step == NEW: return _of_parameters(lines, told)
+    if 'made' in lines: return _of_model(lines)
     if d.what == DRAWS:
         chance = lines.get('chance')
         return [f'There, chance first comes in on l{_at(chance)}.'] if chance else []
@@ -297,9 +309,21 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     return _of_lines(lines, d) + said
 
 def _of_parameters(lines:dict, told:str)->list[str]:
-    "The line that made the first that is told of, or wrote to it last"
-    return [f'The numbers of `{name}` come from l{_at(line)}.' for name, line in lines.items()
-            if line and re.search(rf'(?<![\w.]){re.escape(name)} ', told)][:1]
+    "The line that made the first that is told of, or wrote to it last, or made its place"
+    for name in re.findall(_PARAMETER, told):
+        name = name.removesuffix('.')
+        if line := lines.get(name): return [f'The numbers of `{name}` come from l{_at(line)}.']
+        while name := name.rpartition('.')[0]:
+            if line := lines.get(name): return [f'Your `{name}` is made on l{_at(line)}.']
+    return []
+
+_PARAMETER = (r'[\w.]+(?= \(\d| \(\)| should have)|'
+              r'(?:(?<=values of )|(?<=begin with equal )|(?<=requires_grad=False: ))[\w.]+')
+
+def _of_model(lines:dict)->list[str]:
+    steps = {'made': 'made', 'given weights': 'given weights', '': 'returned'}
+    said = [f'is {verb} on l{_at(lines[at])}' for at, verb in steps.items() if lines.get(at)]
+    return [f'The model {"; it ".join(said)}.'] if said else []
 
 def _of_lines(lines:dict, d:Difference)->list[str]:
     "Of what is no tensor: what it was made of"

@@ -1,6 +1,6 @@
 """Stage 9, which needs the book's model, and what a submission's files do all together"""
 import json, sys, torch
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from ..assignment.config import TransformerConfig
 from .. import model as book
 from ..checkpoint import load_model, load_record, save_model
-from ..proving.draw import Ids, Made, Part
+from ..proving.draw import Later, Made, Part
 from ..proving.prove import prove
-from .table import BOS, Check, EOS, PAD, Stage, TGT, model, of_target, real
+from .table import BOS, Check, EOS, PAD, Stage, real
 from .toys import Digits, Toy
 
 TOKENIZERS = {} # read before a submission runs, which may not
@@ -31,7 +31,6 @@ def single(): # as fast as it is
 
 READ = '15_translation', 'From a model folder to translations'
 ANY = '23_any_transformer', 'Properties: what must hold of any Transformer'
-TEXT = 'A man sleeps.'
 SHOWN = 'Two children are playing in the snow with a small dog.'
 
 @cache
@@ -54,17 +53,17 @@ def logits_of(loaded, args)->list: # which weights are not the file's; loaded ag
     other = [name for name, p in loaded.named_parameters()
              if not any(x.shape == p.shape and p.equal(x.to(p)) for x in stored)]
     more = f' and {len(other) - 2} more' * (len(other) > 2)
+    wrong = f'a model whose {", ".join(other[:2])}{more} are not numbers of the file'
     src, tgt = torch.tensor([[9, 8, 7, 6, EOS, PAD], [5, 9, 30, 41, 8, EOS]]), torch.tensor(
         [[BOS, 7, 9, 4, 11], [BOS, 50, 60, 7, PAD]])
-    said = f'{", ".join(other[:2])}{more}, which are not the numbers of the file'
     long = torch.arange(load_record(args[0])['model']['max_len'])[None] % 20 + 4
-    try: at_length = ['logits at all positions', loaded.double()(long, long[:, :9])]
-    except Exception as e: at_length = [f'a model that fails at all positions: {e}']
+    try: at_length = ['a model for `max_len` tokens', loaded.double()(long, long[:, :9])]
+    except Exception as e: at_length = [f'a model that fails with `max_len` tokens: {e}']
     logits = real(loaded.double()(src, tgt), tgt != PAD)
     with torch.no_grad():
         for p in loaded.train().parameters(): p.zero_()
     again = import_module('translation').load_model(args[0]).double()
-    return [said if other else 'a model with the numbers of the file', logits,
+    return [wrong if other else 'a model with the numbers of the file', logits,
             real(again(src, tgt), tgt != PAD), *at_length]
 
 def state_of(loaded, args)->str:
@@ -84,17 +83,19 @@ def digits(case)->str: # two to a word, so that words are not tokens
     if case.n == 12: ids = [*'7767']
     return ' '.join(''.join(ids[i:i + 2]) for i in range(0, len(ids), 2))
 
-def translations(folder:str):
-    def shown(loaded, args):
-        translate, tokenizer = import_module('translation').translate, tokenizer_of(folder)
-        with single(): return translate(loaded.float(), tokenizer, TEXT)
-    return shown
-
 def stage_9(folder:str)->Stage:
     loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
-    both = dict(calls={'': dict(folder=Made(lambda case: folder if case.n == 0 else deep))},
+    def either(case): # the other one as a `Path`
+        if case.n == 0: return folder
+        case.features.add('a folder of the grader\'s own has 11 encoder layers, 12 decoder '
+                          'layers, and 530 positions')
+        return Path(deep)
+    both = dict(calls={'': dict(folder=Made(either))},
                 cases=2, once=True)
     deep = folder and deep_folder(folder) # made before a submission runs, which may not write
+    def loaded(args): return import_module('translation').load_model(folder).float()
+    book = dict(model=Made(lambda case: Later(loaded)),
+                tokenizer=Made(lambda case: tokenizer_of(folder)), text=Made(lambda case: SHOWN))
     toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
                 text=Made(digits))
     return Stage(9, 'translation.py', "the book's weights", (
@@ -105,7 +106,7 @@ def stage_9(folder:str)->Stage:
         Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13, sizes=dict(
             n=lambda case: {4: 1, 8: 20}.get(case.n, 2 + case.random.randrange(6)))), READ),
         Check(2, "the book's translations", Part(
-            'load_model', shown=translations(folder), **loading), READ, asks='translate')))
+            'translate', {'': book}, cases=1, once=True), READ)))
 
 # All together
 
@@ -128,45 +129,19 @@ def proved(model, args)->list[str]:
     said = [f'{v.name}: {v.outcome}' for v in proof.verdicts if v.outcome != 'not asked']
     return [*said, f'the same function as the paper\'s: {"yes" if is_same else "no"}']
 
-@contextmanager
-def attention_seen():
-    "Inside, it lists the weights that the submission's own attention returns"
-    name, seen = 'scaled_dot_product_attention', []
-    own = getattr(sys.modules.get('attention'), name, None)
-    def watched(*args, **options):
-        output, weights = own(*args, **options)
-        seen.append(weights)
-        return output, weights
-    loaded = list(sys.modules.values()) if own else []
-    homes = [module for module in loaded if getattr(module, name, None) is own]
-    for module in homes: setattr(module, name, watched)
-    try: yield seen
-    finally:
-        for module in homes: setattr(module, name, own)
-
-def shown_text(folder:str):
-    "The translation of a sentence, and where the last cross-attention looked"
+def translated(folder:str):
     def shown(loaded, args):
-        tokenizer, found = tokenizer_of(folder), []
-        with single():
-            text = import_module('translation').translate(loaded.float(), tokenizer, SHOWN)
-            src, tgt = tokenizer.encode(SHOWN) + [EOS], [BOS] + tokenizer.encode(text)
-            with suppress(Exception), torch.no_grad(), attention_seen() as seen:
-                loaded(torch.tensor([src]), torch.tensor([tgt]))
-                found = [seen[-1][0].mean(0)]
-        return [text, *found]
+        translate, tokenizer = import_module('translation').translate, tokenizer_of(folder)
+        with single(): return translate(loaded.float(), tokenizer, SHOWN)
     return shown
 
 def together(folder:str)->list[Stage]:
     "With points for nothing, and without any of the right files"
-    whole = model('Transformer', {'': dict(src=Ids('b s'), tgt=TGT)}, 4, shown=of_target)
     loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
     return [
-        Stage(5, 'model.py', '', (Check(
-            0, "your whole model gives the book's numbers", whole, READ), Check(
-            0, PROVED, Part('Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1,
-                            once=True, shown=proved), ANY))),
+        Stage(5, 'model.py', '', (Check(0, PROVED, Part(
+            'Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1, once=True,
+            shown=proved), ANY),)),
         Stage(9, 'translation.py', '', (Check(
             0, "the book's translations, by all of your own files",
-            Part('load_model', shown=shown_text(folder), **loading), READ,
-            ('result[1]',)),))]
+            Part('load_model', shown=translated(folder), **loading), READ),))]

@@ -13,11 +13,11 @@ class SubLayer(nn.Module):
         super().__init__()
         self.calls, self.same, self.factor = 0, same, nn.Parameter(torch.tensor(2.))
     def fresh(self): return SubLayer(self.same)
-    def forward(self, x, more=None, added=None):
+    def forward(self, x, more=1., added=0.): # to which None is something else
         if self.same: return x
         self.calls += 1
-        x = (self.factor * x).tanh() * (1. if more is None else more) + .1 * x.square()
-        return x + (added or 0.) + self.calls - 1
+        more, added = (.7 if y is None else y for y in (more, added))
+        return (self.factor * x).tanh() * more + .1 * x.square() + added + self.calls - 1
 
 class Toy(nn.Module):
     """A model of tables: the next token depends on the last two, on their number and on the
@@ -29,7 +29,7 @@ class Toy(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         def draw(*shape):
             return torch.randn(shape, generator=generator, dtype=torch.float64)
-        self.made, self.kit = (seed, v, max_len, end, pads, positions), kit
+        self.inner, self.made, self.kit = nn.Module(), (seed, v, max_len, end, pads, positions), kit
         self.last, self.before = nn.Parameter(1.5 * draw(v, v)), nn.Parameter(draw(v, v))
         self.place, self.source = draw(max_len + 1, v), nn.Parameter(draw(v, v))
         with torch.no_grad():
@@ -40,7 +40,10 @@ class Toy(nn.Module):
     def __repr__(self): return f'{type(self).__name__}{self.made}' # as the book's `grading.toys` has it
     def fresh(self): return self.under(self.kit)
     def limit(self, n:int): self.made = (*self.made[:-1], n)
-    def under(self, kit): return type(self)(*self.made, kit).train(self.training)
+    def under(self, kit):
+        new = type(self)(*self.made, kit).train(self.training)
+        new.inner.train(self.inner.training)
+        return new
 
     def encode(self, src): # which depends on the order of its tokens (b, s, v)
         places = torch.arange(1., 1 + src.shape[1])
@@ -53,11 +56,14 @@ class Toy(nn.Module):
         read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
         before = F.pad(tgt, (1, 0))[:, :-1]
         own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
-        return own * (1.7 if self.training else 1.) + .5 * read # logits (b, t, v)
+        return own * (1.7 if self.inner.training else 1.) + .5 * read # logits (b, t, v)
 
     def forward(self, src, tgt):
         real = (src != PAD)[:, None, None]
         return self.decode(tgt, self.encode(src), self.kit.mask(real) if self.kit else real)
+
+class Steep(Toy): # any clip would cut its gradients
+    def decode(self, *args): return 60 * super().decode(*args)
 
 class Speaker(Toy): # of tables, without a source
     def forward(self, ids): return self.decode(ids, torch.zeros(1, 1, 8), torch.ones(1, 1, 1, 1))

@@ -18,7 +18,7 @@ SECOND, SCALED = (LATER, NO_GRAD), (OTHER, NO_GRAD) # of these arguments; of the
 SINGLE, ROUNDING, FAR = 'in single precision', 'rounding', 1000.
 TEXTS = FRESH, GROWN = 'fresh', 'grown' # told in whole sentences
 
-NOT_WRITTEN = 'not written yet'
+NOT_WRITTEN, STATE = 'not written yet', "PyTorch's switch for gradients"
 
 @dataclass
 class Difference:
@@ -60,9 +60,10 @@ def _floats(x)->list[Tensor]:
 def seeded(n:int): torch.default_generator.manual_seed(n) # no GPU's, which takes a while
 
 def copied(args:dict)->dict:
-    "Arguments of one's own for each call"
+    "Arguments of one's own for each call; without those that are left to their defaults"
     made = {}
     for name, x in args.items():
+        if x is ...: continue
         if isinstance(x, Tensor): x = twin(x)
         if isinstance(x, dict): x = dict(x)
         if hasattr(x, 'fresh'): x = x.fresh()
@@ -73,13 +74,16 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
           parameters:dict|None=None, by_name:bool=False, method:str='')->dict:
     "One call: its result, the gradients and the arguments afterward, or its error"
     seeded(seed)
-    found = {}
+    found, before = {}, torch.is_grad_enabled()
     try:
         with quiet():
             result = call(**args) if by_name else call(*positional(args, seed))
             result, notes = results(part, result, args, kit, method)
             found.update(notes)
             if part.once: return found
+            is_kept = torch.is_grad_enabled() == before
+            found[STATE] = 'as before' if is_kept else 'left otherwise'
+            torch.set_grad_enabled(before)
             found.update(_gradients(result, args, parameters or {}))
             found['the precision'] = ', '.join(str(x.dtype)[6:] for x in _floats(result))
     except Exception as e: return error_of(e)
@@ -164,7 +168,8 @@ def observed(part:Part,
             notes = noted(part, call, given or copied(args), n, kit, method=method, **options)
             if kit: notes = _in_our_way(notes, part.calls[method], kit)
             note((method or part.name) + name, notes)
-        step('', first, parameters=parameters)
+        is_heavy = model is not None and drawn.case.is_big # too much for gradients
+        with torch.set_grad_enabled(not is_heavy): step('', first, parameters=parameters)
         if f'{title} · {ERROR}' in found or part.once: continue
         if part.new is None and n % 3 or drawn.case.is_big: continue
         if n % 4 == 3 and len(first) > 1: step(f', {BY_NAME}', first, by_name=True)
@@ -374,6 +379,9 @@ def unlike_draws(x:Tensor, y:Tensor, most:float=6.)->str: # (calls, …); empty:
     n = len(y)
     error = (y.var(0) / n + x.var(0) / n).sqrt() + 1e-9
     if float(((x.mean(0) - y.mean(0)) / error).abs().max()) > most: return 'mean'
+    own, ours = ((z - y.mean(0)).square().flatten(1).sum(1) for z in (x, y)) # of each call
+    error = float(own.var() + ours.var()) / n
+    if abs(float(own.mean() - ours.mean())) > 5 * error**.5 + 1e-9: return 'spread'
     fourth = ((y - y.mean(0))**4).mean(0)
     error = (2 * (fourth - y.var(0)**2).clamp(min=0) / n).sqrt() + .02 * y.var(0) + 1e-9
     if float(((x.var(0) - y.var(0)) / error).abs().max()) > most: return 'spread'
@@ -387,21 +395,12 @@ def unlike_draws(x:Tensor, y:Tensor, most:float=6.)->str: # (calls, …); empty:
 
 # In one process
 
-@dataclass
-class Comparison:
-    part: Part
-    differences: list[Difference]
-    passed: list[int]          # numbers of cases
-    failed: list[int]
-
-def compare(part:Part, own:Callable, right:Callable, kit=None,
-            most:int=9)->Comparison: # so many failing cases are enough
+def compare(part:Part, own:Callable, right:Callable,
+            most:int=9)->list[Difference]: # so many failing cases are enough
     "Both on the same drawn calls, the plainest first"
-    found = Comparison(part, [], [], [])
+    found = []
     for n in range(part.cases):
         ours = observed(part, right, n)
-        other = differences(observed(part, own, n, right, kit), ours, n, part.tolerance)
-        (found.failed if other else found.passed).append(n)
-        found.differences += other
-        if len(found.failed) >= most: break
+        found += differences(observed(part, own, n, right), ours, n, part.tolerance)
+        if len({d.n for d in found}) >= most: break
     return found

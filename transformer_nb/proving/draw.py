@@ -234,16 +234,17 @@ class Size(Draw):
 
 @dataclass
 class Choice(Draw):
-    "One of several values; the first in the plainest cases"
+    "One of several values; the first in the plainest cases; `...` is not given at all"
     values: tuple
     name: str = ''             # for the feature that a value is
     @property
-    def is_whole(self)->bool: return self.name != '' and {*map(type, self.values)} == {int}
+    def is_whole(self)->bool: return self.name != '' and {*map(type, self.values)} - {type(...)} == {int}
     def draw(self, case):
         value = self.values[0] if case.n < PLAIN else case.random.choice(self.values)
         if self.name in case.fixed: return case.fixed[self.name]
         if self.name and value != self.values[0]:
-            case.features.add(f'{self.name} is {value}')
+            said = 'not given' if value is ... else value
+            case.features.add(f'{self.name} is {said}')
         return value
 
 @dataclass
@@ -292,7 +293,8 @@ class Part:
         wanted = [d for args in (self.new or {}, *self.calls.values()) for d in args.values()]
         for d in wanted: d.draw(case)
         drawn = {'N': 3, 'M': 3} | dict.fromkeys(case.sizes.keys() - {*'NM'}, 11) # so far
-        names = [*case.sizes, *(d.name for d in wanted if getattr(d, 'is_whole', False))]
+        names = [name for name in case.sizes if not isinstance(self.sizes.get(name), int)]
+        names += [d.name for d in wanted if getattr(d, 'is_whole', False)]
         beside = [(name, number + more) for number in self.numbers for more in (1, 3, 0)
                   for name in names if drawn.get(name, 2) < number <= MOST.get(name, 130)]
         cheap = [x for x in beside if x[1] <= BIG or MOST.get(x[0], 0) > 1000]

@@ -5,10 +5,10 @@ of another part. `where` finds the first number that the other never makes, and 
 the other whose number never comes. Sums that no order of axes changes tell tensors apart."""
 import linecache, re, sys, torch
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import (
     BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, built, change, copied, error_of, positional,
@@ -99,7 +99,7 @@ class Trace(TorchDispatchMode):
         self.is_own, self.is_part, self.found = is_own, is_part, []
         self.made, self.inside, self.kept = {}, None, []
         self.asking = False # for sums of its own, which no run makes
-        self.lines = {}
+        self.lines, self.born = {}, {} # by id: the line that made a module
         self.written = {} # memory that was written to: by what, where, from what
 
     def __torch_dispatch__(self, function, kinds, args=(), options=None):
@@ -149,8 +149,28 @@ class Trace(TorchDispatchMode):
         if event == 'return' and self.is_own(frame.f_code.co_filename):
             self.lines[''] = Line(frame.f_code.co_filename, frame.f_lineno)
         if event != 'call' or self.inside: return
+        if frame.f_code.co_name in ('__init__', 'load_state_dict'): self._note_module(frame)
         if self.is_part(frame.f_code.co_filename) and (name := _part_of(frame)):
             self._note(name, frame)
+
+    def _note_module(self, frame):
+        "Where it is made, from a file that is traced, or given weights"
+        owner, line = frame.f_locals.get('self'), self.line_of(frame.f_back)
+        if not line or not isinstance(owner, nn.Module): return
+        if frame.f_code.co_name == '__init__':
+            self.born.setdefault(id(owner), line)
+            self.kept.append(owner)
+        else: self.lines.setdefault('given weights', line)
+
+    @contextmanager
+    def watching(self, follow=None):
+        before, tracing = sys.getprofile(), sys.gettrace()
+        sys.setprofile(self.profile)
+        if follow: sys.settrace(follow)
+        try: yield
+        finally:
+            sys.settrace(tracing)
+            sys.setprofile(before)
 
     def _note(self, name:str, frame):
         self.inside, line, self.asking = frame, self.line_of(frame.f_back), True
@@ -194,10 +214,16 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     "A call of a method in a case, as the first in its process"
     drawn, model = part.drawn(n, kit), None
     trace, follow = Trace(is_own, is_part), Follow(is_own)
-    if step == NEW: # where its parameters are made, or were last written to
-        with quiet(), trace: model = ready(own, drawn)
-        return Run([], {}, {name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
-                            for name, p in model.named_parameters()})
+    if step == NEW: # where its parts are made, and its parameters, or were last written to
+        with quiet(), trace, trace.watching(): model = ready(own, drawn)
+        parts = {name: trace.born.get(id(x)) for name, x in model.named_modules() if name}
+        return Run([], {}, parts | {
+            name: trace.written.get(_memory(p), ('', trace.known(p).line))[1]
+            for name, p in model.named_parameters()})
+    if part.once: # a function that makes a model, perhaps
+        with quiet(), trace.watching(): result = own(*copied(drawn.calls[''][0]).values())
+        made = dict(made=trace.born.get(id(result))) if isinstance(result, nn.Module) else {}
+        return Run([], {}, trace.lines | made)
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
     first = drawn.calls[method][which in SECOND]
@@ -210,17 +236,12 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     given = [*args.values(), *(model.parameters() if model is not None else ())]
     for x in given:
         if isinstance(x, Tensor): trace.known(x)
-    before, tracing = sys.getprofile(), sys.gettrace()
     trace.kept += args.values() # what is given is known by its place
     try:
         is_by_name, grads = which == BY_NAME, torch.set_grad_enabled(which != NO_GRAD)
         with grads, quiet(), trace if not part.batched else nullcontext():
-            sys.setprofile(trace.profile)
-            sys.settrace(follow)
-            try: result = call(**args) if is_by_name else call(*positional(args, n))
-            finally:
-                sys.settrace(tracing)
-                sys.setprofile(before)
+            with trace.watching(follow):
+                result = call(**args) if is_by_name else call(*positional(args, n))
         trace.lines |= {what: Line(*line) for what, line in follow.told().items()}
         trace.note_lines(result)
         _, notes = results(part, result, args, kit, method)
