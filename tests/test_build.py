@@ -582,15 +582,6 @@ COMMAND = """import sys
 from transformer_nb.grading.commands import tnb_check
 tnb_check(sys.argv[1:])"""
 
-def test_fifty_files_and_the_settings_are_read(tmp_path):
-    folder, place = tmp_path/'submission', tmp_path/'place'
-    place.mkdir()
-    folder.mkdir()
-    names = [f'a{i:02}.py' for i in range(51)]
-    for name in names: (folder/name).write_text('x = 1\n', encoding='utf8')
-    child._copy(folder, place)
-    assert sorted(path.name for path in place.iterdir()) == [*names[:50], 'config.py']
-
 OTHER = {
     'convolutions': (3, [('nn.Linear(d_model, d_ff)', 'nn.Conv1d(d_model, d_ff, 1)'),
          ('nn.Linear(d_ff, d_model)', 'nn.Conv1d(d_ff, d_model, 1)'),
