@@ -283,7 +283,7 @@ def test_a_bad_model_gets_one_line():
 ADAPTER = '''
 from transformer_nb.model import Transformer, TransformerConfig
 vocab_size, pad, bos, eos = 30, 0, 1, 2
-def make(): return Transformer(TransformerConfig.tiny(30))
+def make(): return Transformer(TransformerConfig(30, 16, 24, 2, n_encoder_layers=1))
 def logits(model, src, tgt): return model(src, tgt)
 '''
 
