@@ -16,7 +16,7 @@ export GOMP_SPINCOUNT = 3000
 .PHONY: help demo check test chapters robustness lab docs pdf release bench outputs export clean
 
 help:
-	@echo 'make demo      the copy task, then a small translation training, with results and figures in demo/'
+	@echo 'make demo      the copy task, then a small translation training, with results in demo/'
 	@echo 'make check     what your change touches: house rules, chapters, quick tests'
 	@echo 'make test      house rules, every chapter, the site, all tests but robustness'
 	@echo 'make robustness  damaged files, full disks, kills, the demo, a chapter alone, JupyterLab, the PDF, a GPU day rehearsed'

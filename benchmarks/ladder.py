@@ -4,8 +4,7 @@
     python benchmarks/ladder.py          # some twelve minutes of one core
     python benchmarks/ladder.py 0 3      # seeds 0 to 2 alone
 
-Adds to nbs/results/ladder.jsonl, or to a file named after the seeds, what it lacks. The
-chapters say what each rung adds.
+Adds to nbs/results/ladder.jsonl, or to a file that is named third, what it lacks.
 """
 import json, sys
 from itertools import product
@@ -13,23 +12,25 @@ from pathlib import Path
 import torch
 from torch import nn
 from transformer_nb.attention import (
-    OneHead, SentenceModel, count_pairs, held_out_loss, ladder_text, learn_sentences,
-    write_sentences)
+    SentenceModel, held_out_loss, ladder_text, learn_sentences, write_sentences)
 from transformer_nb.support.core import provenance, set_seed
 from transformer_nb.embedding import PositionalEncoding
-from transformer_nb.layers import Block, PlainBlock, ResidualBlock
-from transformer_nb.multihead import CausalAttention
+
+sys.path[:0] = [str(Path(__file__).parents[1]/room) for room in ('tests', 'tools')]
+from running import definitions
 
 FILE = Path(__file__).parents[1]/'nbs/results/ladder.jsonl'
+chapter_01, chapter_03 = definitions('01_attention'), definitions('03_layers')
+Block, CausalAttention = chapter_03.Block, chapter_03.CausalAttention
 
 def places(): return PositionalEncoding(64, dropout=0., max_len=64)
 
 RUNGS = { # name: chapter that brings it, and the body of the model
-    'one head': ('01', OneHead),
+    'one head': ('01', chapter_01.OneHead),
     'one head and W^O': ('02', lambda: CausalAttention(n_heads=1)),
     'four heads': ('02', CausalAttention),
-    'feed-forward': ('03', PlainBlock),
-    'residual connection': ('03', ResidualBlock),
+    'feed-forward': ('03', chapter_03.PlainBlock),
+    'residual connection': ('03', chapter_03.ResidualBlock),
     'normalization': ('03', Block),
     'positions': ('04', lambda: nn.Sequential(places(), Block())),
     'second layer': ('05', lambda: nn.Sequential(places(), Block(), Block()))}
@@ -41,7 +42,7 @@ def measured(model, held_out, **more):
 def train(rung, seed):
     text, held_out = ladder_text()
     if rung == 'pairs counted':
-        pairs = count_pairs(text)
+        pairs = chapter_01.count_pairs(text)
         return measured(lambda ids: pairs[ids], held_out, rung=rung, chapter='01')
     chapter, make_body = RUNGS[rung]
     set_seed(seed)

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from repository import git, repository
 
-# The first cell of a copy. Whatever needs more than this is imported from the package.
+# The first cell of a copy.
 INSTALL = """# This copy runs alone: here it gets the package, if that is missing.
 from importlib import metadata, util
 SOURCE = {source!r}
@@ -13,8 +13,10 @@ if not util.find_spec('transformer_nb'):
     torch = 'torch==' + metadata.version('torch') if util.find_spec('torch') else 'torch'
     %pip install -q {{SOURCE}} {{torch}}
 """
-FETCH = """from transformer_nb.support.notebook import fetch_files
-fetch_files(SOURCE, {names})
+FETCH = """import glob, os, shutil, urllib.request
+missing = [name for name in {names} if not os.path.exists(name)]
+if missing: shutil.unpack_archive(urllib.request.urlretrieve(SOURCE)[0], 'book', 'zip')
+for name in missing: os.renames(glob.glob('book/*/nbs/' + name)[0], name)
 """
 BY_HAND = """This copy needs the package `transformer_nb`, and the files that lie beside \
 the chapters: install the book with `pip install .` in its repository, and run the copy \

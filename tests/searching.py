@@ -47,23 +47,22 @@ def log_probs_of(model, sentence, *prefixes):
 
 def token_ids(ids): return [t for t in ids if t != EOS]
 
-def plain_beam(model, sentence, k, alpha, n_best, penalty, min_len=0):
+def plain_beam(model, sentence, k, alpha, n_best, penalty):
     """The definition, without a cache and without an early stop
 
     Returns (score, ids, log-probabilities) of the `n_best`.
     """
-    return ranked(hypotheses_of(model, sentence, k, min_len), alpha, n_best, penalty)
+    return ranked(hypotheses_of(model, sentence, k), alpha, n_best, penalty)
 
-def hypotheses_of(model, sentence, k, min_len=0):
+def hypotheses_of(model, sentence, k):
     "Ids and log-probabilities of all that ended, or else of those that were cut off"
     live, ended = [([], [])], []
     limit = min(len(sentence) + 50, model.config.max_len)
-    for n in range(1, limit + 1):
+    for _ in range(limit):
         candidates = []
         rows = log_probs_of(model, sentence, *(ids for ids, _ in live)).tolist()
         for (ids, log_probs), row in zip(live, rows):
             for token, p in enumerate(row):
-                if token == EOS and n <= min_len: continue
                 candidates.append((ids + [token], log_probs + [p]))
         kept = sorted(candidates, key=lambda c: -sum(c[1]))[:k]
         ended += [c for c in kept if c[0][-1] == EOS]

@@ -83,7 +83,7 @@ def test_without_a_head_is_without_its_part_of_W_O(translator, batch, head):
     with without_heads(model, [head]) as same:
         assert same is model
         without = model(batch.src, batch.tgt)
-    W_O = attention_modules(model)[kind][layer].W_O.unflatten(0, (3, 5))
+    W_O = attention_modules(model)[kind][layer].output.weight.T.unflatten(0, (3, 5))
     kept = W_O.detach().clone()
     try:
         with torch.no_grad(): W_O[k] = 0

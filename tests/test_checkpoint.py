@@ -49,15 +49,14 @@ def put(path, content='important'):
     path.write_text(content)
     return path
 
-def test_only_own_files_of_dead_processes_are_removed(tmp_path, dead_pid):
+def test_only_own_files_are_removed(tmp_path, dead_pid):
     def temporary(name, pid=dead_pid, end='tnb.tmp'):
         folder, _, name = name.rpartition('/')
         return put(tmp_path/folder/f'.{name}.{pid}.{end}')
     names = ('run.yaml', 'config.json', 'data/train.ids', 'checkpoints/best.safetensors',
              'a file.of any.name')
     own = [temporary(name) for name in names]
-    kept = [temporary('run.yaml', os.getppid()), # alive
-            temporary('thesis.odt', end='tmp'), # of another program
+    kept = [temporary('thesis.odt', end='tmp'), # of another program
             temporary('run.yaml', 'x'), temporary('run.yaml', '1' * 30),
             put(tmp_path/'.tnb.tmp'), put(tmp_path/f'run.yaml.{dead_pid}.tnb.tmp')]
     a_folder = tmp_path/f'.config.json.{dead_pid - 1}.tnb.tmp'
@@ -272,9 +271,8 @@ def a_step():
 
 def test_a_state_without_random_states():
     model, optimizer, state = a_step()
-    for name in ('python', 'numpy', 'torch'): del state[f'random.0.{name}']
-    with pytest.raises(InputError, match='random state'):
-        set_training_state(model, optimizer, state)
+    del state['random.0.torch']
+    with pytest.raises(KeyError): set_training_state(model, optimizer, state)
     set_training_state(model, optimizer, state, rank=1) # there was no second process
 
 def test_weights_that_are_no_real_numbers():
@@ -334,16 +332,16 @@ def test_what_changes_no_function_is_saved(make, tmp_path):
         assert torch.equal(weight, model.state_dict()[name].float())
 
 def test_a_folder_is_whole_or_not_there_and_kills_leave_nothing_for_good(tmp_path):
-    dead, alive = (tmp_path/f'.k.{pid}.tnb.tmp' for pid in (999999999, 1))
-    other = tmp_path/'.other.999999999.tnb.tmp'
-    for path in (dead, alive, other): (path/'inner').mkdir(parents=True)
+    left, other = tmp_path/'.k.tnb.tmp', tmp_path/'.other.tnb.tmp'
+    for path in (left, other): (path/'inner').mkdir(parents=True)
     def fail(folder):
         (folder/'a').write_text('half')
         raise OSError(28, 'No space left on device')
     with pytest.raises(OSError, match='No space left.*/k'): write_folder(tmp_path/'k', fail)
     def read(folder): (tmp_path/'source').read_bytes()
     with pytest.raises(OSError, match='No such.*/source'): write_folder(tmp_path/'k', read)
-    assert sorted(tmp_path.iterdir()) == sorted([alive, other])
+    assert list(tmp_path.iterdir()) == [other]
     write_folder(tmp_path/'k', lambda folder: (folder/'a').write_text('whole'))
     assert (tmp_path/'k'/'a').read_text() == 'whole'
-    assert sorted(tmp_path.iterdir()) == sorted([alive, other, tmp_path/'k'])
+    assert [path.name for path in (tmp_path/'k').iterdir()] == ['a']
+    assert sorted(tmp_path.iterdir()) == [other, tmp_path/'k']

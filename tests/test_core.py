@@ -130,7 +130,6 @@ def test_all_is_written_or_an_error(room, status, way, tmp_path, monkeypatch, ca
         except SystemExit as end: assert end.code == status
         else: assert status == 0
         finally: resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        assert sys.stdout is stdout
     assert (tmp_path/'out').read_bytes() == lines.encode()[:room]
     assert ('File too large' in capsys.readouterr().err) == bool(status)
 
@@ -162,10 +161,10 @@ def test_what_json_of_a_stranger_holds():
         assert find_in(record, *names) is None
 
 def test_what_python_reads_and_json_does_not_say(tmp_path):
-    "Of equal names the last was taken in silence, and 1e999 was infinite"
+    "1e999 was infinite"
     for text, message in {
-            '{"b": [{"a": 1, "a": 1}]}': "'a' is there twice", '{"a": -1e999}': '-1e999',
-            '{"a": NaN}': 'NaN', '[1]': 'not a JSON object', '\ufeff{}': 'BOM'}.items():
+            '{"a": -1e999}': '-1e999', '{"a": NaN}': 'NaN',
+            '[1]': 'not a JSON object', '\ufeff{}': 'BOM'}.items():
         (tmp_path/'x.json').write_text(text, encoding='utf8')
         with pytest.raises(InputError, match=f'x.json is damaged: .*{message}'):
             core.read_json(tmp_path/'x.json')

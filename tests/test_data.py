@@ -54,7 +54,7 @@ def test_a_batch_is_its_pairs_and_padding(sizes):
     pairs = [(list(range(4, 4 + s)), list(range(40, 40 + t))) for s, t in sizes]
     ids = np.array([i for pair in pairs for side in pair for i in side], dtype=np.int32)
     arrays = EncodedPairs(ids, np.array(sizes, dtype=np.int32))
-    for batch in (make_batch(pairs), arrays.batch(np.arange(len(pairs)))):
+    for batch in (make_batch(pairs), make_batch(list(arrays))):
         sides = zip(*(x.tolist() for x in (batch.src, batch.tgt, batch.labels)))
         for (src, tgt), rows in zip(pairs, sides, strict=True):
             for row, ids in zip(rows, (src + [EOS], [BOS] + tgt, tgt + [EOS])):

@@ -4,12 +4,12 @@ from collections import Counter
 from random import Random
 import pytest, torch
 from searching import (all_log_probs, check, check_samples, hypotheses_of, log_probs_of,
-                       plain_beam, random_model, random_sentences, ranked, token_ids)
+                       random_model, random_sentences, ranked, token_ids)
 from running import definitions
 from transformer_nb import decoding
 from transformer_nb.support.core import BOS, EOS, InputError
 from transformer_nb.data import pad
-from transformer_nb.decoding import (Beams, alignment, beam_search, draw_tokens, greedy,
+from transformer_nb.decoding import (Beams, alignment, beam_search, draw_tokens,
                                      length_penalty, output_limits,
                                      power_penalty, sample, search, top_tokens)
 from transformer_nb.model import attention_weights
@@ -32,18 +32,6 @@ def test_equals_the_plain_search(norm, beam_size):
             found = search(model, sentences, 20, beam_size=beam_size, **options)
             for hypotheses, wanted in zip(found, plain):
                 check(hypotheses, ranked(wanted, **options))
-
-@pytest.mark.parametrize('beam_size, min_len', [(1, 3), (3, 1), (3, 6), (13, 9)])
-def test_minimum_length_equals_the_plain_search(beam_size, min_len):
-    for end in (1., 5.):
-        model = random_model(1, end=end, max_len=10)
-        sentences = random_sentences(1, 3)
-        options = dict(alpha=0.6, n_best=min(beam_size, 3), min_len=min_len)
-        found = search(model, sentences, 20, beam_size=beam_size, **options)
-        for s, hypotheses in zip(sentences, found):
-            assert min(len(h.ids) for h in hypotheses) >= min_len
-            check(hypotheses, plain_beam(model, s, beam_size, **options,
-                                         penalty=length_penalty))
 
 @pytest.mark.parametrize('norm', ['post', 'pre'])
 def test_company_does_not_matter(norm):
@@ -87,15 +75,13 @@ def test_one_is_greedy():
         while len(ids) < 30 and EOS not in ids:
             ids.append(int(log_probs_of(model, s, ids).argmax()))
         wanted.append(token_ids(ids))
-    src = pad([s + [EOS] for s in sentences])
-    assert best_ids(model, sentences) == wanted == greedy(model, src)
+    assert best_ids(model, sentences) == wanted
     for alpha in (0., 0.6, 2.):
         assert best_ids(model, sentences, alpha=alpha, penalty=power_penalty) == wanted
 
-NO_USE = {search: dict(beam_size=[0, 2.5], alpha=[-0.5, float('nan')], min_len=[-1, 12],
-                       precision=['fp8']),
+NO_USE = {search: dict(beam_size=[0, 2.5], alpha=[-0.5, float('nan')], precision=['fp8']),
           sample: dict(temperature=[0., float('inf')], top_k=[0], top_p=[0., 1.5],
-                       min_len=[12], precision=['half'])}
+                       precision=['half'])}
 
 def test_what_is_of_no_use_is_refused_by_name():
     for how, options in NO_USE.items():
@@ -147,7 +133,7 @@ def drawn(model, sentences, seed=0, **options):
     return sample(model, sentences, generator=generator, **options)
 
 @pytest.mark.parametrize('options', [
-    {}, dict(temperature=3., top_k=7), dict(top_p=0.5, min_len=6)])
+    {}, dict(temperature=3., top_k=7), dict(top_p=0.5)])
 def test_samples(options):
     model, sentences = random_model(3, max_len=40), random_sentences(3, 15)
     found = drawn(model, sentences, **options)
@@ -156,7 +142,6 @@ def test_samples(options):
         assert [h.ids for h in others] == [h.ids for h in found]
     check_samples(model, sentences, found)
     for s, h in zip(sentences, found):
-        assert len(h.ids) >= options.get('min_len', 0)
         labels = (h.ids + [EOS])[:len(h.log_probs)]
         for row, token in zip(all_log_probs(model, s, h).tolist(), labels):
             likelier = sum(p > row[token] for p in row)
@@ -183,9 +168,7 @@ def test_samples_are_drawn_anew():
 @pytest.mark.parametrize('tame', [dict(top_k=1), dict(top_p=1e-9), dict(temperature=1e-6)])
 def test_tame_samples_are_greedy(tame):
     model, sentences = random_model(7, max_len=30), random_sentences(7, 20)
-    for min_len in (0, 8):
-        [*wanted] = best_ids(model, sentences, min_len=min_len)
-        assert [h.ids for h in drawn(model, sentences, min_len=min_len, **tame)] == wanted
+    assert [h.ids for h in drawn(model, sentences, **tame)] == best_ids(model, sentences)
 
 def test_draw_tokens_at_the_edges():
     logits = torch.tensor([[0., 3., 3., -torch.inf, 1.]] * 3)

@@ -67,7 +67,7 @@ def test_same_translations(beam_size):
 
 def found(model): # by a search: ids and scores
     texts = [5, 6, 7, 8, 9], [4], [10, 11, 12]
-    hypotheses = sum(search(model, texts, beam_size=3, n_best=2, min_len=3), [])
+    hypotheses = sum(search(model, texts, beam_size=3, n_best=2), [])
     return [(h.ids, round(h.score, 9)) for h in hypotheses]
 
 @pytest.mark.parametrize('options, layers_called', [

@@ -1,5 +1,5 @@
-"""Chapter 14b beyond its own proofs: distributions in closed form, other implementations of
-the same intervals, and what is said where SciPy is missing."""
+"""Chapter 14b beyond its own proofs, and ranks of 17: distributions in closed form, other
+implementations of the same intervals, and what is said where SciPy is missing."""
 import sys
 from itertools import combinations
 from math import atan, inf, nan, pi, sqrt
@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 from torch.testing import assert_close
+from running import definitions
 from transformer_nb.support.core import InputError
 from transformer_nb.judging import (
-    Difference, compare_rows, holm, judge_rows, mean_interval, rank_test, t_p_value,
-    t_quantile, wider_interval)
+    Difference, compare_rows, holm, judge_rows, mean_interval, t_p_value, t_quantile,
+    wider_interval)
+
+rank_test = definitions('17_layer_types').rank_test
 
 def made_up(rows, n=10, s=0.02, seed=1):
     "Losses that are a number for the row, one for the seed, and luck"

@@ -3,8 +3,8 @@ import math
 import pytest, torch
 import ladder
 from transformer_nb.attention import (
-    CHARACTERS, N_IDS, SentenceModel, count_pairs, held_out_loss, ladder_text,
-    learn_sentences, to_ids, to_text)
+    CHARACTERS, N_IDS, SentenceModel, held_out_loss, ladder_text, learn_sentences, to_ids,
+    to_text)
 from transformer_nb.support.core import BOS, EOS, PAD
 
 def test_no_held_out_sentence_is_trained_on():
@@ -21,7 +21,7 @@ def test_ids_and_back():
     assert N_IDS == 4 + len(set(CHARACTERS))
 
 def test_pairs_are_counted():
-    log_p = count_pairs(to_ids(['ab', 'ac', 'ab']))
+    log_p = ladder.chapter_01.count_pairs(to_ids(['ab', 'ac', 'ab']))
     a, b, c = (4 + CHARACTERS.index(x) for x in 'abc')
     total = 3 + 0.1*N_IDS
     assert log_p[a, b].exp().item() == pytest.approx(2.1 / total)

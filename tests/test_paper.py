@@ -144,6 +144,11 @@ def multihead(m, Q, K, V, mask=None):
     _, v = m.keys_values(V)
     return m.attend(m.queries(Q), k, v, mask)
 
+def matrices(m): # W_Q, W_K and W_V of all heads (h, d, d_k), and W_O, as views
+    maps = m.query, m.key, m.value
+    of_heads = [linear.weight.unflatten(0, (m.n_heads, -1)).mT for linear in maps]
+    return *of_heads, m.output.weight.T
+
 def loop(Q, K, V, W_Q, W_K, W_V, W_O, mask=None):
     heads = [attend(Q @ q, K @ k, V @ v, mask)[0] for q, k, v in zip(W_Q, W_K, W_V)]
     return torch.cat(heads, -1) @ W_O
@@ -166,12 +171,11 @@ SOME_MASK = torch.ones(5, 7, dtype=torch.bool).tril(2) # no row is empty
 def test_the_heads_at_once_are_the_loop(sizes, mask):
     #| claim C16
     inputs, m = case(*sizes)
-    matrices = [W.detach().clone().requires_grad_()
-                for W in (m.W_Q, m.W_K, m.W_V, m.W_O)]
-    expected, module = loop(*inputs, *matrices, mask), multihead(m, *inputs, mask)
+    parts = [W.detach().clone().requires_grad_() for W in matrices(m)]
+    expected, module = loop(*inputs, *parts, mask), multihead(m, *inputs, mask)
     assert_close(module, expected)
     weights = m.query.weight, m.key.weight, m.value.weight, m.output.weight
-    *g_inputs, g_Q, g_K, g_V, g_O = gradients(expected, *inputs, *matrices)
+    *g_inputs, g_Q, g_K, g_V, g_O = gradients(expected, *inputs, *parts)
     wanted = *g_inputs, stored(g_Q), stored(g_K), stored(g_V), g_O.T
     for a, b in zip(gradients(module, *inputs, *weights), wanted): assert_close(a, b)
     x, memory, _ = inputs
@@ -183,11 +187,12 @@ def test_the_heads_at_once_are_the_loop(sizes, mask):
 def test_the_matrices_have_the_shapes_of_the_paper(d_model, h, d_k, d_v):
     #| claim C17
     m = MultiHeadAttention(d_model, h, d_k, d_v)
-    assert m.W_Q.shape == m.W_K.shape == (h, d_model, d_k)
-    assert m.W_V.shape == (h, d_model, d_v) and m.W_O.shape == (h*d_v, d_model)
+    W_Q, W_K, W_V, W_O = matrices(m)
+    assert W_Q.shape == W_K.shape == (h, d_model, d_k)
+    assert W_V.shape == (h, d_model, d_v) and W_O.shape == (h*d_v, d_model)
     n_learned = sum(p.numel() for p in m.parameters()) # these matrices and nothing else
     assert n_learned == h*(2*d_model*d_k + d_model*d_v) + h*d_v*d_model
-    with torch.no_grad(): m.W_Q[0] = 7. # a view: the parameter changes
+    with torch.no_grad(): W_Q[0] = 7. # a view: the parameter changes
     assert (m.query.weight[:d_k] == 7).all()
 
 def test_equal_values_leave_no_trace_of_query_and_keys():
@@ -195,7 +200,8 @@ def test_equal_values_leave_no_trace_of_query_and_keys():
     for _ in range(1000):
         m = MultiHeadAttention(d_model=4, n_heads=1, d_k=8, d_v=8).double()
         query, keys, x = 3*randn64(1, 1, 4), 3*randn64(1, 2, 4), randn64(1, 1, 4)
-        assert_close(multihead(m, query, keys, x.expand(1, 2, 4)), x @ m.W_V[0] @ m.W_O)
+        *_, W_V, W_O = matrices(m)
+        assert_close(multihead(m, query, keys, x.expand(1, 2, 4)), x @ W_V[0] @ W_O)
 
 # 03 Layers
 
@@ -391,7 +397,7 @@ def test_eight_heads_of_size_64(base):
         memory, mask = kwargs.get('memory', x), kwargs['mask']
         if mask.dim() == 4: mask = mask[:, 0]
         heads = []
-        for W_Q, W_K, W_V in zip(m.W_Q, m.W_K, m.W_V):
+        for W_Q, W_K, W_V in zip(*matrices(m)[:3]):
             assert W_Q.shape == W_K.shape == W_V.shape == (512, 64)
             scores = (x @ W_Q) @ (memory @ W_K).mT / 8
             weights = scores.masked_fill(~mask, -math.inf).softmax(-1)

@@ -201,7 +201,7 @@ def test_sources_stand_behind_their_tag(data, texts):
 
 def test_a_preparation_is_whole_or_not_there(texts, tmp_path, monkeypatch):
     "Also if it was killed"
-    left = tmp_path/'.d.1.999999999.tnb.tmp'
+    left = tmp_path/'.d.tnb.tmp'
     left.mkdir()
     (left/'train.ids').write_bytes(b'half')
     def stop(*args): raise KeyboardInterrupt

@@ -62,7 +62,6 @@ def test_commands_take_what_is_stored_and_options_override_it(own, tmp_path):
     assert translated(n_best=2) == translated(n_best=2, **OWN)
     many = call(tnb_translate, own, tmp_path/'x', n_best=3)
     refuses(many, '--n_best is 3', 'beam_size, 2')
-    refuses(call(tnb_translate, own, tmp_path/'x', min_len=8), '--min_len is 8', '7')
     for name, value in PAPER.items(): # a search that will not happen
         done = call(tnb_evaluate, hyp=tmp_path/'x', ref=tmp_path/'x', **{name: value})
         refuses(done, f'--{name} and --hyp cannot be combined')

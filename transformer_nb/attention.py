@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CHARACTERS', 'N_IDS', 'scaled_dot_product_attention', 'attention', 'read_sentences', 'to_ids', 'ladder_text',
-           'count_pairs', 'held_out_loss', 'to_text', 'write_sentences', 'OneHead', 'SentenceModel', 'learn_sentences']
+           'held_out_loss', 'to_text', 'write_sentences', 'SentenceModel', 'learn_sentences']
 
 # %% ../nbs/01_attention.ipynb #14b5ecfd
 import gzip, string
@@ -64,14 +64,6 @@ def ladder_text()->tuple[Tensor,Tensor]: # ids for training, and of 1,000 held-o
     ids = to_ids(read_sentences())
     return ids[1000:], ids[:1000]
 
-# %% ../nbs/01_attention.ipynb #w01rung2
-def count_pairs(ids:Tensor # (n, t)
-               )->Tensor:  # log-probability of each next id, a row per id (N_IDS, N_IDS)
-    here, following = ids[:, :-1], ids[:, 1:]
-    counts = torch.full((N_IDS, N_IDS), 0.1) # so that nothing is impossible
-    counts.index_put_((here, following), torch.tensor(1.), accumulate=True)
-    return (counts / counts.sum(1, keepdim=True)).log()
-
 # %% ../nbs/01_attention.ipynb #w01rung3
 @torch.no_grad()
 def held_out_loss(model:Callable, # ids (n, t) to scores of each next id (n, t, N_IDS)
@@ -100,23 +92,6 @@ def write_sentences(model:Callable, # as for `held_out_loss`
         odds[:, :EOS] = 0 # no sentence begins again
         ids = torch.cat([ids, torch.multinomial(odds, 1, generator=draws)], 1)
     return [to_text(row) for row in ids[:, 1:].tolist()]
-
-# %% ../nbs/01_attention.ipynb #w01rung6
-class OneHead(nn.Module):
-    "Self-attention with one head; each place sees itself and what stands before it"
-    def __init__(self, d_model:int=64):
-        super().__init__()
-        self.query = nn.Linear(d_model, d_model, bias=False) # W^Q
-        self.key = nn.Linear(d_model, d_model, bias=False)   # W^K
-        self.value = nn.Linear(d_model, d_model, bias=False) # W^V
-
-    def forward(self, x:Tensor # (b, t, d)
-               )->Tensor:      # (b, t, d)
-        t = x.shape[1]
-        not_later = torch.ones(t, t, dtype=torch.bool).tril() # True where allowed
-        output, _ = scaled_dot_product_attention(
-            self.query(x), self.key(x), self.value(x), not_later)
-        return output
 
 # %% ../nbs/01_attention.ipynb #w01rung7
 class SentenceModel(nn.Module):

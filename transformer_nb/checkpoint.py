@@ -9,12 +9,11 @@ __all__ = ['SHIPPED', 'cpu_state_dict', 'save_model', 'check_described', 'load_m
            'last_weights', 'check_output_folder', 'mark_begun', 'write_folder', 'training_lock', 'locked']
 
 # %% ../nbs/11_checkpoint.ipynb #558b3136
-import hashlib, json, math, os, random, re, shutil, sys, threading
+import hashlib, json, math, os, re, shutil, sys, threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
-import numpy as np
 import tokenizers
 import torch
 import transformer_nb
@@ -25,8 +24,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from . import __version__
 from .support.core import (
-    FieldError, InputError, read_json, remove_abandoned_folders, remove_half_written,
-    temporary_path, untrusted, write_atomically)
+    FieldError, InputError, read_json, remove_half_written, untrusted, write_atomically)
 from .model import Transformer, TransformerConfig
 from .foreign import tokenizer_class
 from .text import Tokenizer
@@ -264,24 +262,13 @@ def _generators(device:torch.device|None)->dict[str,tuple]: # module, arguments
     return {'torch': (torch, []), device.type: (module, where)}
 
 def random_state(device:torch.device|None=None # where the model is; by default the CPU
-                )->dict[str,Tensor]: # states of all random generators, as bytes
-    name, keys, *rest = np.random.get_state()
-    states = dict(python=_as_bytes(random.getstate()),
-                  numpy=_as_bytes([name, keys.tolist(), *rest]))
-    for name, (module, where) in _generators(device).items():
-        states[name] = module.get_rng_state(*where).cpu()
-    return states
-
-def _as_bytes(x)->Tensor: # the JSON of x
-    return torch.frombuffer(bytearray(json.dumps(x).encode()), dtype=torch.uint8)
+                )->dict[str,Tensor]: # states of its random generators, as bytes
+    return {name: module.get_rng_state(*where).cpu()
+            for name, (module, where) in _generators(device).items()}
 
 # %% ../nbs/11_checkpoint.ipynb #5b3ad48e
 def set_random_state(states:dict[str,Tensor], # as `random_state` returns them
                      device:torch.device|None=None): # of the model
-    version, numbers, gauss = json.loads(bytes(states['python']))
-    random.setstate((version, tuple(numbers), gauss))
-    numpy_state = json.loads(bytes(states['numpy']))
-    np.random.set_state(tuple(numpy_state))
     for name, (module, where) in _generators(device).items():
         if name in states or name == 'torch': module.set_rng_state(states[name], *where)
 
@@ -300,11 +287,8 @@ def training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
 # %% ../nbs/11_checkpoint.ipynb #9e2964bb
 def set_training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
                        state:dict[str,Tensor], rank:int=0):
-    """Restore all of it, with the random state of process number `rank`; raises
-    `InputError` where it does not fit"""
-    try: model.load_state_dict(_part(state, 'model.'))
-    except RuntimeError:
-        raise InputError('the state does not have the weights of this model') from None
+    "Restore all of it, with the random state of process number `rank`"
+    model.load_state_dict(_part(state, 'model.'))
     moments = {} # of each parameter that has some
     for name, x in _part(state, 'optimizer.').items():
         i, _, field = name.partition('.')
@@ -313,10 +297,7 @@ def set_training_state(model:nn.Module, optimizer:torch.optim.Optimizer,
     optimizer.load_state_dict(dict(state=moments, param_groups=groups))
     random_states = _part(state, f'random.{rank}.')
     if not random_states and rank > 0: return # there were fewer processes before
-    try: set_random_state(random_states, next(model.parameters()).device)
-    except (LookupError, ValueError, TypeError, RuntimeError) as e:
-        reason = ' '.join(str(e).split())[:200]
-        raise InputError(f'the state has no random state to restore: {reason}') from None
+    set_random_state(random_states, next(model.parameters()).device)
 
 def _part(state:dict[str,Tensor], start:str)->dict[str,Tensor]:
     "The tensors whose names start like this, by the rest of the name"
@@ -492,9 +473,9 @@ def write_folder(out:Path,       # where it should be
                  write:Callable): # writes its files into the folder that it is given
     "All of a folder, or nothing"
     out = Path(os.path.realpath(out))
-    temporary = temporary_path(out)
+    temporary = out.with_name(f'.{out.name}.tnb.tmp')
+    shutil.rmtree(temporary, ignore_errors=True) # of a process that was killed
     try:
-        remove_abandoned_folders(out)
         temporary.mkdir(parents=True)
         write(temporary)
         temporary.replace(out) # which may be there, if it is empty

@@ -1,7 +1,7 @@
 """Sentence pairs from files (chapter 10a): read strictly, downloaded once, split without
 leaks; Multi30k, Tatoeba, and your own."""
 
-import gzip, hashlib, json, lzma, os, random, re, zipfile, zlib
+import gzip, hashlib, json, os, random, re, zipfile, zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPException
@@ -153,20 +153,18 @@ def multi30k(src_lang:str, tgt_lang:str,  # 'de', 'en' or 'fr'
         corpus[split] = read_pairs(src, tgt)
     return corpus
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError,
-            UnicodeError, lzma.LZMAError) # what `zipfile` may raise
-
 def _tatoeba_pairs(path:Path,  # an archive, of which nothing is written anywhere
                    name:str    # of its file, such as deu.txt
                   )->Iterator[tuple[str,str]]: # (German, English)
     n = 0
     try:
         with zipfile.ZipFile(path) as archive, archive.open(name) as file:
-            for n, line in enumerate(decode_lines(file, f'{path}: {name}'), 1):
-                if '\t' not in line: raise InputError(f'{path}: {name}:{n}: no tab')
+            for n, line in enumerate(decode_lines(file, name), 1):
+                if '\t' not in line: raise ValueError(f'{name}:{n}: no tab')
                 english, other, *_ = line.split('\t') # newer files name the authors, too
                 yield other, english
-    except _DAMAGED as e: raise InputError(f'{path} is damaged ({e}); remove it') from None
+    except Exception as e: # `zipfile` raises ten kinds
+        raise InputError(f'{path} is damaged ({e}); remove it') from None
     if n == 0: raise InputError(f'{path} is damaged ({name} is empty); remove it')
 
 _ISO_639 = """

@@ -111,11 +111,6 @@ def order_by_length(lengths:np.ndarray,      # tokens of source and target (n, 2
         order = order[key.astype(number)[order].argsort(kind='stable')]
     return order
 
-# %% ../nbs/10_data.ipynb #09956f4e
-def _pair_lengths(pairs:Sequence[Ids])->np.ndarray: # tokens of both sides (n, 2)
-    if hasattr(pairs, 'lengths'): return pairs.lengths # pairs on disk, see below
-    return np.array([(len(s), len(t)) for s, t in pairs])
-
 # %% ../nbs/10_data.ipynb #841cff20
 class TokenBatches:
     "Batches of pairs of similar length, under a token budget (§5.1)"
@@ -124,7 +119,10 @@ class TokenBatches:
                  batch_tokens:int, # maximum tokens per batch, each side, padding included
                  seed:int=0,
                  mix:list[Sequence]|None=None): # see `_draw`; by default all once
-        self.pairs, self.lengths = pairs, _pair_lengths(pairs)
+        self.pairs = pairs
+        self.lengths = getattr(pairs, 'lengths', None) # (n, 2), of pairs on disk, see below
+        if self.lengths is None:
+            self.lengths = np.array([(len(s), len(t)) for s, t in pairs])
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.mix = mix
@@ -145,7 +143,6 @@ class TokenBatches:
         return split_by_budget(sizes, self.batch_tokens)
 
     def batch(self, rows:Sequence[int])->Batch:
-        if hasattr(self.pairs, 'batch'): return self.pairs.batch(rows) # on disk
         return make_batch([self.pairs[i] for i in rows])
 
     def count_targets(self, rows:Sequence[int])->int: # labels, `</s>` included
@@ -166,18 +163,6 @@ def _draw(mix:list[Sequence], # of each part: number of pairs, times per epoch
             n_more = min(n, max(1, round(times % 1 * n)))
             parts.append(rng.choice(part, n_more, replace=False))
     return np.concatenate(parts)
-
-# %% ../nbs/10_data.ipynb #d10fill1
-def _fill(ids:np.ndarray,     # all tokens
-          starts:np.ndarray,  # where the sentence of each row begins (b,)
-          lengths:np.ndarray, # how many tokens it has (b,)
-         )->np.ndarray:       # one row each, padded to one more than the longest
-    columns = np.arange(lengths.max() + 1)
-    is_token = columns < lengths[:, None]
-    places = starts[:, None] + columns
-    rows = np.full(is_token.shape, PAD)
-    rows[is_token] = ids[places[is_token]]
-    return rows
 
 # %% ../nbs/10_data.ipynb #2809ea56
 class EncodedPairs(Sequence):
@@ -201,18 +186,6 @@ class EncodedPairs(Sequence):
         ids = self.ids[end - n_src - n_tgt : end].tolist()
         return ids[:n_src], ids[n_src:]
 
-    def batch(self, rows:Sequence[int])->Batch: # as from `make_batch`
-        n_src, n_tgt = self.lengths[rows].T
-        middle = self.ends[rows] - n_tgt # where source ends and target begins (b,)
-        src = _fill(self.ids, middle - n_src, n_src)
-        labels = _fill(self.ids, middle, n_tgt)
-        tgt = np.roll(labels, 1, axis=1) # its last column is padding, which moves up front
-        tgt[:, 0] = BOS
-        src[range(len(src)), n_src] = EOS
-        labels[range(len(src)), n_tgt] = EOS
-        sides = map(torch.from_numpy, (src, tgt, labels))
-        return Batch(*sides, n_tokens=int(n_tgt.sum()) + len(labels))
-
 # %% ../nbs/10_data.ipynb #78ff8c8a
 def open_encoded(stem:Path # path of the files, without what follows the dot
                 )->EncodedPairs:
@@ -232,7 +205,8 @@ def check_encoded(stem:Path, info:dict): # what `encode_to_disk` returned
     "Raise `InputError` unless the arrays are those that it wrote"
     for name in ('ids', 'lengths'): check_plain_file(f'{stem}.{name}')
     if _checksums(stem) != info['sha256']:
-        raise InputError(f'{stem}.ids or {stem}.lengths is damaged; prepare the data again')
+        raise InputError(f'{stem}.ids or {stem}.lengths is damaged; remove the folder, and '
+                         'prepare the data again')
 
 # %% ../nbs/10_data.ipynb #ce4a3036
 def _write_encoded(stem:Path, # of the files of ids and of lengths

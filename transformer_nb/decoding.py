@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SEARCH_BOUNDS', 'PENALTIES', 'SEARCH_TOKENS', 'Hypothesis', 'length_penalty', 'power_penalty', 'SearchConfig',
            'output_limits', 'to_hypotheses', 'Cache', 'next_logits', 'LiveBeams', 'best_continuations', 'BestBeams',
-           'Beams', 'check_n_best', 'beam_search', 'greedy', 'search', 'search_cost', 'check_fits', 'draw_tokens',
-           'sample', 'alignment']
+           'Beams', 'check_n_best', 'beam_search', 'search', 'search_cost', 'check_fits', 'draw_tokens', 'sample',
+           'alignment']
 
 # %% ../nbs/13_decoding.ipynb #f0616244
 from collections.abc import Callable, Iterator
@@ -196,17 +196,15 @@ def top_tokens(logits:Tensor,          # (..., v)
 # %% ../nbs/13_decoding.ipynb #e13ances
 def best_continuations(scores:Tensor,       # log-probabilities of hypotheses (b, k)
                        logits:Tensor,       # of their next tokens (b, k, v); overwritten
-                       may_end:bool=True,   # else `</s>` counts as impossible
                       )->tuple[Tensor,...]: # parents, tokens, log-probabilities (b, k)
     "The k likeliest continuations of each sentence, by one token"
     k, v = logits.shape[1:]
-    width = min(k if may_end else k + 1, v)
+    width = min(k, v)
     top, tokens = top_tokens(logits, width)                # (b, k, width)
     best, best_token = top[..., :1], tokens[..., :1]       # (b, k, 1)
     probs = torch.softmax(logits, -1, out=logits)          # in place: it is large
     best_log_prob = probs.gather(-1, best_token).log()     # (b, k, 1)
     log_probs = best_log_prob + (top - best)               # (b, k, width)
-    if not may_end: log_probs = log_probs.masked_fill(tokens == EOS, -torch.inf)
     totals = scores[..., None] + log_probs                 # (b, k, width)
     choice = totals.flatten(1).topk(k).indices             # (b, k)
     token, log_prob = (x.flatten(1).gather(1, choice) for x in (tokens, log_probs))
@@ -336,12 +334,6 @@ def check_n_best(n_best:int, beam_size:int):
     if 1 <= n_best <= beam_size: return
     raise FieldError('n_best', f'is {n_best}; it must be from 1 to beam_size, {beam_size}')
 
-def _check_min_len(min_len:int, limits:Tensor): # maximum tokens per output (b,)
-    largest = int(limits.min()) - 1
-    if not 0 <= min_len <= largest:
-        raise FieldError('min_len', f'is {min_len}; it must be from 0 to {largest}, '
-                         'which is what the shortest sentence allows')
-
 @torch.inference_mode()
 def beam_search(model:Transformer,  # in evaluation mode
                 src:Tensor,         # source ids, each row ending with `</s>` (b, s)
@@ -349,28 +341,19 @@ def beam_search(model:Transformer,  # in evaluation mode
                 alpha:float=SearchConfig.alpha,       # strength of the length penalty
                 n_best:int=1,       # hypotheses returned per sentence, at most `beam_size`
                 penalty:str|Callable='paper', # a name in `PENALTIES`, or a function
-                min_len:int=0,      # minimum tokens per output, `</s>` not counted
                 max_extra:int=SearchConfig.max_extra, # as for `output_limits`
                )->list[list[Hypothesis]]: # of each sentence, the best first
     "Beam search with length penalty (§6.1); fewer than `n_best` where fewer have ended"
     SearchConfig(beam_size, alpha, max_extra) # are they in bounds?
     check_n_best(n_best, beam_size)
     limits = output_limits(model, src, max_extra)
-    _check_min_len(min_len, limits)
     longest = int(limits.max())
     dtype = model.output.weight.dtype
     lengths = torch.arange(longest + 1, device=src.device, dtype=dtype)
     penalties = PENALTIES.get(penalty, penalty)(lengths, alpha)
     beams = Beams(limits, penalties, beam_size, n_best)
-    def choose(beams, logits, n):
-        return best_continuations(beams.live.scores, logits, may_end=n > min_len)
+    def choose(beams, logits, n): return best_continuations(beams.live.scores, logits)
     return _run(model, src, beams, choose)
-
-# %% ../nbs/13_decoding.ipynb #ed375f42
-def greedy(model:Transformer,
-           src:Tensor          # as for `beam_search`
-          )->list[list[int]]:  # ids of each sentence, without `</s>`
-    return [best.ids for [best] in beam_search(model, src, beam_size=1)]
 
 # %% ../nbs/13_decoding.ipynb #4690e72a
 SEARCH_TOKENS = 4096 # default budget of a batch
@@ -453,12 +436,10 @@ def _draw(beams:Beams,        # with one hypothesis per sentence
           logits:Tensor,      # (b, 1, v)
           n:int,              # length of the new hypotheses
           uniform:Tensor,     # a random number for each token of each sentence (b, t)
-          min_len:int,
           **options           # of `draw_tokens`
          )->tuple[Tensor,...]: # parents, tokens, log-probabilities (b, 1)
     "The log-probabilities are the model's own, whatever the options"
     log_probs = logits.log_softmax(-1)[:, 0] # (b, v)
-    if n <= min_len: logits[..., EOS] = -torch.inf
     numbers = uniform[beams.sentence, n-1]
     tokens = draw_tokens(logits[:, 0], numbers, **options)[:, None]
     return torch.zeros_like(tokens), tokens, log_probs.gather(1, tokens)
@@ -475,7 +456,6 @@ def sample(model:Transformer,         # in evaluation mode
            temperature:float=1.,      # τ, from 1e-6, which is greedy search, to 1e6
            top_k:int|None=None,       # draw from the k likeliest tokens
            top_p:float|None=None,     # from the fewest that add up to this probability
-           min_len:int=0,             # minimum tokens per output, `</s>` not counted
            generator:torch.Generator|None=None, # on the CPU; None: PyTorch's global one
            search_tokens:int=SEARCH_TOKENS,      # as for `search`
            max_extra:int=SearchConfig.max_extra, # as for `output_limits`
@@ -492,12 +472,11 @@ def sample(model:Transformer,         # in evaluation mode
         batches = _batches(model, sentences, search_tokens, 1, max_extra)
         for rows, src in batches:
             limits = output_limits(model, src, max_extra)
-            _check_min_len(min_len, limits)
             uniform = _uniform([seeds[i] for i in rows], model.config.max_len)
             uniform = uniform.to(src.device, model.output.weight.dtype)
             no_penalty = uniform.new_ones(int(limits.max()) + 1)
             beams = Beams(limits, no_penalty, beam_size=1, n_best=1)
-            choose = partial(_draw, uniform=uniform, min_len=min_len, **options)
+            choose = partial(_draw, uniform=uniform, **options)
             drawn = _run(model, src, beams, choose)
             for i, [h] in zip(rows, drawn): results[i] = h
     return results

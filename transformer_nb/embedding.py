@@ -6,7 +6,6 @@
 __all__ = ['POSITIONS', 'Embedding', 'angles', 'positional_encoding', 'PositionalEncoding', 'rotate', 'RotaryAttention']
 
 # %% ../nbs/04_embedding.ipynb #46dc3ebc
-from functools import cache
 from math import sqrt
 import torch
 from torch import Tensor, nn
@@ -89,30 +88,14 @@ def rotate(x:Tensor,                   # queries or keys (..., t, d_k), d_k even
           )->Tensor:                   # (..., t, d_k)
     "Turn each pair of dimensions by its position's angles (Su et al., 2021)"
     t, d_k = x.shape[-2:]
-    if positions is None: cos, sin = _turns(t, d_k, base, x.dtype, x.device)
-    else: cos, sin = _cos_sin(positions, d_k, base, x.dtype, x.device)
+    if positions is None: positions = torch.arange(t, device=x.device)
+    if x.device.type == 'mps': positions = positions.cpu() # it has no float64
+    angle = angles(positions, d_k, base)       # (t, d_k/2)
+    cos, sin = angle.cos().to(x), angle.sin().to(x)
     first, second = x[..., 0::2], x[..., 1::2]
     turned_first = first*cos - second*sin
     turned_second = first*sin + second*cos
     return torch.stack([turned_first, turned_second], -1).flatten(-2)
-
-# %% ../nbs/04_embedding.ipynb #e04turnu
-def _cos_sin(positions:Tensor, d_k:int, base:float, dtype:torch.dtype, device:torch.device
-            )->tuple[Tensor,Tensor]: # of every angle (t, d_k/2)
-    if positions.device.type == 'mps': positions = positions.cpu() # it has no float64
-    angle = angles(positions, d_k, base)
-    return angle.cos().to(device, dtype), angle.sin().to(device, dtype)
-
-def _turns(t:int, *kind)->tuple[Tensor,Tensor]: # of positions 0 to t-1 (t, d_k/2)
-    if torch.compiler.is_compiling(): return _cos_sin(torch.arange(t), *kind)
-    n = max(64, 2**(t - 1).bit_length()) # few tables, each of them of use to many lengths
-    cos, sin = _table(n, *kind)
-    return cos[:t], sin[:t]
-
-@cache
-def _table(n:int, *kind)->tuple[Tensor,Tensor]: # (n, d_k/2)
-    with torch.inference_mode(False): # a search may make it, and training use it
-        return _cos_sin(torch.arange(n), *kind)
 
 # %% ../nbs/04_embedding.ipynb #e04turn6
 class RotaryAttention(MultiHeadAttention):

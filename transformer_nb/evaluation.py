@@ -215,7 +215,6 @@ def seeds_bootstrap(systems:list[list[str]], # translations, one list for each s
                     n_samples:int=1000,      # draws
                    )->dict: # `mean` of the scores, `ci`, its 95% interval, and `signature`
     "Bootstrap of seeds and sentences together"
-    if not systems: raise InputError('there are no translations to score')
     systems, references = list(map(as_texts, systems)), as_texts(references)
     for lines in systems: _check_lines(references, translations=lines)
     name = 'bleu_moses_lc' if lang else 'bleu'

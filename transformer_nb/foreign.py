@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 import tokenizers
 from transformer_nb.support.core import (
-    SPECIAL_TOKENS, UNK, FieldError, InputError, as_texts, parse_json)
+    SPECIAL_TOKENS, UNK, FieldError, InputError, as_texts)
 from transformer_nb.pieces import normalize
 from transformer_nb.text import BPETokenizer, Tokenizer
 
@@ -39,7 +39,6 @@ class ForeignTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, text:str)->Self:
-        parse_json(text) # the library takes the last of equal names
         tokenizer = tokenizers.Tokenizer.from_str(text)
         ids = tokenizer.get_vocab().values()
         if ids and max(ids) < _MAX_ID: return cls(tokenizer)
@@ -92,7 +91,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, text:str)->Self:
-        content = parse_json(text)
+        content = json.loads(text)
         pieces = [str(piece) for piece in content['pieces']]
         models = [base64.b64decode(content[name]) for name in ('source', 'target')]
         return cls(*models, pieces, map(str, content.get('added', ())))

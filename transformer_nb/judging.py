@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MARGIN', 't_quantile', 'mean_interval', 't_p_value', 'Difference', 'compare_rows', 'has_diverged', 'judge_rows',
-           'holm', 'wider_interval', 'rank_test']
+           'holm', 'wider_interval']
 
 # %% ../nbs/14b_judging.ipynb #14bimp
 from collections.abc import Iterable
@@ -128,19 +128,3 @@ def wider_interval(nats:np.ndarray,  # differences of two rows (seeds, sentences
         means[i] = (of_seeds @ nats)[drawn].sum() / tokens[drawn].sum()
     low, high = np.quantile(means, [(1 - share)/2, (1 + share)/2])
     return float(nats.sum() / n / tokens.sum()), float(low), float(high)
-
-# %% ../nbs/14b_judging.ipynb #14brank1
-def rank_test(a:list[float], b:list[float]
-             )->tuple[float,float]: # how often a is below b (a tie is half); two-sided p
-    "The permutation test of ranks, exact; infinite values are allowed, and tie"
-    ranks = 2 * _stats().rankdata([*a, *b]) # integers, since a tie of two halves a rank
-    n, total = len(a), int(ranks.sum())
-    ways = np.zeros((n + 1, total + 1)) # to choose k values whose ranks add up to s
-    ways[0, 0] = 1
-    for rank in ranks.astype(int): ways[1:, rank:] += ways[:-1, :-rank]
-    middle, rank_sum = total * n/len(ranks), ranks[:n].sum()
-    distance = abs(np.arange(total + 1) - middle)
-    is_extreme = distance >= abs(rank_sum - middle) - 1e-9
-    above = (rank_sum - n*(n + 1)) / 2     # pairs in which a is larger
-    p = ways[n, is_extreme].sum() / ways[n].sum()
-    return float(1 - above / (n * len(b))), float(p)

@@ -7,7 +7,6 @@ __all__ = ['MultiHeadAttention', 'padding_mask', 'causal_mask', 'CausalAttention
 
 # %% ../nbs/02_multihead.ipynb #878e7bbf
 import torch
-from fastcore.basics import patch
 from torch import Tensor, nn
 from .attention import attention
 from .support.core import PAD
@@ -57,23 +56,6 @@ class MultiHeadAttention(nn.Module):
         if cache is None: q, k, v = self.project(x, memory)
         else: q, k, v = cache.project(self, x)
         return self.attend(q, k, v, mask)
-
-# %% ../nbs/02_multihead.ipynb #74b9f1f5
-@patch(as_prop=True)
-def W_Q(self:MultiHeadAttention)->Tensor: # every W_i^Q, a view of query.weight (h, d, d_k)
-    return self.query.weight.unflatten(0, (self.n_heads, -1)).mT
-
-@patch(as_prop=True)
-def W_K(self:MultiHeadAttention)->Tensor: # every W_i^K, a view of key.weight (h, d, d_k)
-    return self.key.weight.unflatten(0, (self.n_heads, -1)).mT
-
-@patch(as_prop=True)
-def W_V(self:MultiHeadAttention)->Tensor: # every W_i^V, a view of value.weight (h, d, d_v)
-    return self.value.weight.unflatten(0, (self.n_heads, -1)).mT
-
-@patch(as_prop=True)
-def W_O(self:MultiHeadAttention)->Tensor: # a view of output.weight (h·d_v, d)
-    return self.output.weight.T
 
 # %% ../nbs/02_multihead.ipynb #14f4387d
 def padding_mask(ids:Tensor # token ids (b, s)

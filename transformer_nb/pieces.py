@@ -7,7 +7,7 @@ from itertools import chain
 import tokenizers
 from tokenizers import (
     AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers)
-from .support.core import SPECIAL_TOKENS, InputError, check_choice, parse_json
+from .support.core import SPECIAL_TOKENS, InputError, check_choice
 
 _PLAIN = {'"': '[“”„‟«»]',
           "'": '[‘’‚‛‹›]',
@@ -176,7 +176,7 @@ def _check_vocab(vocab:dict[str,int]):
 
 def bpe_from_json(text:str)->tokenizers.Tokenizer:
     "Raises `ValueError`, or what the library does, for what `to_json` does not write"
-    content = parse_json(text)
+    content = json.loads(text)
     vocab, merges = content['model']['vocab'], content['model']['merges']
     _check_vocab(vocab)
     model = models.BPE(vocab, [(first, second) for first, second in merges])

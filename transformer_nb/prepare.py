@@ -3,7 +3,6 @@
 import json, random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -225,7 +224,6 @@ class PreparedData:
     config: DataConfig       # how it was prepared
     tokenizer: Tokenizer
     splits: dict[str,dict]   # of 'train' and 'valid', what `encode_to_disk` returned
-    is_new: bool = False     # was it prepared just now, and not read?
 
     def pairs(self, split:str)->EncodedPairs: return open_encoded(self.folder/split)
 
@@ -264,9 +262,8 @@ def prepare_data(folder:str|Path,  # where to write
         tokenizer.save(made/'tokenizer.json')
         record = dict(format=1, data=asdict(config), max_len=max_len, splits=splits)
         write_atomically(made/'prepared.json', json.dumps(record, indent=1).encode())
-    remove_prepared(folder) # an older one, which was damaged
     write_folder(folder, write)
-    return PreparedData(folder, config, tokenizer, splits, is_new=True)
+    return PreparedData(folder, config, tokenizer, splits)
 
 def _read_corpus(c:DataConfig)->dict:
     return load_corpus(c.corpus, c.src_lang, c.tgt_lang, c.data_dir, src=c.src, tgt=c.tgt,
@@ -299,14 +296,6 @@ def format_leaks(info:dict)->str: # of a split or of a corpus, as the end of its
 def format_vocabulary(n:int, wanted:int)->str: # number of tokens
     short = f' (the text yields no more; {wanted} were requested)' if n < wanted else ''
     return f'vocabulary of {n} tokens{short}'
-
-_FILES = [f'{split}.{end}' for split in SPLITS for end in ('ids', 'lengths')]
-_FILES += ['tokenizer.json', 'prepared.json']
-
-def remove_prepared(folder:Path):
-    "What a preparation wrote, and the folder if nothing else is in it"
-    for name in _FILES: (folder/name).unlink(missing_ok=True)
-    with suppress(OSError): folder.rmdir()
 
 def open_prepared(folder:str|Path # what `prepare_data` wrote
                  )->PreparedData:

@@ -9,7 +9,6 @@ __all__ = ['token_loss', 'valid_loss', 'accumulate_gradients', 'train_step', 'ch
 # %% ../nbs/12_training.ipynb #30bf3d93
 import json, math, os, signal, sys, threading, time, warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
@@ -283,20 +282,15 @@ def batch_groups(batches:TokenBatches,
                  epoch:int=0, position:int=0, # where to begin
                 )->Iterator[tuple[int,int,list[Sequence[int]]]]:
     "Epoch, position after the group, and rows of each batch, forever"
-    group, following, thread = [], None, ThreadPoolExecutor(1)
+    group = []
     while True:
-        plan = following.result() if following else batches.plan(epoch)
-        following, ahead = None, len(plan) * 9 // 10
+        plan = batches.plan(epoch)
         for i in range(position, len(plan)):
-            if i == ahead >= _LONG_PLAN: # millions of pairs: nobody should wait for it
-                following = thread.submit(batches.plan, epoch + 1)
             group.append(plan[i])
             if len(group) == size:
                 yield epoch, i + 1, group
                 group = []
         epoch, position = epoch + 1, 0
-
-_LONG_PLAN = 1000 # batches
 
 # %% ../nbs/12_training.ipynb #6da591a9
 @contextmanager
@@ -355,17 +349,6 @@ if hasattr(signal, 'SIGUSR1'): _SIGNALS.append(signal.SIGUSR1) # a scheduler's w
 def _ignore_signals(worker:int): # Ctrl-C reaches workers, too; the loop decides
     for number in _SIGNALS: signal.signal(number, signal.SIG_IGN)
 
-def _check_shared_memory(workers:int, n_tokens:int): # of a step
-    "Workers hand batches over through it; where it is full, the first would never come"
-    if not workers: return
-    n_bytes = workers * 2 * n_tokens * 3*8 # each is two steps ahead; three tensors of int64
-    try:
-        torch.multiprocessing.Queue()
-        torch.empty(n_bytes, dtype=torch.uint8).share_memory_()
-    except (OSError, RuntimeError):
-        raise FieldError('workers', f'is {workers}, for which /dev/shm lacks {n_bytes:,} '
-                         'bytes; make it larger, or set it to 0') from None
-
 # %% ../nbs/12_training.ipynb #bf3c58ec
 def _lr_of_step(step:int, c:TrainingConfig)->float:
     if not c.decay_steps: return inverse_sqrt_lr(step, c.lr, c.warmup_steps)
@@ -385,7 +368,6 @@ def _training_steps(batches:TokenBatches, c:TrainingConfig,
     "For each step its batches, and the number of target tokens by which to divide"
     is_gpu, workers = device.type == 'cuda', c.workers
     if workers is None: workers = 2 if is_gpu else 0
-    _check_shared_memory(workers, c.grad_accum_steps * batches.batch_tokens)
     group_size = c.grad_accum_steps * world_size()
     groups = batch_groups(batches, group_size, s.epoch, s.position)
     loader = DataLoader(_StepData(batches), sampler=groups, batch_size=None,
@@ -518,8 +500,6 @@ def wrap_model(model:nn.Module, config:TrainingConfig
 
 def _compile_layers(model:nn.Module, backend:str|Callable='inductor'
                    )->nn.Module: # a copy that shares the parameters
-    if ' ' in sys.prefix:
-        raise FieldError('compile', f'cannot build in a path with a space: {sys.prefix}')
     if backend == 'inductor': _try_compiler(next(model.parameters()).device)
     shared = {id(x): x for x in [*model.parameters(), *model.buffers()]}
     network = deepcopy(model, shared).train()

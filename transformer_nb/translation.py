@@ -7,7 +7,7 @@ __all__ = ['DOUBTFUL', 'NONSENSE', 'train_translator', 'Translator', 'distinct',
            'Translation', 'plot_attention', 'evaluate', 'score_pairs', 'evaluate_lines']
 
 # %% ../nbs/15_translation.ipynb #1a00c0d0
-import math, re, sys, time
+import math, re, shutil, sys, time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -40,7 +40,7 @@ from .model import Transformer
 from .support.notebook import heatmap
 from .prepare import (
     PreparedData, as_list, format_dropped, format_leaks, format_vocabulary,
-    open_prepared, prepare_data, remove_prepared, settle)
+    open_prepared, prepare_data, settle)
 from .recipe import ( # noqa: F401, these names belong here, too
     PRESETS, RunConfig, fine_tuning, load_search, preset)
 from .reading import Sentence, doubts, rare_words, read_text, strange
@@ -72,7 +72,8 @@ def train_translator(out:str|Path,         # model folder to write
         if resume: weights = None # the state has them
         model = _build_model(config, data.tokenizer.vocab_size, weights, family)
         trainer = _make_trainer(out, config, data, model, on_validate)
-        if resume: _resume(trainer, out, data)
+        if resume and not trainer.resume():
+            raise InputError(f'{out}/checkpoints: no readable training state')
         if rank() == 0: _write_beginning(out, config, data, trainer)
         if init and not resume:
             trainer.history[0]['init'] = str(init)
@@ -83,14 +84,6 @@ def train_translator(out:str|Path,         # model folder to write
             about = dict(config=config.to_dict(), data=history[0], result=history[-1])
             save_model(out, model, data.tokenizer, about, asdict(config.search))
     return history
-
-def _resume(trainer:Trainer, out:Path, data:PreparedData):
-    "Text that turns out to be of another run leaves no data behind"
-    try: found = trainer.resume()
-    except InputError:
-        if data.is_new and rank() == 0: remove_prepared(data.folder)
-        raise
-    if not found: raise InputError(f'{out}/checkpoints: no readable training state')
 
 # %% ../nbs/15_translation.ipynb #bdb3c484
 def _read_beginning(init:str|Path|None, tokenizer:str|Path|None, config:RunConfig
@@ -123,7 +116,9 @@ def _begin(out:Path, config:RunConfig, resume:bool, corpus:dict|None,
            given:Tokenizer|None # to use
           )->tuple[bool,PreparedData]: # is there a training to continue? and its data
     resume = check_output_folder(out, resume)
-    if not resume: mark_begun(out)
+    if not resume:
+        mark_begun(out)
+        shutil.rmtree(out/'data', ignore_errors=True) # of a run that ended without a state
     if resume and given: # only a new training needs them
         print('init and tokenizer are ignored: the training resumes from its state',
               file=sys.stderr)
@@ -152,9 +147,9 @@ _DATA_MAY_CHANGE = (
     'data_dir') # where it is found
 
 def _is_stored(out:Path, config:RunConfig, corpus:dict|None)->bool: # the data of a run
-    "Raises `InputError` if the stored data were made from other text"
-    try: stored = open_prepared(out/'data')
-    except InputError: return False # not there, or damaged
+    "Raises `InputError` if the stored data are damaged, or were made from other text"
+    if not (out/'data').exists(): return False
+    stored = open_prepared(out/'data')
     if corpus is None:
         was, now = (asdict(c) for c in (stored.config, config.data))
         for name in _DATA_MAY_CHANGE: del was[name], now[name]
@@ -273,7 +268,7 @@ class Translator:
         model, self.tokenizer = open_model(folder, device, family)
         own = asdict(load_search(folder))
         defaults = own | dict(search_tokens=SEARCH_TOKENS, precision='auto')
-        check_names(options, [*defaults, 'n_best', 'min_len'], 'an option of the search')
+        check_names(options, [*defaults, 'n_best'], 'an option of the search')
         self.options = defaults | options
         precision = choose_precision(self.options['precision'], device) # as in training
         self.options['precision'] = precision

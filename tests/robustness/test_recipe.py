@@ -44,8 +44,6 @@ def test_demo(tmp_path, monkeypatch):
     exact = re.search(r'(\d+) of 1000 held-out sequences exact', printed)
     assert int(exact[1]) > 500
     assert re.search(r'BLEU [\d.]+ on 50 held-out sentences', printed)
-    figures = {p.name for p in (tmp_path/'demo').rglob('*.svg')}
-    assert figures >= {'loss.svg', 'attention.svg'}
     translations = (tmp_path/'demo/translations.txt').read_text(encoding='utf8')
     assert len(translations.splitlines()) == 50
     assert b'learning rate was still rising' in done.stderr # in three seconds

@@ -13,27 +13,25 @@ import torch, yaml
 from tqdm import tqdm
 from transformer_nb.checkpoint import (
     SHIPPED, check_output_folder, find_model, last_weights, load_weights)
-from transformer_nb.copy_task import (
-    copy_model, draw_sequences, exact_match, plot_copy_attention, plot_losses, train_copy)
+from transformer_nb.copy_task import copy_model, draw_sequences, exact_match, train_copy
 from transformer_nb.support.core import (
     METAVARS, InputError, Arg, add_version, check_choice, check_names,
-    check_new_file, check_positive, check_range, command, default_device, find_device, find_in,
+    check_new_file, check_positive, command, default_device, find_device, find_in,
     memory_advice, read_arguments, set_seed, shorten)
 from transformer_nb.corpora import (
     PairFiles, decode_lines, load_corpus, read_lines, read_pairs, stream_lines)
-from transformer_nb.decoding import SEARCH_TOKENS, check_n_best
+from transformer_nb.decoding import SEARCH_TOKENS
 from transformer_nb.support.distributed import process_group, rank
 from transformer_nb.speed.fast import accelerate
-from transformer_nb.support.notebook import save_figure
 from transformer_nb.prepare import (
     PreparedData, as_list, format_dropped, format_leaks, format_vocabulary, prepare_data)
 from transformer_nb.hub import open_record, open_tokenizer
-from transformer_nb.training import TrainingConfig, plot_training
+from transformer_nb.training import TrainingConfig
 from transformer_nb.recipe import (
     PRESETS, SECTIONS, RunConfig, fine_tuning, load_search, preset)
 from transformer_nb.translation import (
-    Line, Translator, distinct, evaluate, evaluate_lines, model_languages, plot_attention,
-    score_pairs, train_translator)
+    Line, Translator, distinct, evaluate, evaluate_lines, model_languages, score_pairs,
+    train_translator)
 
 @dataclass(frozen=True)
 class _Option:
@@ -208,7 +206,7 @@ def tnb_train(argv:list[str]): # in a script the arguments of the process
     with process_group(), memory_advice(_LESS_MEMORY):
         config = _build_run(arguments)
         history = train_translator(out, config, resume, init=init, tokenizer=tokenizer)
-        if rank() == 0: print(_format_history(out, history, as_list(config.data.tag)))
+        if rank() == 0: print(_format_history(out, history))
         if rank() == 0: _tell_of_rise('tnb_train', history[-1]['step'], config.training)
 
 def _tell_of_rise(command:str, steps:int, config:TrainingConfig):
@@ -232,9 +230,7 @@ def _check_tokenizer_options(arguments:dict):
                 raise InputError(f'--{name} and --{origin} cannot be combined: '
                                  'the tokenizer exists already')
 
-def _format_history(out:str|Path, history:list[dict],
-                    tags:Collection[str|None]=() # of the sources
-                   )->str:
+def _format_history(out:str|Path, history:list[dict])->str:
     "What was trained, for how long and how well, and how to use it"
     data = history[0]
     last = history[-1]
@@ -246,14 +242,8 @@ def _format_history(out:str|Path, history:list[dict],
         f"{last['step']} steps in {last['seconds']/60:.1f} minutes, "
         f"{speed:,.0f} target tokens/s{skipped}",
         _format_perplexities(history),
-        f'translate with: tnb_translate {out} < sentences.txt > translations.txt',
-        *_tag_advice(tags),
-        _what_is_needed(Path(out))]
+        f'translate with: tnb_translate {out} < sentences.txt > translations.txt']
     return '\n'.join(rows)
-
-def _tag_advice(tags:Collection[str|None])->list[str]: # a line, where one is needed
-    if not tags or None in tags: return []
-    return [f'each sentence begins with a tag, as in training: {tags[0]} …']
 
 def _format_perplexities(history:list[dict])->str: # and which weights were taken
     from transformer_nb.evaluation import perplexity # here, because it is slow to import
@@ -273,12 +263,6 @@ def _format_choice(last:dict, best_step:int)->str: # which weights the model has
     if last['weights'] == 'best' and best_step == 0:
         return 'no step made it better, so the model is what it was at the start'
     return f"the model is {chosen[last['weights']]}, {why}"
-
-def _what_is_needed(out:Path)->str:
-    if not (out/'data').exists(): # trained from a folder of tnb_prepare
-        return f'{out}/checkpoints is needed only for --resume and tnb_evaluate --average'
-    return (f'{out}/data is needed only for --resume, {out}/checkpoints also for '
-            'tnb_evaluate --average')
 
 def _prepare_parser()->argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -400,7 +384,6 @@ def tnb_translate(
     alpha:_ALPHA=None,
     max_extra:_MAX_EXTRA=None,
     n_best:Arg('translations per line, as `number ||| translation ||| score`', int)=1,
-    min_len:Arg('minimum tokens per translation', int)=0,
     sample:Arg('draw each translation at random, instead of the best of a beam',
                  bool)=False,
     temperature:Arg('with --sample: below 1 safer, above 1 bolder', float)=None,
@@ -420,14 +403,14 @@ def tnb_translate(
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     _check_sampling(sample, drawing, given, n_best)
-    options = _search_options(folder, given, search_tokens, n_best, min_len)
+    options = _search_options(folder, given, search_tokens, n_best)
     options['precision'] = precision
     set_seed(drawing.pop('seed', 0))
     device = find_device(device)
     if threads: torch.set_num_threads(threads)
     translator = Translator(folder, device, **options)
     find = translator.search
-    if sample: find = partial(translator.sample, min_len=min_len, **drawing)
+    if sample: find = partial(translator.sample, **drawing)
     how = dict(exact=exact, split=not no_split and n_best == 1)
     translate = partial(translator.translate_lines, find=find, **how)
     with memory_advice('lower --search_tokens or --beam_size'), ExitStack() as stack:
@@ -500,15 +483,12 @@ def _n_best(translator:Translator, line:Line)->Iterator[str]: # one sentence's
 def _given(**options)->dict: # those that have a value
     return {name: value for name, value in options.items() if value is not None}
 
-def _search_options(folder:str, given:dict, search_tokens:int, n_best:int=1,
-                    min_len:int=0)->dict: # of a `Translator`
+def _search_options(folder:str, given:dict, search_tokens:int, n_best:int=1
+                   )->dict: # of a `Translator`
     "The model's own settings, except for those that are given"
     check_positive(search_tokens=search_tokens)
     config = replace(load_search(folder), **given)
-    check_range(0, config.max_extra, min_len=min_len) # which every sentence can reach
-    check_n_best(n_best, config.beam_size)
-    return asdict(config) | dict(search_tokens=search_tokens, n_best=n_best,
-                                 min_len=min_len)
+    return asdict(config) | dict(search_tokens=search_tokens, n_best=n_best)
 
 def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
     "Raise `InputError` for options that do not go together"
@@ -686,14 +666,14 @@ def tnb_export(folders:Arg('model folders, or ' + ' or '.join(SHIPPED) + '; '
 
 @command
 def tnb_demo(
-    out:Arg('folder for model, figures and translations; must be new', str, 'DIR')='demo',
+    out:Arg('folder for model and translations; must be new', str, 'DIR')='demo',
     max_minutes:Arg('time limit of the translation training', float)=2.5):
     "The copy task, then German to English on the built-in corpus"
     check_positive(max_minutes=max_minutes)
     check_output_folder(out, can_resume=False)
     out = Path(out)
     print('1. The copy task: repeat a sequence that was never seen\n', flush=True)
-    _copy_task(out/'copy_task')
+    _copy_task()
     print('\n2. Translation: German to English, on the built-in corpus\n', flush=True)
     config = preset('tiny').override(
         corpus='mini', vocab_size=1000, batch_tokens=2048,
@@ -703,35 +683,23 @@ def tnb_demo(
     history = train_translator(out/'model', config)
     print('\n' + _format_history(out/'model', history) + '\n')
     test = load_corpus('mini', 'de', 'en')['test']
-    _show_results(Translator(out/'model'), test, history, out)
+    _show_results(Translator(out/'model'), test, out)
     _tell_of_rise('tnb_demo', history[-1]['step'], config.training)
 
-def _copy_task(out:Path): # folder for loss curve and attention map
+def _copy_task():
     "Train a small Transformer to copy sequences, and test it on 1,000 held-out ones"
     set_seed()
     model = accelerate(copy_model().to(default_device()))
-    losses = train_copy(model, 2000)
+    train_copy(model, 2000)
     right = exact_match(model, draw_sequences(1000, held_out=True))
     print(f'{right.sum()} of {len(right)} held-out sequences exact')
-    _save_figures(out, loss=plot_losses(losses), attention=plot_copy_attention(model))
 
-def _save_figures(folder:Path, **figures): # by name
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        save_figure(figure, folder/f'{name}.svg')
-        print(folder/f'{name}.svg')
-
-def _show_results(translator:Translator, pairs:list[tuple[str,str]], history:list[dict],
-                  out:Path):
-    "Score, sample translations and figures of the demo"
+def _show_results(translator:Translator, pairs:list[tuple[str,str]], out:Path):
+    "Score and sample translations of the demo"
     path = out/'translations.txt'
     scores = evaluate(translator, pairs, out=path)
     for (source, reference), translation in zip(pairs[:10], read_lines(path)):
         print(f'{source}\n  → {translation}\n  = {reference}')
     signature = scores['signatures']['bleu']
     print(f"\nBLEU {scores['bleu']} on {len(pairs)} held-out sentences ({signature})\n")
-    shown = next((s for s, _ in pairs if 6 <= len(s.split()) <= 9), pairs[0][0])
-    print('Written:')
-    _save_figures(out, loss=plot_training(history),
-                  attention=plot_attention(translator, shown))
-    print(path, out/'model', sep='\n')
+    print('Written:', path, out/'model', sep='\n')

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..checkpoint import write_folder
 from ..support.core import (
     Arg, FieldError, InputError, arguments_of, check_new_file, check_positive,
-    command, parse_json, write_atomically)
+    command, write_atomically)
 from .kit import Kit, kit_file, kit_folder, printable
 from .marking import StageResult, grade, gradescope, message, report
 from .stages import STAGES
@@ -98,7 +98,7 @@ def _one_below(folder:Path)->list[Path]: # folders with files of the kit
 
 def _read_json(path:Path): # untrusted; None: it has none
     if path.stat().st_size > 2**24: return None
-    try: return parse_json(path.read_text(encoding='utf8'))
+    try: return json.loads(path.read_text(encoding='utf8'))
     except (ValueError, RecursionError): return None
 
 def _kit_of(folder:Path, layout, masks, key, model)->Kit:

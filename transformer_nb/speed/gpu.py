@@ -280,12 +280,9 @@ class RecordedSearch:
 
     @torch.inference_mode()
     def __call__(self, sentences:list[list[int]], search_tokens:int=SEARCH_TOKENS,
-                 precision:str='fp32', min_len:int=0, **options
+                 precision:str='fp32', **options
                 )->list[list[Hypothesis]]: # all as for `search`
         how = asdict(SearchConfig()) | dict(n_best=1) | options
-        if min_len or not sentences: # rare, and not recorded
-            return search(self.model, sentences, search_tokens, precision,
-                          min_len=min_len, **how)
         SearchConfig(how['beam_size'], how['alpha'], how['max_extra']) # in bounds?
         check_n_best(how['n_best'], how['beam_size'])
         check_fits(self.model, sentences)

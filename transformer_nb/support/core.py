@@ -1,12 +1,11 @@
 """What every chapter shares: four token ids, a seed, a device, files that are never half written, and error messages that help."""
 
-import argparse, errno, gc, io, json, math, os, platform, random, re, shutil, signal, stat
+import argparse, errno, gc, io, json, math, os, platform, random, re, signal, stat
 import subprocess, sys, warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import wraps
-from glob import escape
 from inspect import Parameter, signature
 from pathlib import Path
 from threading import get_native_id
@@ -61,30 +60,13 @@ def write_atomically(path:str|Path, # where the file will be
         raise OSError(e.errno, e.strerror, str(path)) from None
     finally: temporary.unlink(missing_ok=True)
 
-_TEMPORARY = re.compile(r'\..+\.([0-9]{1,9})\.tnb\.tmp') # with the number of its process
-_IS_WINDOWS = sys.platform == 'win32'
+_TEMPORARY = re.compile(r'\..+\.[0-9]{1,9}\.tnb\.tmp') # with the number of its process
 
-def _is_alive(pid:int)->bool: # is there another process with this number?
-    if pid == os.getpid() or _IS_WINDOWS: return False
-    try: os.kill(pid, 0) # asks, sends nothing
-    except ProcessLookupError: return False
-    except PermissionError: return True
-    return True
-
-def _is_abandoned(path:Path)->bool: # is it of a process that was killed?
-    name = _TEMPORARY.fullmatch(path.name)
-    return bool(name) and not _is_alive(int(name[1]))
-
-def remove_half_written(folder:str|Path):
+def remove_half_written(folder:str|Path): # in which no other process writes
     "Remove what killed calls of `write_atomically` left in it and in its subfolders"
     for path in Path(folder).rglob('.*.tnb.tmp'):
-        if not (path.is_file() and _is_abandoned(path)): continue
+        if not (path.is_file() and _TEMPORARY.fullmatch(path.name)): continue
         with suppress(PermissionError): path.unlink() # on Windows, it may be open
-
-def remove_abandoned_folders(out:Path):
-    "Remove what killed processes left beside `out` of folders of that name"
-    for path in out.parent.glob(f'.{escape(out.name)}.*.tnb.tmp'):
-        if path.is_dir() and _is_abandoned(path): shutil.rmtree(path, ignore_errors=True)
 
 def _escape(text:str)->str: # without control characters
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -235,17 +217,6 @@ def text_of(path:str|Path)->str: # of a file of ordinary size; else raises `Valu
     if Path(path).stat().st_size <= MAX_JSON: return Path(path).read_text(encoding='utf8')
     raise ValueError(f'it has more than {MAX_JSON:,} bytes')
 
-def _once(items:list[tuple])->dict: # of an object in JSON
-    seen = set()
-    for name, _ in items:
-        if name in seen: raise InputError(f'{shorten(name, 60)!r} is there twice')
-        seen.add(name)
-    return dict(items)
-
-def parse_json(text:str, **how): # whatever it holds, as from `json.loads`
-    "Raises `ValueError`, and for a name that an object has twice, too"
-    return json.loads(text, object_pairs_hook=_once, **how)
-
 def _finite(number:str)->float: # 1e999 is infinite
     if math.isinf(float(number)): _refuse(number)
     return float(number)
@@ -253,7 +224,7 @@ def _finite(number:str)->float: # 1e999 is infinite
 def read_json(path:str|Path)->dict:
     "Raises `InputError` unless it holds one object, of ordinary size and depth"
     with untrusted(path):
-        content = parse_json(text_of(path), parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(text_of(path), parse_constant=_refuse, parse_float=_finite)
         if isinstance(content, dict): return content
         raise ValueError('it is not a JSON object')
 
@@ -324,25 +295,19 @@ def _prepare():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.stdout is None: raise InputError('standard output is closed')
     if sys.stderr is None: sys.stderr = open(os.devnull, 'w', encoding='utf8')
+    for name in ('stdin', 'stdout', 'stderr'): # should wait, and write all they are given
+        stream = getattr(sys, name)
+        with suppress(AttributeError, OSError, ValueError): # closed, or not a file
+            os.set_blocking(stream.fileno(), True)
+        if isinstance(getattr(stream, 'buffer', None), io.RawIOBase): # it writes a part
+            how = dict(errors=stream.errors, closefd=False)
+            setattr(sys, name, open(stream.fileno(), 'w', 1, 'utf8', **how))
     for stream in (sys.stdout, sys.stderr): # whatever the locale
         if hasattr(stream, 'reconfigure'): stream.reconfigure(encoding='utf8')
     for argument in sys.argv[1:]:
         try: argument.encode()
         except UnicodeEncodeError: # it would fail at the end, when a report names the file
             raise InputError(f'{argument!r} is not UTF-8') from None
-
-@contextmanager
-def _complete_streams():
-    "Standard streams that wait, and that write all they are given"
-    old = {name: getattr(sys, name) for name in ('stdin', 'stdout', 'stderr')}
-    for name, stream in old.items():
-        with suppress(AttributeError, OSError, ValueError): # closed, or not a file
-            os.set_blocking(stream.fileno(), True)
-        if isinstance(getattr(stream, 'buffer', None), io.RawIOBase): # it writes a part
-            out = open(stream.fileno(), 'w', 1, 'utf8', stream.errors, closefd=False)
-            setattr(sys, name, out)
-    try: yield
-    finally: vars(sys).update(old)
 
 def _explain(e:InputError, func:Callable, args:tuple)->str: # `args`: of the call
     "The message, with a field named as the option that it is on the command line"
@@ -372,22 +337,20 @@ def command(func:Callable # of a console script; it may take `argv` as it is
     @wraps(func)
     def run(*args, **kwargs):
         is_script = not (args or kwargs) and _is_script(sys._getframe(1))
-        with _complete_streams():
-            try:
-                _prepare()
-                if is_script and reads_own: args = [sys.argv[1:]]
-                elif is_script: kwargs = arguments_of(func, sys.argv[1:])
-                func(*args, **kwargs)
-                sys.stdout.flush() # while an error is still one line
-            except InputError as e: _stop(name, _explain(e, func, args), 2)
-            except BrokenPipeError:
-                has_enough = not _can_be_flushed(sys.stdout) # its reader, such as `head`
-                _discard(sys.stdout)
-                sys.exit(0 if has_enough else 2)
-            except OSError as e:
-                _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
-            except KeyboardInterrupt as e:
-                _stop(name, _as_options(str(e)) or 'interrupted', 130)
+        try:
+            _prepare()
+            if is_script and reads_own: args = [sys.argv[1:]]
+            elif is_script: kwargs = arguments_of(func, sys.argv[1:])
+            func(*args, **kwargs)
+            sys.stdout.flush() # while an error is still one line
+        except InputError as e: _stop(name, _explain(e, func, args), 2)
+        except BrokenPipeError:
+            has_enough = not _can_be_flushed(sys.stdout) # its reader, such as `head`
+            _discard(sys.stdout)
+            sys.exit(0 if has_enough else 2)
+        except OSError as e: _stop(name, f'{e.filename or "file"}: {e.strerror or e}', 2)
+        except KeyboardInterrupt as e:
+            _stop(name, _as_options(str(e)) or 'interrupted', 130)
     return run
 
 def _is_out_of_memory(e:Exception)->bool:

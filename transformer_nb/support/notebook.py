@@ -4,11 +4,7 @@ import json, os, re, sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from urllib.request import urlopen
-from zipfile import ZipFile
 import torch
 from torch import Tensor
 from torch.testing import assert_close
@@ -30,11 +26,8 @@ def figure_style():
         'axes.spines.right': False,
         'figure.constrained_layout.use': True,
         'figure.figsize': (6, 3),
-        'font.size': 10,
         'axes.titlesize': 10,
-        'image.cmap': 'viridis',
-        'svg.hashsalt': 'transformer_nb',
-        'svg.fonttype': 'path'})
+        'svg.hashsalt': 'transformer_nb'})
 
 def new_axes(**options): # options of `plt.subplots`, such as `figsize`
     "The axes of a new figure"
@@ -46,15 +39,6 @@ def new_grid(rows:int, columns:int, **options): # options of `plt.subplots`
     "A new figure, and its axes as a matrix (rows, columns), even if there is only one"
     import matplotlib.pyplot as plt
     return plt.subplots(rows, columns, squeeze=False, **options)
-
-def save_figure(drawn,         # a figure, or axes in it
-                path:str|Path, # an SVG file
-               ):
-    "Write a figure to a file, without a date, and close it"
-    import matplotlib.pyplot as plt
-    figure = drawn.figure # of a figure: itself
-    figure.savefig(path, metadata={'Date': None})
-    plt.close(figure)
 
 def heatmap(matrix:Tensor,                   # what to draw (rows, columns)
             rows:Sequence[str]|None=None,    # labels of the rows
@@ -206,20 +190,6 @@ def begin_chapter(seed:int=0): # for all random numbers of the chapter
     set_matplotlib_formats('svg', metadata={'Date': None})
     transforms = shell.input_transformers_cleanup
     if skip_heavy_cells not in transforms: transforms.append(skip_heavy_cells)
-
-def fetch_files(source:str,         # address of a zip file with the repository of the book
-                names:Sequence[str]): # in `nbs/`: files, or folders with all they hold
-    "Put what is missing into the current folder"
-    missing = [name for name in names if not Path(name).exists()]
-    if not missing: return
-    with urlopen(source, timeout=60) as response: data = response.read()
-    archive = ZipFile(BytesIO(data))
-    with TemporaryDirectory(dir='.') as folder:
-        archive.extractall(folder)
-        [nbs] = Path(folder).glob('*/nbs')
-        for name in missing:
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(nbs/name, name)
 
 def read_ladder(path:str|Path, # what `benchmarks/ladder.py` has written
                 last:str,      # number of a chapter, such as '03'
