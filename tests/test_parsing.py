@@ -2,6 +2,7 @@
 rules, and the sets."""
 from collections import Counter
 from random import Random
+from unittest import mock
 import pytest
 from hypothesis import given, settings, strategies as st
 from running import definitions
@@ -129,6 +130,15 @@ def test_depths_of_the_sets(bank):
     assert depths('train') == depths('test') == {0, 1, 2}
     assert depths('longer') == {0} and depths('deeper') == {3}
     assert depths('both') <= {3, 4, 5, 6, 7}
+
+def test_other_sets_combine_what_train_never_does():
+    homes = {}
+    def noting(*args):
+        tree, homes[tree] = draw_tree(*args)
+        return tree, homes[tree]
+    with mock.patch.object(parsing, 'draw_tree', noting): bank = treebank(1, 100, 20, 10)
+    for name, trees in bank.items():
+        assert {homes[tree] for tree in trees} == {'train' if name == 'train' else 'test'}
 
 def test_no_sentence_twice(bank):
     seen = Counter(sentence(tree) for found in bank.values() for tree in found)
