@@ -57,7 +57,6 @@ def test_only_own_files_are_removed(tmp_path, dead_pid):
              'a file.of any.name')
     own = [temporary(name) for name in names]
     kept = [temporary('thesis.odt', end='tmp'), # of another program
-            temporary('run.yaml', 'x'), temporary('run.yaml', '1' * 30),
             put(tmp_path/'.tnb.tmp'), put(tmp_path/f'run.yaml.{dead_pid}.tnb.tmp')]
     a_folder = tmp_path/f'.config.json.{dead_pid - 1}.tnb.tmp'
     a_folder.mkdir()
@@ -341,7 +340,10 @@ def test_a_folder_is_whole_or_not_there_and_kills_leave_nothing_for_good(tmp_pat
     def read(folder): (tmp_path/'source').read_bytes()
     with pytest.raises(OSError, match='No such.*/source'): write_folder(tmp_path/'k', read)
     assert list(tmp_path.iterdir()) == [other]
-    write_folder(tmp_path/'k', lambda folder: (folder/'a').write_text('whole'))
+    def twice(folder):
+        (folder/'a').write_text('whole')
+        with pytest.raises(InputError, match='another process'): write_folder(tmp_path/'k', fail)
+    write_folder(tmp_path/'k', twice)
     assert (tmp_path/'k'/'a').read_text() == 'whole'
     assert [path.name for path in (tmp_path/'k').iterdir()] == ['a']
     assert sorted(tmp_path.iterdir()) == [other, tmp_path/'k']

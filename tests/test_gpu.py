@@ -223,6 +223,7 @@ def test_a_recorded_search_is_the_search(options, how):
             assert [h.ids for h in a] == [h.ids for h in b]
             assert_close([h.score for h in a], [h.score for h in b], rtol=1e-9, atol=1e-9)
             assert [len(h.log_probs) for h in a] == [len(h.log_probs) for h in b]
+    with pytest.raises(TypeError): searching(texts, min_len=2) # nothing is passed over
     lengths = {len(h.ids) for [h, *_] in theirs}
     assert len(lengths) > 1 or 'max_extra' in how # they end at different times
 

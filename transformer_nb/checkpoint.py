@@ -474,15 +474,18 @@ def write_folder(out:Path,       # where it should be
     "All of a folder, or nothing"
     out = Path(os.path.realpath(out))
     temporary = out.with_name(f'.{out.name}.tnb.tmp')
-    shutil.rmtree(temporary, ignore_errors=True) # of a process that was killed
-    try:
-        temporary.mkdir(parents=True)
-        write(temporary)
-        temporary.replace(out) # which may be there, if it is empty
-    except OSError as e: # a full disk, for one, does not name the file
-        is_ours = str(e.filename or temporary).startswith(str(temporary))
-        raise OSError(e.errno, e.strerror, str(out) if is_ours else e.filename) from None
-    finally: shutil.rmtree(temporary, ignore_errors=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with locked(temporary.with_suffix('.lock'), f'{out}: another process is writing it'):
+        shutil.rmtree(temporary, ignore_errors=True) # of a process that was killed
+        try:
+            temporary.mkdir()
+            write(temporary)
+            temporary.replace(out) # which may be there, if it is empty
+        except OSError as e: # a full disk, for one, does not name the file
+            is_ours = str(e.filename or temporary).startswith(str(temporary))
+            name = str(out) if is_ours else e.filename
+            raise OSError(e.errno, e.strerror, name) from None
+        finally: shutil.rmtree(temporary, ignore_errors=True)
 
 # %% ../nbs/11_checkpoint.ipynb #e164b0e7
 @contextmanager

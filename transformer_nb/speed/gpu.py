@@ -9,7 +9,7 @@ __all__ = ['prepare_gpu', 'FixedBatches', 'accelerate_on_gpu', 'CudaGraphs', 'Re
 # %% ../../nbs/14c_gpu.ipynb #14cimp
 import os, sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from math import prod
 import numpy as np
@@ -280,11 +280,12 @@ class RecordedSearch:
 
     @torch.inference_mode()
     def __call__(self, sentences:list[list[int]], search_tokens:int=SEARCH_TOKENS,
-                 precision:str='fp32', **options
+                 precision:str='fp32', n_best:int=1,
+                 penalty:str|Callable=SearchConfig.penalty, **options
                 )->list[list[Hypothesis]]: # all as for `search`
-        how = asdict(SearchConfig()) | dict(n_best=1) | options
-        SearchConfig(how['beam_size'], how['alpha'], how['max_extra']) # in bounds?
-        check_n_best(how['n_best'], how['beam_size'])
+        how = asdict(replace(SearchConfig(), **options)) # is all in bounds?
+        how |= dict(n_best=n_best, penalty=penalty)
+        check_n_best(n_best, how['beam_size'])
         check_fits(self.model, sentences)
         results = [[]] * len(sentences)
         # Each step makes its own copies of weights in 16 bits: a recording would still read

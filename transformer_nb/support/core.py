@@ -27,8 +27,7 @@ def set_seed(seed:int=0): # 64 bits, as in PyTorch
 
 def default_device()->torch.device: # a CUDA GPU if there is one, else the CPU
     "Where models run unless told otherwise"
-    if torch.cuda.is_available(): return torch.device('cuda')
-    return torch.device('cpu')
+    return torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 
 def _sync_folder(folder:Path):
     "Force the names in a folder to disk, if its file system can do that"
@@ -60,13 +59,10 @@ def write_atomically(path:str|Path, # where the file will be
         raise OSError(e.errno, e.strerror, str(path)) from None
     finally: temporary.unlink(missing_ok=True)
 
-_TEMPORARY = re.compile(r'\..+\.[0-9]{1,9}\.tnb\.tmp') # with the number of its process
-
 def remove_half_written(folder:str|Path): # in which no other process writes
     "Remove what killed calls of `write_atomically` left in it and in its subfolders"
     for path in Path(folder).rglob('.*.tnb.tmp'):
-        if not (path.is_file() and _TEMPORARY.fullmatch(path.name)): continue
-        with suppress(PermissionError): path.unlink() # on Windows, it may be open
+        with suppress(PermissionError, IsADirectoryError): path.unlink() # it may be open
 
 def _escape(text:str)->str: # without control characters
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
