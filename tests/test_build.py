@@ -717,6 +717,14 @@ def differences_in(folder, stage, check): # no other is asked
     notes, beside = child.collect(folder, stage, KIT, jobs=jobs)
     return judged(check, notes | beside, stage.module, True).found
 
+def test_a_branch_that_is_not_written_hides_no_mistake(tmp_path):
+    unwritten = ('    d_k =', '    if mask is not None and mask.dim() == 3: '
+                 'raise NotImplementedError\n    d_k =')
+    text = changed('attention.py', [unwritten, ('dim=-1)', 'dim=-2)')])
+    stage = begun(tmp_path, 1, text)
+    assert any(len(differences_in(tmp_path, stage, check)) > 1 and check.title ==
+               'attention with a mask' for check in stage.checks)
+
 def test_layers_may_stand_in_any_order():
     "Norms first, the decoder before the encoder, keys before queries, bias before gain"
     lines = source('model.py').splitlines()
