@@ -57,7 +57,14 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
     (5, 'memory, memory_mask))', 'memory))', None, 'there is padding'),
     (6, 'betas=(0.9, 0.98)', 'betas=(0.9, 0.999)', None, 'in each of the 8 calls'),
     (8, 'done.append((total', 'done.append((total - 1', 40, 'beam_search'),
-    (8, 'any(dim=1).all()', 'any()', None, 'What differs comes from'),
+    (8, '''any(dim=1).all(): break
+    rows = [row[1:] + [EOS] for row in tgt.tolist()]
+    return [row[:row.index(EOS)] for row in rows] #''', '''any(): break
+    out = []
+    for row in tgt[:, 1:].tolist():
+        if EOS in row: row = row[:row.index(EOS)] # not of every row
+        out.append(row)
+    return out #''', 14, '`out.append(row)`. A loop ended because of line'),
     (10, 'min(p for p in counts if counts[p] == most)', 'max(counts, key=counts.get)', 25,
      'which builds on'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),

@@ -1,5 +1,4 @@
-"""Chapter 22 beyond its own proofs: outputs that are damaged on purpose, EVALB's
-rules, and the sets."""
+"Chapter 22 beyond its own proofs: damaged outputs, EVALB's rules, and the sets."
 from collections import Counter
 from random import Random
 from unittest import mock
@@ -15,9 +14,7 @@ parse_scores, treebank = parsing.parse_scores, parsing.treebank
 with_leaves = parsing.with_leaves
 
 @pytest.fixture(scope='module')
-def bank():
-    "A small one"
-    return treebank(2, 300, 40, 20)
+def bank(): return treebank(2, 300, 40, 20)
 
 def read(text):
     "A tree in the notation of treebanks, without recursion"

@@ -333,7 +333,9 @@ def _of_lines(lines:dict, d:Difference)->list[str]:
     if not last or last.text.startswith('with '): return [] # it only ends
     if not made or not re.fullmatch(r'return [\w., \[\]]+', last.text): made.insert(0, last)
     more = ' and '.join(f'l{_at(line)}' for line in made[1:])
-    return [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
+    said = [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
+    ended = [line for what, line in lines.items() if what.startswith('ended ')]
+    return said + [f'A loop ended because of l{_at(line)}.' for line in ended]
 
 def _of_place(place:Place)->list[str]:
     said, line = [], place.line

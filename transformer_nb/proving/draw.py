@@ -36,7 +36,7 @@ class Case:
         self.is_big = max(self.fixed.values(), default=0) > BIG
         self.kind = 'unlike' if self.is_big else KINDS[n % 4]
         self.pool = [2, 1] * 5 if self.is_big else self.random.sample(range(2, 12), 10)
-        self.features = set()
+        self.features, self.counts = set(), {} # counts: what is drawn as a whole number
         if self.scale > 1: self.features.add('the numbers are large')
         if self.scale < 1: self.features.add('the numbers are tiny')
 
@@ -87,7 +87,7 @@ class Case:
                  if a < b and named[a] == named[b]}
         if {'d', 'h', 'k'} <= named.keys() and named['d'] != named['h'] * named['k']:
             said.add('d_model is not h·d_k')
-        for name, n in (self.sizes | self.fixed).items():
+        for name, n in (self.sizes | self.counts | self.fixed).items():
             said |= {_above(name, number) for number in self.numbers if n > number}
         return self.features | said
 
@@ -241,10 +241,10 @@ class Choice(Draw):
     def is_whole(self)->bool: return self.name != '' and {*map(type, self.values)} - {type(...)} == {int}
     def draw(self, case):
         value = self.values[0] if case.n < PLAIN else case.random.choice(self.values)
-        if self.name in case.fixed: return case.fixed[self.name]
-        if self.name and value != self.values[0]:
-            said = 'not given' if value is ... else value
-            case.features.add(f'{self.name} is {said}')
+        value = case.fixed.get(self.name, value)
+        said = 'not given' if value is ... else value
+        if self.name and value != self.values[0]: case.features.add(f'{self.name} is {said}')
+        if type(value) is int: case.counts[self.name] = value
         return value
 
 @dataclass
