@@ -70,11 +70,11 @@ async function learning(stage) {
     if (!isOver()) goTo(at + 1)
     return !isOver()
   }, () => isOver() && goTo(0))
-  steps.input.addEventListener('pointerdown', stop)
+  steps.input.addEventListener('input', stop)
   const controls = el('div', {className: 'live-play'}, button, steps.node)
   stage.replaceChildren(controls, map.svg, says.node)
   show(at)
-  if (!isStill()) whenSeen(map.svg, () => button.click())
+  if (!isStill()) whenSeen(map.svg, () => at || button.click()) // if it is where it was
 }
 
 function whenSeen(node, begin) { // once
