@@ -1,6 +1,5 @@
 """The page that `tnb_export MODEL page.html` writes, in a browser: where things are, how it
 is reached, how it loads. What it says and computes is asked in Node (`test_page.py`).
-
 Every page is opened from a file, and must not complain or ask anyone for anything."""
 import re, shutil, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -392,9 +392,7 @@ def test_workers_change_no_bit(tmp_path):
     assert_same_weights(straight, again)
     assert not active_children()
 
-WORKER_LOST = 'workers are processes, and one of them was killed; go on with `resume`'
-
-def test_a_worker_that_is_killed_while_the_loop_waits_is_told(tmp_path, monkeypatch):
+def test_a_worker_that_is_killed_or_has_no_room_is_told(tmp_path, monkeypatch):
     load = training._StepData.__getitem__
     def lost(data, place):
         _, position, _ = place
@@ -403,7 +401,10 @@ def test_a_worker_that_is_killed_while_the_loop_waits_is_told(tmp_path, monkeypa
             os.kill(os.getpid(), signal.SIGKILL)
         return load(data, place)
     monkeypatch.setattr(training._StepData, '__getitem__', lost)
-    with pytest.raises(FieldError, match=WORKER_LOST): trainer(tmp_path, workers=1).run()
+    killed = 'workers are processes, and one of them was killed; go on with `resume`'
+    with pytest.raises(FieldError, match=killed): trainer(tmp_path, workers=1).run()
+    monkeypatch.setattr(torch.Tensor, 'share_memory_', torch.Tensor.backward) # raises
+    with pytest.raises(FieldError, match='shm lacks'): trainer(tmp_path/'b', workers=1).run()
 
 def test_each_process_drops_out_its_own_units(tmp_path, monkeypatch):
     def seed(n):

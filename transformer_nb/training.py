@@ -349,6 +349,17 @@ if hasattr(signal, 'SIGUSR1'): _SIGNALS.append(signal.SIGUSR1) # a scheduler's w
 def _ignore_signals(worker:int): # Ctrl-C reaches workers, too; the loop decides
     for number in _SIGNALS: signal.signal(number, signal.SIG_IGN)
 
+def _check_shared_memory(workers:int, n_tokens:int): # of a step
+    "Workers hand batches over through it; where it is full, the first would never come"
+    if not workers: return
+    n_bytes = workers * 2 * n_tokens * 3*8 # each is two steps ahead; three tensors of int64
+    try:
+        torch.multiprocessing.Queue()
+        torch.empty(n_bytes, dtype=torch.uint8).share_memory_()
+    except (OSError, RuntimeError):
+        raise FieldError('workers', f'is {workers}, for which /dev/shm lacks {n_bytes:,} '
+                         'bytes; make it larger, or set it to 0') from None
+
 # %% ../nbs/12_training.ipynb #bf3c58ec
 def _lr_of_step(step:int, c:TrainingConfig)->float:
     if not c.decay_steps: return inverse_sqrt_lr(step, c.lr, c.warmup_steps)
@@ -368,6 +379,7 @@ def _training_steps(batches:TokenBatches, c:TrainingConfig,
     "For each step its batches, and the number of target tokens by which to divide"
     is_gpu, workers = device.type == 'cuda', c.workers
     if workers is None: workers = 2 if is_gpu else 0
+    _check_shared_memory(workers, c.grad_accum_steps * batches.batch_tokens)
     group_size = c.grad_accum_steps * world_size()
     groups = batch_groups(batches, group_size, s.epoch, s.position)
     loader = DataLoader(_StepData(batches), sampler=groups, batch_size=None,
