@@ -404,7 +404,7 @@ def test_a_worker_that_is_killed_or_has_no_room_is_told(tmp_path, monkeypatch):
     killed = 'workers are processes, and one of them was killed; go on with `resume`'
     with pytest.raises(FieldError, match=killed): trainer(tmp_path, workers=1).run()
     monkeypatch.setattr(torch.Tensor, 'share_memory_', torch.Tensor.backward) # raises
-    with pytest.raises(FieldError, match='shm lacks'): trainer(tmp_path/'b', workers=1).run()
+    with pytest.raises(FieldError, match='shm lacks'): trainer(tmp_path, workers=1).run()
 
 def test_each_process_drops_out_its_own_units(tmp_path, monkeypatch):
     def seed(n):
