@@ -45,11 +45,11 @@ def only(result, *titles): # points of some of its checks
 # What is told
 
 TOLD = [ # a change of a right file: the number of its line, words that are said (0: not)
-    (1, 'dim=-1)', 'dim=-2)', 11, 'Compare'),
+    (1, 'dim=-1)', 'dim=-2)', 11, 'With `weights = torch.softmax(scores, dim=-1)` in place'),
     (1, 'weights.masked_fill(~mask, 0.0)', 'weights', None,
      'a query may attend to nothing'),
     (2, 'out.transpose(1, 2).flatten(2)', 'out.reshape(*x.shape[:2], -1)', 22,
-     'in another order'),
+     'unless there is one of queries'),
     (3, 'total = x + out', 'total = out', None, '`total = x + out`'),
     (3, 'self.dropout(out)', 'out * self.dropout(torch.ones(1))', 35, 'in training mode'),
     (4, 'torch.randn(vocab_size, d_model)', '2 * torch.randn(vocab_size, d_model)', 9,
@@ -64,13 +64,19 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
     for row in tgt[:, 1:].tolist():
         if EOS in row: row = row[:row.index(EOS)] # not of every row
         out.append(row)
-    return out #''', 14, '`out.append(row)`. A loop ended because of line'),
-    (10, 'min(p for p in counts if counts[p] == most)', 'max(counts, key=counts.get)', 25,
-     'which builds on'),
+    return out #''', 14, 'Without line 14 of decoding.py, `if (tgt == EOS).any(): break`'),
+    (10, 'min(p for p in counts if counts[p] == most)', 'max(counts, key=counts.get)', 28,
+     'unless n_merges is 0'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),
-    (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 0, 'Compare'),
+    (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 26,
+     'With `optimizer.zero_grad()` before'),
     (9, 'model.eval()', 'model', 24, 'is returned on'),
-    (5, 'range(config.n_decoder', 'range(config.n_encoder', 42, 'is made on'),
+    (5, 'range(config.n_decoder', 'range(config.n_encoder', 42, 'in place of line 42'),
+    (5, """nn.ModuleList(
+            [EncoderLayer(config) for _ in range(config.n_encoder_layers)])
+        self.decoder = nn.ModuleList(""", """list(
+            [EncoderLayer(config) for _ in range(config.n_encoder_layers)])
+        self.decoder = list(""", 42, 'Your `decoder` is made on'),
     (1, '    d_k =', '''    if len(query) > 1: return [torch.cat(x) for x in zip(*[
         scaled_dot_product_attention(*(x[None] for x in y)) # without the mask
         for y in zip(query, key, value)])]\n    d_k =''', 0, 'Compare'),
@@ -86,13 +92,14 @@ def test_what_when_and_where_are_told(number, old, new, line, words):
     if line: assert f'ine {line} of {stage.file}' in text, text
     assert 'Read chapter' in text
 
-def test_no_line_is_told_of_what_is_kept():
+def test_the_line_is_told_that_keeps_something():
     "A later call differs, and the first is right: no line of the first made it"
     text = changed('attention.py', [('    d_k =', """    key_of = float(query.flatten()[0])
     value = vars(math).setdefault('kept', {}).setdefault(key_of, value)
     d_k =""")])
     told = ' '.join(graded(STAGES[0], text).remarks)
-    assert 'comes again, though it was right before' in told and 'ine ' not in told, told
+    assert 'comes again, though it was right before' in told, told
+    assert 'Without line 8 of attention.py, `value = vars(math)' in told, told
 
 def test_the_tracers_own_sums_are_no_numbers_of_a_line():
     "`shifted` gives what is right: only the count differs"

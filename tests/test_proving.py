@@ -203,7 +203,7 @@ DROP = Part('Drop', {'': dict(x=Numbers('b t d'))}, dict(p=Choice((.4,))), 2, dr
                                  lambda p: Drop(p, scaled=False), lambda p: Drop(0.)])
 def test_rate_place_and_scale_of_dropout(own):
     found = compare(DROP, own, Drop)
-    assert {d.what for d in found} == {'draws'}
+    assert {'result', 'draws'} <= {d.what for d in found}
 
 def test_masks_have_every_shape_and_some_rows_are_empty():
     shapes, empty = set(), set()

@@ -1,7 +1,8 @@
 """Stage 8: greedy and beam search (§6.1)
 
 A model here has two methods, `encode(src)` and `decode(tgt, memory, memory_mask)`, as in
-stage 5. It is in evaluation mode, and may be any model, not only yours. The paper searches
+stage 5. It is in evaluation mode, and may be any model, not only yours: what `encode` gives,
+with a row for each sentence, goes to `decode` as it is. The paper searches
 with a beam of 4 and the length penalty of Wu et al. (2016),
 
     lp(Y) = ((5 + |Y|) / 6)^α, with α = 0.6,
@@ -42,5 +43,6 @@ def beam_search(
     The best finished hypothesis wins; where none has finished after `max_steps`, the best
     live one, and its score is log-probability / lp, too. Log-probabilities are natural
     logarithms, summed over the tokens that were chosen. (You may stop as soon as no live
-    hypothesis can win any more.)"""
+    hypothesis can win any more. The beam may be wider than the vocabulary: then keep what
+    there is. Nothing is asked where two are equally likely, or where a score is −∞.)"""
     raise NotImplementedError

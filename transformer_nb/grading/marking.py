@@ -10,7 +10,7 @@ from ..proving.draw import AXES
 from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
 from . import rights
-from .child import BESIDE, collect, is_right, numbers_in
+from .child import BESIDE, Wanted, collect, is_right, numbers_in
 from .kit import Kit
 from .stages import with_kit
 from .table import Check, Stage
@@ -131,7 +131,9 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
         told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
         features = first.check.part.once and first.check.part.case_features(max(d.n, 0))
         if features: told.append(f'That is so where {", ".join(sorted(features))}.')
-        if alone and d.what != ERROR: told += _where(alone, d, told[0])
+        said = _where(alone, d, told[0]) if alone and d.what != ERROR else []
+        if d.step == NEW and not said: said = _of_attributes(folder/stage.file, told[0])
+        told += _repair(folder, stage, kit, marked, d, seconds, said) or said
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
@@ -179,7 +181,8 @@ _STEPS = { # which call it is, if not the first
     'with other weights': ' with other weights, though it is right with those before',
     SINGLE: ' in single precision, where the numbers given are around 1000',
     'without gradients': ' under `no_grad()`, where a tensor comes again with other numbers',
-    'in training mode': ' in training mode, though it is right in evaluation mode',
+    'in training mode': (' in training mode when nothing happens to be dropped, though it is '
+                         'right in evaluation mode'),
     'the first call again': ' where the first call comes again, though it was right before'}
 
 def _name(place:str, part)->str:
@@ -306,12 +309,37 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     last = lines.get(d.what)
     if place and (place.kind in ('order', 'argument') or place.line == last): return said
     if last: return [f'What differs comes from l{_at(last)}.', *said]
-    return _of_lines(lines, d) + said
+    line = lines.get('')
+    if not line or line.text.startswith('with '): return said # it only ends
+    return [f'What differs is returned by l{_at(line)}.', *said]
+
+def _repair(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], d:Difference, seconds,
+            said:list[str])->list[str]:
+    "The change of one line after which the check, and all that were passed, are right"
+    first = next(m for m in marked if m.found)
+    if d.n < 0 or first.check.expected: return []
+    cases = [(m.check, n, right_notes(m.check, n, stage.module))
+             for m in [first, *(m for m in marked if not m.found)]
+             for n in range(m.check.part.cases)]
+    cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
+    near = [int(n) for n in re.findall(r'ine (\d+) of', ' '.join(said))] or [0]
+    part = first.check.part
+    most = first.check.tries or (40 if part.once else 150 if part.new else 1000)
+    i = stage.checks.index(first.check)
+    [found] = collect(folder, stage, kit, seconds, [(i, Wanted(cases, near[0], most))])
+    if not isinstance(found, dict) or 'new' not in found: return []
+    new, line = found['new'], Line(str(folder/stage.file), int(found['line']))
+    said = dict(changed=f'With `{new}` in place of l{_at(line)}',
+                moved=f'With l{_at(line)}, before what stands above it')
+    said |= {'left out': f'Without l{_at(line)}', 'put in': f'With `{new}` before l{_at(line)}'}
+    return [f'{said[found["verb"]]}, each call of the check gives what is right.']
 
 def _of_parameters(lines:dict, told:str)->list[str]:
     "The line that made the first that is told of, or wrote to it last, or made its place"
     for name in re.findall(_PARAMETER, told):
         name = name.removesuffix('.')
+        alike = [x for x in lines if x.endswith(f'.{name}')] # under a name of its own
+        if name not in lines and len(alike) == 1: [name] = alike
         if line := lines.get(name): return [f'The numbers of `{name}` come from l{_at(line)}.']
         while name := name.rpartition('.')[0]:
             if line := lines.get(name): return [f'Your `{name}` is made on l{_at(line)}.']
@@ -320,22 +348,19 @@ def _of_parameters(lines:dict, told:str)->list[str]:
 _PARAMETER = (r'[\w.]+(?= \(\d| \(\)| should have)|'
               r'(?:(?<=values of )|(?<=begin with equal )|(?<=requires_grad=False: ))[\w.]+')
 
+def _of_attributes(path:Path, told:str)->list[str]:
+    "Of `Class.name` in what is told, the line that makes it"
+    if not path.is_file(): return []
+    rows = path.read_text(encoding='utf8', errors='replace').splitlines()
+    made = {name: [i for i, row in enumerate(rows, 1) if re.search(rf'self\.{name}\b.* = ', row)]
+            for name in re.findall(r'\b[A-Z]\w+\.(\w+)', told)}
+    return [f'Your `{name}` is made on l{_at(Line(str(path), found[0]))}.'
+            for name, found in made.items() if len(found) == 1]
+
 def _of_model(lines:dict)->list[str]:
     steps = {'made': 'made', 'given weights': 'given weights', '': 'returned'}
     said = [f'is {verb} on l{_at(lines[at])}' for at, verb in steps.items() if lines.get(at)]
     return [f'The model {"; it ".join(said)}.'] if said else []
-
-def _of_lines(lines:dict, d:Difference)->list[str]:
-    "Of what is no tensor: what it was made of"
-    at = d.what if f'from 1 {d.what}' in lines else 'result'
-    made = [line for what, line in lines.items() if what.removeprefix('from ')[2:] == at]
-    last = lines.get('')
-    if not last or last.text.startswith('with '): return [] # it only ends
-    if not made or not re.fullmatch(r'return [\w., \[\]]+', last.text): made.insert(0, last)
-    more = ' and '.join(f'l{_at(line)}' for line in made[1:])
-    said = [f'What differs comes from l{_at(made[0])}{", which builds on " * bool(more)}{more}.']
-    ended = [line for what, line in lines.items() if what.startswith('ended ')]
-    return said + [f'A loop ended because of l{_at(line)}.' for line in ended]
 
 def _of_place(place:Place)->list[str]:
     said, line = [], place.line

@@ -4,10 +4,11 @@
 arguments afterward: of a first call, a second one, with other weights, without gradients, in
 training mode, and of the first call once more. `differences` compares two such notes, entry
 by entry. The two run apart, so that what is not trusted can run in a process of its own."""
-import contextlib, io, torch, traceback, types, warnings
+import contextlib, io, re, torch, traceback, types, warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from .draw import Later, Part, twin
 from .match import Unset, fill, set_values, shape_of, shapes_of, unlike
 
@@ -141,56 +142,58 @@ def _is_own(filename:str)->bool:
 
 # One case
 
-def observed(part:Part,
-             own:Callable,             # a function or a class, anybody's
-             n:int,                    # the number of the case
-             right:Callable|None=None, # ours; of a class, to give both the same weights
-             kit=None,                 # the conventions of `own`, where they are not ours
-            )->dict[str, object]:      # 'step · what' → tensor or text
-    drawn, found = part.drawn(n, kit), {}
-    def note(step, notes):
-        found.update((f'{step} · {what}', x) for what, x in notes.items())
+def observed(part:Part, *args)->dict[str, object]: # of `steps`; 'step · what' → tensor or text
+    return {f'{step} · {what}': x for step, notes in steps(part, *args)
+            for what, x in notes.items()}
+
+def steps(part:Part,
+          own:Callable,                # a function or a class, anybody's
+          n:int,                       # the number of the case
+          right:Callable|None=None,    # ours; of a class, to give both the same weights
+          kit=None,                    # the conventions of `own`, where they are not ours
+         )->Iterator[tuple[str,dict]]: # each call of a case, and what it gives
+    drawn = part.drawn(n, kit)
     model = parameters = None
     if part.new is not None:
-        try:
-            model, parameters, told = built(part, own, right or own, drawn, kit)
-            if n < 1 or n < 3 and len(part.first) > 1: # of models: of several depths
-                note(NEW, _first_values(part, own, drawn, model, parameters))
+        try: model, parameters, told = built(part, own, right or own, drawn, kit)
         except Exception as e:
-            note(NEW, error_of(e))
-            return found
-        note(NEW, {'parameters': _sizes(model), TOLD: told})
+            yield NEW, error_of(e)
+            return
+        yield NEW, {'parameters': _sizes(model), TOLD: told}
         names = {*shapes_of(model)}
     for method, (first, second) in drawn.calls.items():
         title = method or part.name
         call = own if model is None else getattr(model, method or '__call__')
-        def step(name, args, method=method, call=call, given=None, **options):
+        def step(name, args, given=None, **options):
             notes = noted(part, call, given or copied(args), n, kit, method=method, **options)
-            if kit: notes = _in_our_way(notes, part.calls[method], kit)
-            note((method or part.name) + name, notes)
+            return title + name, _in_our_way(notes, part.calls[method], kit) if kit else notes
         is_heavy = model is not None and drawn.case.is_big # too much for gradients
-        with torch.set_grad_enabled(not is_heavy): step('', first, parameters=parameters)
-        if f'{title} · {ERROR}' in found or part.once: continue
+        with torch.set_grad_enabled(not is_heavy): found = step('', first, parameters=parameters)
+        yield found
+        if ERROR in found[1] or part.once: continue
         if part.new is None and n % 3 or drawn.case.is_big: continue
-        if n % 4 == 3 and len(first) > 1: step(f', {BY_NAME}', first, by_name=True)
+        if n % 4 == 3 and len(first) > 1: yield step(f', {BY_NAME}', first, by_name=True)
         if are_tensors(second): forget(call, copied(second), torch.bfloat16)
-        step(f', {LATER}', second)
+        yield step(f', {LATER}', second)
         if model is not None or are_tensors(second):
             kept = copied(second)
             forget(call, kept)
             scale(parameters or {}, 1.5)
             change(kept)
-            with torch.no_grad(): step(f', {NO_GRAD}', kept, given=kept)
-        if model is not None: _with_model(part, model, parameters, drawn, step, first)
-        step(f', {AGAIN}', first)
+            with torch.no_grad(): found = step(f', {NO_GRAD}', kept, given=kept)
+            yield found
+        if model is not None: yield from _with_model(part, model, parameters, drawn, step, first)
+        yield step(f', {AGAIN}', first)
         if part.single and n % 3 == 0:
-            note(f'{title}, {SINGLE}', _single(part, own, model, method, first, n, kit, right))
+            yield f'{title}, {SINGLE}', _single(part, own, model, method, first, n, kit, right)
     if model is not None:
         more = ', '.join(sorted({*shapes_of(model)} - names))
         told = more and f'after a call, it has parameters that it had not before: {more}'
-        note(f'{part.name}, afterward', {GROWN: told})
-    if model is not None and n in part.drops: note(*_drawn(part, model, drawn, kit))
-    return found
+        yield f'{part.name}, afterward', {GROWN: told}
+    if n in part.drops and part.draws: yield _drawn(part, model, drawn, kit)
+    if model is not None and (n < 1 or n < 3 and len(part.first) > 1): # of several depths
+        try: yield NEW, _first_values(part, own, drawn, model, parameters)
+        except Exception as e: yield NEW, error_of(e)
 
 def _in_our_way(notes:dict, wanted:dict, kit)->dict:
     "Gradients of arguments, and what they are afterward, in our own conventions"
@@ -218,14 +221,26 @@ def forget(call:Callable, args:dict, dtype=None):
                       and x.is_floating_point() else x for name, x in args.items()}
     with torch.no_grad(), quiet(), contextlib.suppress(Exception): call(*args.values())
 
-def _with_model(part, model, parameters, drawn, step, first):
-    step(f', {OTHER}', first, parameters=parameters)
+def _with_model(part, model, parameters, drawn, step, first)->Iterator[tuple[str,dict]]:
+    yield step(f', {OTHER}', first, parameters=parameters)
     scale(parameters, 1 / 1.5)
     drops = [getattr(x, 'dropout', name == 'dropout' and x) for name, x in drawn.new.items()]
-    if any(drops) or drawn.case.n in part.drops: return # by chance: see `_drawn`
+    share = max(map(float, drops), default=0.)
+    if share and drawn.case.n not in part.drops or share >= .5: return
     model.train()
-    step(f', {TRAINS}', first)
+    with Lucky(): found = step(f', {TRAINS}', first)
     model.eval()
+    yield found
+
+class Lucky(TorchDispatchMode):
+    "Nothing happens to be dropped, at a share below a half; what dropout scales, it scales"
+    def __torch_dispatch__(self, function, kinds, args=(), options=None):
+        result, name = function(*args, **(options or {})), str(function)
+        if 'bernoulli' in name: return args[0].fill_(1.) if '_.' in name else result.fill_(1.)
+        return result.fill_(.5) if re.search('rand|uniform', name) else result
+
+Lucky.__torch_dispatch__ = getattr( # as in `record`
+    Lucky.__torch_dispatch__, '__wrapped__', Lucky.__torch_dispatch__)
 
 def _single(part, own, model, method:str, args:dict, n:int, kit, right)->dict:
     "Results on numbers around 1000; ours are in double precision, with what rounding does"

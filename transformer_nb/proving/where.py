@@ -11,10 +11,9 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import (
-    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, built, change, copied, error_of, positional,
+    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Lucky, built, change, copied, error_of, positional,
     quiet, ready, results, scale, seeded)
 from .draw import Part
-from .follow import Follow
 
 LIKE = tuple(f'aten.{name}' for kind in ('zeros', 'ones', 'full', 'empty')
              for name in (f'{kind}_like', f'new_{kind}')) # of which the shape counts alone
@@ -54,8 +53,7 @@ class Place:
 class Run: # a call in a process of its own
     made: list                 # every number, in turn
     notes: dict                # what it gives, as in `observed`
-    lines: dict                # where a result was made; '': the last line that returned;
-                               # and what `Follow` tells
+    lines: dict                # where a result was made; '': the last line that returned
 
 # How a tensor is known again
 
@@ -88,6 +86,7 @@ def arranged_alike(a:Made, b:Made)->bool:
 def made(name:str, line:Line|None, x:Tensor, **rest)->Made:
     y = x.detach()
     weak = '.empty' in name or not y.is_floating_point() or y.numel() < 2 # or chance
+    weak = weak or bool(((y - y.round()).abs() < 1e-9).all()) # whole numbers, all of them
     weak = weak or bool((y == y.flatten()[0]).all())
     return Made(name, line, sums_of(y), order_of(y), tuple(y.shape), weak, **rest)
 
@@ -163,14 +162,11 @@ class Trace(TorchDispatchMode):
         else: self.lines.setdefault('given weights', line)
 
     @contextmanager
-    def watching(self, follow=None):
-        before, tracing = sys.getprofile(), sys.gettrace()
+    def watching(self):
+        before = sys.getprofile()
         sys.setprofile(self.profile)
-        if follow: sys.settrace(follow)
         try: yield
-        finally:
-            sys.settrace(tracing)
-            sys.setprofile(before)
+        finally: sys.setprofile(before)
 
     def _note(self, name:str, frame):
         self.inside, line, self.asking = frame, self.line_of(frame.f_back), True
@@ -213,7 +209,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
           )->Run:
     "A call of a method in a case, as the first in its process"
     drawn, model = part.drawn(n, kit), None
-    trace, follow = Trace(is_own, is_part), Follow(is_own)
+    trace = Trace(is_own, is_part)
     if step == NEW: # where its parts are made, and its parameters, or were last written to
         with quiet(), trace, trace.watching(): model = ready(own, drawn)
         parts = {name: trace.born.get(id(x)) for name, x in model.named_modules() if name}
@@ -229,6 +225,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     first = drawn.calls[method][which in SECOND]
     call = own if model is None else getattr(model, method or '__call__')
     if which in SCALED: scale(dict(model.named_parameters()), 1.5)
+    luck = Lucky() if which == TRAINS else nullcontext()
     if which == TRAINS: model.train()
     args = copied(first)
     if which == NO_GRAD: change(args)
@@ -239,10 +236,9 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     trace.kept += args.values() # what is given is known by its place
     try:
         is_by_name, grads = which == BY_NAME, torch.set_grad_enabled(which != NO_GRAD)
-        with grads, quiet(), trace if not part.batched else nullcontext():
-            with trace.watching(follow):
+        with grads, quiet(), luck, trace if not part.batched else nullcontext():
+            with trace.watching():
                 result = call(**args) if is_by_name else call(*positional(args, n))
-        trace.lines |= {what: Line(*line) for what, line in follow.told().items()}
         trace.note_lines(result)
         _, notes = results(part, result, args, kit, method)
     except Exception as e: notes = error_of(e)
