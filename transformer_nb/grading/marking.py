@@ -215,9 +215,17 @@ def _unlike(x, y)->str: # x came, y is right
     wrong = ~torch.isclose(x.double(), y.double(), 1e-6, 1e-9, equal_nan=True)
     if not wrong.any(): return 'differs'
     at, n = tuple(wrong.nonzero()[0].tolist()), int(wrong.sum())
-    share = 'everywhere' if wrong.all() else f'in {n} of {wrong.numel()} places'
+    share = 'everywhere' if wrong.all() else f'in {n} of {wrong.numel()} places{_along(wrong)}'
     mine, ours = (_shown(z[at], 9) for z in (x, y))
     return f'differs {share}: at {list(at)} it is {mine}, not {ours}'
+
+def _along(wrong:Tensor)->str: # an axis, some of whose places alone are wrong
+    for axis in reversed(range(wrong.dim())):
+        found = wrong.movedim(axis, 0).flatten(1).any(1).nonzero().flatten().tolist()
+        if 2 * len(found) > wrong.shape[axis]: continue
+        places = ', '.join(map(str, found[:4])) + ', …' * (len(found) > 4)
+        return f', all of them at {places} along axis {axis}'
+    return ''
 
 def _shown(x, digits:int=6)->str:
     def rounded(x):
@@ -303,6 +311,8 @@ def _where(alone:_Alone, d:Difference, told:str)->list[str]:
     if d.what == DRAWS:
         chance = lines.get('chance')
         return [f'There, chance first comes in on l{_at(chance)}.'] if chance else []
+    if line := lines.get(d.what): # of an argument that is changed
+        if d.what.endswith('afterward'): return [f'That happens on l{_at(line)}.']
     if not d.what.startswith('result'): return []
     place = where(alone.mine.made, alone.ours.made)
     said = _of_place(place) if place else []

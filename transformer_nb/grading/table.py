@@ -289,16 +289,29 @@ def counts(case:Case)->dict:
     if case.n == 11: return {}
     words = case.random.sample(WORDS, 1 + case.n % 6)
     return {word: 1 + case.random.randrange(4) for word in words}
+def word(case:Case)->str:
+    case.word = WORDS[0] if case.n < 2 else case.random.choice((*WORDS, ''))
+    return case.word
 def merges(case:Case)->list: # joins in some order, of which some never come
-    return case.random.sample([('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a'),
-                                 ('a', 'b'), ('ab', 'ab'), ('e', 's'), ('es', 't'), ('a', 'a'),
-                                 ('l', 'o'), ('lo', 'w'), ('a', '.'), ('a.', 'b')], 8)
+    drawn = case.random.sample([('a', 'n'), ('an', 'a'), ('b', 'an'), ('s', 's'), ('n', 'a'),
+                                ('a', 'b'), ('ab', 'ab'), ('e', 's'), ('es', 't'), ('a', 'a'),
+                                ('l', 'o'), ('lo', 'w'), ('a', '.'), ('a.', 'b')], 14)
+    drawn = sorted(drawn, key=lambda p: ''.join(p) not in case.word)[:8] # those that can come
+    case.random.shuffle(drawn)
+    symbols = [*case.word]
+    for a, b in drawn:
+        if any(x.endswith(a) and y.startswith(b) and (x, y) != (a, b)
+               for x, y in zip(symbols, symbols[1:])):
+            case.features.add('longer symbols end and begin as a pair does')
+        for i in range(len(symbols)):
+            if symbols[i:i + 2] == [a, b]: symbols[i:i + 2] = [a + b]
+    return drawn
 BPE = (
     Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
         words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40), 'n_merges'))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40),
         ('08_text', 'Byte-pair encoding')),
     Check(2, 'words cut by given merges', Part('apply_bpe', {'': dict(
-        word=Choice((*WORDS, '')), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60),
+        word=Made(word), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60),
         ('08_text', 'Byte-pair encoding')))
 
 MODERN = (

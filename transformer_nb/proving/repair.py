@@ -66,14 +66,18 @@ class Changes:
                       if isinstance(x, ast.Call)]
 
     def every(self)->Iterator[Change]:
-        for function in ast.walk(self.tree):
-            if not isinstance(function, ast.FunctionDef): continue
-            inside = [x for statement in function.body for x in ast.walk(statement)]
+        functions = [x for x in ast.walk(self.tree) if isinstance(x, ast.FunctionDef)]
+        for function in [self.tree, *functions]:
+            if function is self.tree: inside = [*_outside(function)]
+            else: inside = [x for statement in function.body for x in ast.walk(statement)]
             self.called = {id(x.func) for x in inside if isinstance(x, ast.Call)}
             self.own = {ast.unparse(x) for x in inside if isinstance(x, ast.stmt)}
             self.counted = {id(z) for x in inside for z in _counted(x)}
             self.known = sorted({x.id for x in inside if isinstance(x, ast.Name)}
-                                | {x.arg for x in ast.walk(function.args) if isinstance(x, ast.arg)})
+                                | {x.arg for x in ast.walk(function) if isinstance(x, ast.arg)})
+            for x in getattr(function, 'decorator_list', []):
+                start, end = self.span(x)
+                yield Change(0, x.lineno, start - 1, end, '', 'left out')
             for x in inside: yield from self.of(x)
             for owner in [function, *inside]:
                 for name in ('body', 'orelse'):
@@ -110,6 +114,7 @@ class Changes:
             for kind in _others(x.op): yield 0, ast.BinOp(x.left, kind(), x.right)
             yield 2, ast.BinOp(x.right, x.op, x.left)
             if isinstance(x.op, ast.Add): yield 1, ast.BoolOp(ast.Or(), [x.left, x.right])
+        if isinstance(x, ast.Compare | ast.BoolOp): yield 1, ast.UnaryOp(ast.Not(), x)
         if isinstance(x, ast.IfExp): yield from ((0, x.body), (0, x.orelse))
         if _is_number(x):
             steps = {x.value + 1, x.value - 1, -x.value} if type(x.value) is int else {-x.value}
@@ -161,6 +166,9 @@ class Changes:
         for x in block:
             if isinstance(x, ast.stmt) and not isinstance(x, ast.FunctionDef | ast.Return):
                 yield Change(0, x.lineno, *self.span(x), 'pass', 'left out')
+            if isinstance(x, ast.With):
+                end = self.span(x.items[-1].context_expr)[1]
+                yield Change(0, x.lineno, self.span(x)[0], end, 'if True')
         for x, y in zip(block, block[1:]):
             if not isinstance(y, ast.stmt): continue
             (start, middle), (begin, end) = self.span(x), self.span(y)
@@ -197,6 +205,11 @@ def _loaded(node)->set[str]: # names that it needs
             for y in ast.walk(x.target) if isinstance(y, ast.Name)}
     return {x.id for x in inside if isinstance(x, ast.Name)
             and isinstance(x.ctx, ast.Load)} - made
+def _outside(x)->Iterator: # of all functions
+    for y in ast.iter_child_nodes(x):
+        if isinstance(y, ast.FunctionDef): continue
+        yield y
+        yield from _outside(y)
 def _is_number(x)->bool: return isinstance(x, ast.Constant) and type(x.value) in (int, float)
 def _is_short(x)->bool: # a statement in a line or two
     if isinstance(x, ast.For): return len(x.body) == 1 and _is_short(x.body[0])

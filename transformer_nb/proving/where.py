@@ -240,6 +240,8 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
             with trace.watching():
                 result = call(**args) if is_by_name else call(*positional(args, n))
         trace.note_lines(result)
+        trace.lines |= {f'{name} afterward': trace.written[_memory(x)][1] for name, x in args.items()
+                        if isinstance(x, Tensor) and _memory(x) in trace.written}
         _, notes = results(part, result, args, kit, method)
     except Exception as e: notes = error_of(e)
     return Run(trace.found, notes, trace.lines)
