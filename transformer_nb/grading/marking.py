@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
     AGAIN, DRAWS, ERROR, GROWN, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
-    Difference, differences, kind_of, observed, unlike_draws)
+    Difference, differences, kind_of, observed)
 from ..proving.draw import AXES
 from ..proving.when import When, when
 from ..proving.where import Line, Place, Run, traced, where
@@ -163,10 +163,8 @@ def what(d:Difference, marked:Marked)->str: # in words of the task
         told = marked.notes[d.n].get(f'{NEW} · told parameters')
         return str(told or 'its parameters have other shapes than those asked for')
     if d.what == DRAWS:
-        n, which = len(d.right), unlike_draws(d.came, d.right)
-        return (f'in training mode, the {which} of {n} calls of the same is not that of the '
-                'book (is something dropped elsewhere, at another rate or scale, or at several '
-                'positions at once?)')
+        return ('in training mode, its elements are not dropped one by one, each as likely as '
+                'was asked for')
     name = _name(d.what, marked.check.part)
     if d.what.startswith('first values'):
         mine, ours = (f'{float(x.mean()):.3g} ± {float(x.std()):.3g}' for x in (d.came, d.right))

@@ -175,7 +175,7 @@ DECODE = {'decode': dict(tgt=Ids('b t', first=BOS, padded=False),
 PADDED = '05_model', 'Aside: padding moves no logit'
 MODEL = (
     Check(2, 'an encoder layer', model('EncoderLayer', {'': dict(x=READ, mask=Padding('b s'))},
-                                       shown=of_source, drops=(2,), draws=0),
+                                       shown=of_source, drops=(2,), chance=False),
           ('05_model', 'One layer of the encoder')),
     Check(4, 'a decoder layer', model('DecoderLayer', DECODER),
           ('05_model', 'One layer of the decoder')),
@@ -189,10 +189,10 @@ MODEL = (
                                  sizes=dict(N=deep(2, 1, 3, 2, 1, 11, 2, 1),
                                             M=deep(3, 2, 1, 3, 2, 11, 3, 2))), PADDED,
           ('parameters',)),
-    Check(1, 'layers in training mode', model('DecoderLayer', DECODER, 3, drops=(2,), draws=0),
+    Check(1, 'layers in training mode', model('DecoderLayer', DECODER, 3, drops=(2,), chance=False),
           ('05_model', 'Aside: where dropout acts'), ('parameters',)),
     Check(1, 'the model in training mode', model(
-        'Transformer', {'': dict(src=SRC, tgt=TGT)}, 3, shown=of_target, drops=(2,), draws=0),
+        'Transformer', {'': dict(src=SRC, tgt=TGT)}, 3, shown=of_target, drops=(2,), chance=False),
           ('05_model', 'Aside: where dropout acts'), ('parameters',)))
 
 STEPS = 1, 10, 4000, 3999, 4001, 100_000, 7

@@ -190,7 +190,7 @@ def steps(part:Part,
         more = ', '.join(sorted({*shapes_of(model)} - names))
         told = more and f'after a call, it has parameters that it had not before: {more}'
         yield f'{part.name}, afterward', {GROWN: told}
-    if n in part.drops and part.draws: yield _drawn(part, model, drawn, kit)
+    if n in part.drops and part.chance: yield _drawn(part, model, drawn, kit)
     if model is not None and (n < 1 or n < 3 and len(part.first) > 1): # of several depths
         try: yield NEW, _first_values(part, own, drawn, model, parameters)
         except Exception as e: yield NEW, error_of(e)
@@ -228,19 +228,31 @@ def _with_model(part, model, parameters, drawn, step, first)->Iterator[tuple[str
     share = max(map(float, drops), default=0.)
     if share and drawn.case.n not in part.drops or share >= .5: return
     model.train()
-    with Lucky(): found = step(f', {TRAINS}', first)
+    with Chance(.5): found = step(f', {TRAINS}', first) # nothing happens to be dropped
     model.eval()
     yield found
 
-class Lucky(TorchDispatchMode):
-    "Nothing happens to be dropped, at a share below a half; what dropout scales, it scales"
+class Chance(TorchDispatchMode):
+    "Drawn numbers are known ones: at every place `all_of_them`, or spread evenly over 0 to 1"
+    def __init__(self, all_of_them:float|None=None, turned:bool=False):
+        super().__init__()
+        self.one, self.turned = all_of_them, turned
+
+    def numbers(self, x:Tensor)->Tensor:
+        if self.one is not None: return torch.full_like(x, self.one, dtype=torch.float64)
+        spread = torch.arange(1, x.numel() + 1, dtype=torch.float64).mul(.7548776662).frac()
+        return (1 - spread if self.turned else spread).view(x.shape)
+
     def __torch_dispatch__(self, function, kinds, args=(), options=None):
         result, name = function(*args, **(options or {})), str(function)
-        if 'bernoulli' in name: return args[0].fill_(1.) if '_.' in name else result.fill_(1.)
-        return result.fill_(.5) if re.search('rand|uniform', name) else result
+        if not re.search('bernoulli|rand|uniform', name): return result
+        drawn = self.numbers(result)
+        if 'bernoulli' in name: # of a share, or of the shares in a tensor
+            drawn = drawn < (args[1] if len(args) > 1 else args[0])
+        return result.copy_(drawn)
 
-Lucky.__torch_dispatch__ = getattr( # as in `record`
-    Lucky.__torch_dispatch__, '__wrapped__', Lucky.__torch_dispatch__)
+Chance.__torch_dispatch__ = getattr( # as in `record`
+    Chance.__torch_dispatch__, '__wrapped__', Chance.__torch_dispatch__)
 
 def _single(part, own, model, method:str, args:dict, n:int, kit, right)->dict:
     "Results on numbers around 1000; ours are in double precision, with what rounding does"
@@ -319,22 +331,18 @@ def _first_values(part, own, drawn, model, parameters:dict)->dict:
     return found
 
 def _drawn(part, model, drawn, kit)->tuple[str, dict]:
-    "Training mode: what many calls of the same give"
+    "Training mode: what is dropped where chance is known; in either order of its numbers"
     [(method, (first, _)), *_] = drawn.calls.items()
-    call, rows = getattr(model, method or '__call__'), []
+    call, found = getattr(model, method or '__call__'), []
     model.train()
-    seeded(drawn.case.n)
+    for turned in (False, True): # who keeps what is above a share, and who what is below
+        with torch.no_grad(), Chance(turned=turned):
+            found.append(noted(part, call, copied(first), drawn.case.n, kit, method=method))
+    model.eval()
+    rows = [x['result'] for x in found if isinstance(x.get('result'), Tensor)]
+    rows.sort(key=lambda x: float(x.sum()))
     step = f'{method or part.name}, {TRAINS}'
-    try:
-        with torch.no_grad(), quiet():
-            for _ in range(part.draws):
-                args = copied(first)
-                result = call(*args.values())
-                if part.shown: result = part.shown(result, part.ours(method, args, kit))
-                rows.append(result.detach().double())
-            return step, {DRAWS: torch.stack(rows)}
-    except Exception as e: return step, error_of(e)
-    finally: model.eval()
+    return step, {DRAWS: torch.stack(rows)} if len(rows) == 2 else found[0]
 
 # Two notes
 
@@ -372,7 +380,6 @@ def same(x, y, what:str='', tolerance:float=1e-6, # x came, y is right
          size:float=0.)->bool: # of the largest number beside them
     if not isinstance(x, Tensor) or not isinstance(y, Tensor): return x is y or x == y
     if x.shape != y.shape or not _fits(x, y): return False
-    if what == DRAWS: return not unlike_draws(x, y)
     x, y = x.double(), y.double()
     if what.startswith('first values'):
         is_near = float((x - y).abs().mean()) <= max(.08 * float(y.std()), 1e-9)
@@ -388,25 +395,6 @@ def _fits(x:Tensor, y:Tensor)->bool: # whole numbers are numbers, too
 def kind_of(x:Tensor)->str:
     if x.dtype == torch.bool: return 'truth values'
     return 'numbers' if x.is_floating_point() else 'whole numbers'
-
-def unlike_draws(x:Tensor, y:Tensor, most:float=6.)->str: # (calls, …); empty: alike
-    "Which of mean and spread of the same call differs, by more than chance"
-    n = len(y)
-    error = (y.var(0) / n + x.var(0) / n).sqrt() + 1e-9
-    if float(((x.mean(0) - y.mean(0)) / error).abs().max()) > most: return 'mean'
-    own, ours = ((z - y.mean(0)).square().flatten(1).sum(1) for z in (x, y)) # of each call
-    error = float(own.var() + ours.var()) / n
-    if abs(float(own.mean() - ours.mean())) > 5 * error**.5 + 1e-9: return 'spread'
-    fourth = ((y - y.mean(0))**4).mean(0)
-    error = (2 * (fourth - y.var(0)**2).clamp(min=0) / n).sqrt() + .02 * y.var(0) + 1e-9
-    if float(((x.var(0) - y.var(0)) / error).abs().max()) > most: return 'spread'
-    if y.dim() > 2: # are positions dropped together?
-        spread = y.std(0) + 1e-9
-        some = [((z - y.mean(0)) / spread).square().flatten(1, -2).sum(1) for z in (x, y)]
-        mine, ours = (float(z.var(0).mean()) + 1e-9 for z in some)
-        if not .4 < mine / ours < 2.5: return 'spread over positions'
-    varies = [float((z - z[:1]).abs().max()) > 1e-9 for z in (x, y)]
-    return '' if varies[0] == varies[1] else 'spread'
 
 # In one process
 

@@ -269,7 +269,7 @@ class Part:
     cases: int = 24
     first: tuple = ()          # parameters whose first values are compared, too
     drops: tuple = ()          # numbers of the cases in training mode, dropout being on
-    draws: int = 200           # by chance, in each of them
+    chance: bool = True        # is it asked which elements are dropped?
     shown: Callable|None = None # of a result and the arguments: what of it counts
     back: Callable|None = None # of a result and a kit: in our own conventions
     tolerance: float = 1e-6

@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from .compare import (
-    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Lucky, built, change, copied, error_of, positional,
+    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Chance, built, change, copied, error_of, positional,
     quiet, ready, results, scale, seeded)
 from .draw import Part
 
@@ -225,7 +225,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     first = drawn.calls[method][which in SECOND]
     call = own if model is None else getattr(model, method or '__call__')
     if which in SCALED: scale(dict(model.named_parameters()), 1.5)
-    luck = Lucky() if which == TRAINS else nullcontext()
+    luck = Chance(.5) if which == TRAINS else nullcontext()
     if which == TRAINS: model.train()
     args = copied(first)
     if which == NO_GRAD: change(args)
