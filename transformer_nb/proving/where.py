@@ -9,13 +9,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from torch import Tensor, nn
 from .compare import (
-    BY_NAME, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Lucky, built, change, copied, error_of,
-    positional, quiet, ready, results, scale, seeded)
+    BY_NAME, ERROR, LINE, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Lucky, built, change, copied,
+    noted, quiet, ready, scale)
 from .draw import Part
 from .record import Line, Tracer, memory_of
 
-LIKE = tuple(name for kind in ('zeros', 'ones', 'full', 'empty')
-             for name in (f'{kind}_like', f'new_{kind}')) # of which the shape counts alone
 SAME = 'detach', 'alias', 'clone', '_to_copy', 'lift_fresh'
 
 @dataclass
@@ -87,7 +85,7 @@ class Trace(Tracer):
         self.written = {} # memory that was written to: by what, where, from what
 
     def note(self, name:str, args:tuple, inputs:list, outputs:list, line:Line|None):
-        inputs = [] if name in LIKE else [self.known(x) for x in inputs]
+        inputs = [self.known(x) for x in inputs]
         if line and re.search('bernoulli|dropout|rand', name):
             self.lines.setdefault('chance', line)
         for x in outputs:
@@ -163,27 +161,25 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
         return Run([], {}, trace.lines)
     if part.new is not None: model, *_ = built(part, own, right or own, drawn, kit)
     method = next(m for m in drawn.calls if (m or part.name) == step)
-    first = drawn.calls[method][which in SECOND]
     call = own if model is None else getattr(model, method or '__call__')
+    args = copied(drawn.calls[method][which in SECOND])
     if which in SCALED: scale(dict(model.named_parameters()), 1.5)
-    luck = Lucky() if which == TRAINS else nullcontext()
     if which == TRAINS: model.train()
-    args = copied(first)
     if which == NO_GRAD: change(args)
-    seeded(n)
     given = [*args.values(), *(model.parameters() if model is not None else ())]
     for x in given:
         if isinstance(x, Tensor): trace.known(x)
     trace.kept += args.values() # what is given is known by its place
-    try:
-        is_by_name, grads = which == BY_NAME, torch.set_grad_enabled(which != NO_GRAD)
-        with grads, quiet(), luck, trace if not part.batched else nullcontext():
-            with trace.watching():
-                result = call(**args) if is_by_name else call(*positional(args, n))
+    def seen(*args, **options):
+        with trace if not part.batched else nullcontext(), trace.watching():
+            result = call(*args, **options)
         trace.note_lines(result)
-        _, notes = results(part, result, args, kit, method)
-    except Exception as e: notes = error_of(e)
-    return Run(trace.found, notes, trace.lines)
+        return result
+    luck = Lucky() if which == TRAINS else nullcontext()
+    with luck, torch.set_grad_enabled(which != NO_GRAD):
+        notes = noted(part, seen, args, n, kit, by_name=which == BY_NAME, method=method)
+    told = {what: x for what, x in notes.items() if what.startswith((ERROR, LINE, 'result'))}
+    return Run(trace.found, told, trace.lines)
 
 # Two runs
 
