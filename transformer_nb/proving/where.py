@@ -9,8 +9,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from torch import Tensor, nn
 from .compare import (
-    BY_NAME, ERROR, LINE, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Lucky, built, change, copied,
-    noted, quiet, ready, scale)
+    BY_NAME, ERROR, LINE, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Lucky, built, change,
+    copied, noted, quiet, ready, scale)
 from .draw import Part
 from .record import Line, Tracer, memory_of
 
@@ -178,7 +178,8 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     luck = Lucky() if which == TRAINS else nullcontext()
     with luck, torch.set_grad_enabled(which != NO_GRAD):
         notes = noted(part, seen, args, n, kit, by_name=which == BY_NAME, method=method)
-    told = {what: x for what, x in notes.items() if what.startswith((ERROR, LINE, 'result'))}
+    kinds = ERROR, LINE, 'result'
+    told = {what: x for what, x in notes.items() if what.startswith(kinds)}
     return Run(trace.found, told, trace.lines)
 
 # Two runs
