@@ -24,7 +24,7 @@ class Made:
     sums: Tensor               # which no order changes
     order: float               # which every order changes
     shape: tuple
-    weak: bool                 # too little to tell it from others: truth values, constants
+    weak: bool = False
     inputs: list = field(default_factory=list) # of the operation, as they were made
     is_call: bool = False
 
@@ -67,12 +67,9 @@ def arranged_alike(a:Made, b:Made)->bool:
     most = 1e-7 + 1e-6 * float(b.sums[2])
     return a.shape == b.shape and abs(a.order - b.order) <= most
 
-def made(name:str, line:Line|None, x:Tensor, **rest)->Made:
-    y = x.detach()
-    weak = not y.is_floating_point() or y.numel() < 2 or name.startswith('empty') # chance
-    weak = weak or bool(((y - y.round()).abs() < 1e-9).all()) # whole numbers, all of them
-    weak = weak or bool((y == y.flatten()[0]).all())
-    return Made(name, line, sums_of(y), order_of(y), tuple(y.shape), weak, **rest)
+def made(name:str, line:Line|None, x:Tensor, inputs=())->Made:
+    x = x.detach()
+    return Made(name, line, sums_of(x), order_of(x), tuple(x.shape), inputs=[*inputs])
 
 # A run
 
@@ -93,14 +90,14 @@ class Trace(Tracer):
             if name.endswith('_'): self.forget(x, name, line, inputs)
             if not is_new: continue
             if name in SAME and inputs: self.made[_place(x)] = inputs[0]
-            else: self.add(made(name, line, x, inputs=inputs), x)
+            else: self.add(made(name, line, x, inputs), x)
 
     def known(self, x:Tensor)->Made:
         "As it was made; what was not made here is given"
         place, writing = _place(x), self.written.get(memory_of(x))
         if place not in self.made and writing: # a part of it was
             name, line, inputs = writing
-            self.add(made(name, line, x, inputs=inputs), x)
+            self.add(made(name, line, x, inputs), x)
         if place not in self.made: self.add(made('given', None, x), x)
         return self.made[place]
 
@@ -187,8 +184,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
 def where(mine:list[Made], ours:list[Made])->Place|None:
     """The first number of one's own from which no way leads back to a number of ours, and
     ours from which none leads back to it: another way to the same is not told"""
-    all_count = all(x.weak for x in ours if x.line)
-    own, book = _Run(mine, ours, all_count), _Run(ours, mine, all_count)
+    own, book = _Run(mine, ours), _Run(ours, mine)
     alien, lost = own.first_lost(), book.first_lost()
     line = lost.line if lost and book.follows(lost) else None
     if not alien: # ours goes on from what own ends with
@@ -201,30 +197,28 @@ def where(mine:list[Made], ours:list[Made])->Place|None:
 
 class _Run:
     "What one run made, and what of it the other run has, too"
-    def __init__(self, found:list[Made], other:list[Made], all_count:bool):
+    def __init__(self, found:list[Made], other:list[Made]):
         self.made = [x for x in found if x.line]
-        self.counting = [x for x in self.made if all_count or not x.weak]
         sums = torch.cat([torch.zeros(0, 6), *(y.sums[None] for y in other)])
-        known = {id(x) for x in found if is_among(x.sums, sums)}
-        self.shared = known & {*map(id, self.counting)}
-        self.right = known | {id(x) for x in found if x.name == 'given' or not x.sums.any()}
+        self.shared = {id(x) for x in found if is_among(x.sums, sums)}
         self.reaching = set() # from which a way leads to a shared one
         for x in reversed(self.made):
             if id(x) in self.shared | self.reaching: self.reaching.update(map(id, x.inputs))
 
     def first_lost(self)->Made|None:
-        return next((x for x in self.counting
+        return next((x for x in self.made
                      if id(x) not in self.shared | self.reaching), None)
 
     def follows(self, x:Made)->bool: # are all numbers that go into it right?
-        return bool(x.inputs) and self.right.issuperset(map(id, x.inputs))
+        known = [y.name == 'given' or id(y) in self.shared for y in x.inputs]
+        return bool(known) and all(known)
 
 def _turned(x:Made, y:Made, ours:list[Made])->Made|None:
     "Of the same operation, the view that put the numbers of an input in another order"
     def is_alike(a, b): return is_among(a.sums, b.sums[None])
     for a, b in zip(x.inputs, y.inputs) if x.name == y.name else ():
         is_turned = a.shape == b.shape and not arranged_alike(a, b)
-        if a.weak or not is_turned or not is_alike(a, b): continue
+        if not is_turned or not is_alike(a, b): continue
         while a.inputs and is_alike(a, a.inputs[0]) and not any(
                 arranged_alike(a.inputs[0], z) for z in ours): a = a.inputs[0]
         return a
