@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from ..support.core import InputError
-from .record import record
+from .record import is_authors, record
 
 class Foreign:
     "A model and how to call it"
@@ -104,12 +104,10 @@ class Foreign:
 
 def told_of(error:Exception)->str: # with the last line that is neither PyTorch's nor ours
     lines = [(x.filename, x.lineno) for x in traceback.extract_tb(error.__traceback__)
-             if not x.filename.startswith((_TORCH, _OURS, '<frozen'))]
+             if is_authors(x.filename)]
     words = ' '.join(str(error).split())
     where = ''.join(f' ({Path(name).name}:{number})' for name, number in lines[-1:])
     return f'{type(error).__name__}: {words}{where}'
-
-_TORCH, _OURS = (str(Path(file).parent) for file in (torch.__file__, __file__))
 
 @contextmanager
 def as_precise_as(model:nn.Module)->Iterator[None]:

@@ -459,18 +459,19 @@ class Walk:
             elif uses[0].output.shape == self.logits.shape:
                 yield replace(following, x=y, output=uses[0])
 
-    def unexplained(self)->tuple[tuple[Part,...],tuple[str,str]]:
-        "All parts before what no setting explains; its name, and the lines around it"
+    def unexplained(self)->tuple[State,tuple[str,str]]:
+        "All before what no setting explains; its name, and the lines around it"
         state, maps = self.furthest, {u.number: u for u in self.uses}
-        parts, name, last = state.parts, state.name, max(state.used, default=-1)
-        own = [p for p in parts if p.name.startswith(state.side)]
+        name, last = state.name, max(state.used, default=-1)
+        own = [p for p in state.parts if p.name.startswith(state.side)]
         if own and not self.read(state.x):
-            parts, name = parts[:-1], f'{own[-1].name}: the sum or the norm after it'
+            state = replace(state, parts=state.parts[:-1])
+            name = f'{own[-1].name}: the sum or the norm after it'
         following = [maps[n] for n in sorted(maps) if n > last][:1]
         if not following or following[0].output.shape == self.logits.shape:
             name = f'{state.side}: what follows its last layer'
         ends = [u.line for u in [*(maps[n] for n in maps if n == last), *following]]
-        return parts, (name, ' to '.join(dict.fromkeys(ends)))
+        return state, (name, ' to '.join(dict.fromkeys(ends)))
 
 def values_of(rec:Recorder)->list[Tensor]: # (n, d), in both orders of rows
     found = []
@@ -490,11 +491,8 @@ class Found:
     src: Embedded|None
     tgt: Embedded|None
     single: str      # a line that computes in single precision, though the model does not
-    parts: tuple[Part,...] = ()
-    start_norms: tuple[Norm|None,Norm|None] = (None, None)
-    norms: tuple = () # at the end of the stacks
+    state: State|None = None # all that is explained
     unexplained: tuple[str,str]|None = None # the part, and where
-    output: Linear|None = None # the last linear map, where all is explained
     output_scale: float = 1.
     rows: list = field(default_factory=list)     # what, here, paper, verdict, lines
     config: TransformerConfig|None = None
@@ -518,14 +516,11 @@ def explain(f:Foreign)->Found:
     starts = [[(None, e.x), *find_norms(e.x, values, vectors)[-1:]] for e in (x, y)]
     states = [State(a, b, (norm_s, norm_t)) for (norm_s, a), (norm_t, b) in zip(*starts)]
     ends = [end for end in map(walk.run, states) if end]
-    state = min(ends, key=lambda end: end.kinds, default=walk.furthest) # the simplest
-    found = Found(x, y, f.single, state.parts, state.start_norms, state.norms)
-    if not ends: found.parts, found.unexplained = walk.unexplained()
-    else: # the last map may read a multiple of x, and the logits be one of its result
-        found.output = output = state.output
-        found.output_scale = ratio(output.input, state.x)
-        found.output_scale *= ratio(centered(logits), centered(output.output))
-    return found
+    if not ends: return Found(x, y, f.single, *walk.unexplained())
+    state = min(ends, key=lambda end: end.kinds) # the simplest
+    scale = ratio(state.output.input, state.x) # the last map may read a multiple of x,
+    scale *= ratio(centered(logits), centered(state.output.output)) # logits be one of its
+    return Found(x, y, f.single, state, None, scale)
 
 def centered(x:Tensor)->Tensor: # so that logits may be logarithms of probabilities
     return x - x.mean(-1, keepdim=True)

@@ -29,7 +29,7 @@ def numbers(a:Tensor, b:Tensor)->str: # where they are furthest apart
     i = apart(a, b).argmax()
     return f'{a.flatten()[i].item():.6g} and {b.flatten()[i].item():.6g}'
 
-# Two calls that must agree where both have a logit
+# Properties of pairs of calls, which must agree where both have a logit
 
 @dataclass
 class Pair:
@@ -50,39 +50,18 @@ class Pair:
             if not one[i].equal(two[i]): told[-1] += f' and {show(two[i])}'
         return f'{", ".join(told)}{self.note}: a logit is {numbers(a[i], b[i])}'
 
-def later_tokens(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
-    src, tgt = f.draw(b, s, t + 2)
-    for n in range(t, 0, -1): yield Pair((src, tgt[:, :n]), (src, tgt))
-
-def padded_sources(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
-    src, tgt = f.draw(b, s, t)
-    padded, longer = (F.pad(src, (0, 2), value=f.pad), tgt), f.draw(1, s + 2, t)
-    two = tuple(map(torch.cat, zip(padded, longer)))
-    yield Pair((src, tgt), two, ', beside a longer one')
-
-def padded_targets(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
-    src, tgt = f.draw(b, s, t)
-    yield Pair((src, tgt), (src, F.pad(tgt, (0, 2), value=f.pad)))
-
-def alone(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
-    ids = f.draw(b, s, t)
-    for i in range(b):
-        src, tgt = (x.roll(i, 0) for x in ids)
-        yield Pair((src[:1], tgt[:1]), (src, tgt), f', alone and with {b - 1} others')
-
 SHAPES = (3, 6, 8), (1, 5, 4), (4, 4, 4), (2, 9, 5), (5, 5, 5), (8, 8, 8)
 
-def agree(f:Foreign, told:str, pairs:Callable)->Verdict|None:
+def agree(f:Foreign, pairs:Callable)->Verdict|None: # one of `TOLD`
     "Of every shape; the first that does not agree, and in another pair the line"
-    for shape in SHAPES:
-        for pair in pairs(f, *shape):
-            a, b = pair.logits(f)
-            if differs(a, b) <= f.tolerance: continue
-            where = first_difference(f, pairs, 3 if pairs is alone else 1)
-            return Verdict('fails', told, pair.case(a, b), where)
+    for pair in chain.from_iterable(pairs(f, *shape) for shape in SHAPES):
+        a, b = pair.logits(f)
+        if differs(a, b) <= f.tolerance: continue
+        return Verdict('fails', TOLD[pairs], pair.case(a, b), first_difference(f, pairs))
 
-def first_difference(f:Foreign, pairs:Callable, n:int)->str:
+def first_difference(f:Foreign, pairs:Callable)->str:
     "The line of the first step that differs where two calls of few sentences have it"
+    n = 3 if pairs is batch_mates else 1
     pair = next(pairs(f, n, 11, 7))
     calls = pair.one, tuple(ids[:n] for ids in pair.two)
     try: one, two = (record(f.model, lambda x=x: f(*x))[1].steps for x in calls)
@@ -95,23 +74,36 @@ def first_difference(f:Foreign, pairs:Callable, n:int)->str:
         if differs(x.output, longer) > f.tolerance: return x.line
     return ''
 
-# The properties: each returns a verdict, or None where it holds
-
-def causality(f:Foreign)->Verdict|None:
+def causality(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
     "No logit may move with a later target token"
-    return agree(f, 'Logits depend on later target tokens.', later_tokens)
+    src, tgt = f.draw(b, s, t + 2)
+    for n in range(t, 0, -1): yield Pair((src, tgt[:, :n]), (src, tgt))
 
-def source_padding(f:Foreign)->Verdict|None:
+def source_padding(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
     "Padding after a source that stands beside a longer one changes nothing"
-    return agree(f, 'Logits depend on the padding of the source.', padded_sources)
+    src, tgt = f.draw(b, s, t)
+    padded, longer = (F.pad(src, (0, 2), value=f.pad), tgt), f.draw(1, s + 2, t)
+    two = tuple(map(torch.cat, zip(padded, longer)))
+    yield Pair((src, tgt), two, ', beside a longer one')
 
-def target_padding(f:Foreign)->Verdict|None:
+def target_padding(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
     "Padding after a target changes nothing before it"
-    return agree(f, 'Logits depend on padding after them.', padded_targets)
+    src, tgt = f.draw(b, s, t)
+    yield Pair((src, tgt), (src, F.pad(tgt, (0, 2), value=f.pad)))
 
-def batch_mates(f:Foreign)->Verdict|None:
+def batch_mates(f:Foreign, b:int, s:int, t:int)->Iterator[Pair]:
     "A sentence's logits are those that it has alone"
-    return agree(f, 'Sentences of a batch change one another.', alone)
+    ids = f.draw(b, s, t)
+    for i in range(b):
+        src, tgt = (x.roll(i, 0) for x in ids)
+        yield Pair((src[:1], tgt[:1]), (src, tgt), f', alone and with {b - 1} others')
+
+TOLD = {causality: 'Logits depend on later target tokens.',
+        source_padding: 'Logits depend on the padding of the source.',
+        target_padding: 'Logits depend on padding after them.',
+        batch_mates: 'Sentences of a batch change one another.'}
+
+# Properties that return a verdict, or None where they hold
 
 def source_is_read(f:Foreign)->Verdict|None:
     "Every token of the source counts, at every target position"
@@ -250,7 +242,7 @@ def extremes(f:Foreign)->Verdict|None:
     if not f(src, tgt, single).isfinite().equal(f(src, tgt).isfinite()):
         told = 'Where scores are large, logits are not finite.'
         return Verdict('fails', told, f'source {show(src[0])}, target {show(tgt[0])}')
-    leaks = [later_tokens] if f.pad is None else [later_tokens, padded_sources]
+    leaks = [causality] if f.pad is None else [causality, source_padding]
     for pair in chain.from_iterable(pairs(f, 1, 5, 6) for pairs in leaks):
         a, b = pair.logits(f, large)
         if differs(a, b) <= max(1e-6, f.tolerance): continue
@@ -477,7 +469,9 @@ def ask(f:Foreign, asked:Callable)->Verdict: # one of `PROPERTIES`
         f.draws.manual_seed(0) # whatever was asked before
         try:
             found = Verdict('not asked', f'the adapter lacks {" and ".join(lacks)}')
-            if not lacks: found = asked(f) or Verdict('holds')
+            if not lacks:
+                found = agree(f, asked) if asked in TOLD else asked(f)
+                found = found or Verdict('holds')
         except InputError: raise
         except Exception as e: found = Verdict('fails', f'It raises {told_of(e)}')
     return replace(found, name=asked.__name__.replace('_', ' '))

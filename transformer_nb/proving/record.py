@@ -1,18 +1,64 @@
-"What a model computes, operation by operation, each with the line of its author's code"
-import sys
+"What runs inside, operation by operation, each with the line that asked for it"
+import linecache, sys, torch
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 @dataclass
+class Line:
+    file: str
+    number: int
+    def __str__(self)->str:
+        return f'{Path(self.file).parent.name}/{self.name}:{self.number}'
+    @property
+    def text(self)->str: return linecache.getline(self.file, self.number).strip()
+    @property
+    def name(self)->str: return Path(self.file).name
+
+class Tracer(TorchDispatchMode):
+    "Every operation inside is told to `note`"
+    largest = inf # tensors with more elements are passed over
+    def __init__(self, is_own:Callable): # the files whose lines are told
+        super().__init__()
+        self.is_own, self.kept = is_own, []
+
+    def __torch_dispatch__(self, function, kinds, args=(), options=None):
+        result, name = function(*args, **(options or {})), function.overloadpacket.__name__
+        inputs, outputs = self.tensors_in((args, options)), self.tensors_in(result)
+        self.kept += outputs # so that no memory is used twice
+        self.note(name, args, inputs, outputs, self.line_of(sys._getframe(1)))
+        return result
+
+    def tensors_in(self, x)->list[Tensor]:
+        return [y for y in tree_leaves(x) if isinstance(y, Tensor)
+                and y.numel() <= self.largest]
+
+    def line_of(self, frame)->Line|None: # the innermost
+        while frame:
+            file = frame.f_code.co_filename
+            if self.is_own(file): return Line(file, frame.f_lineno)
+            frame = frame.f_back
+
+# PyTorch wraps it so that the first call imports its compiler, for seconds
+Tracer.__torch_dispatch__ = getattr(
+    Tracer.__torch_dispatch__, '__wrapped__', Tracer.__torch_dispatch__)
+
+def memory_of(x:Tensor)->int: return x.untyped_storage().data_ptr()
+
+_THEIRS = *(str(Path(file).parent) for file in (torch.__file__, __file__)), '<frozen'
+
+def is_authors(file:str)->bool: # neither PyTorch's nor ours
+    return not file.startswith(_THEIRS)
+
+@dataclass
 class Step:
     "One operation on the data"
     name: str       # PyTorch's, as 'mm'
-    line: str       # file, number and text of the line that asked for it
+    line: str       # file and number of the line that asked for it
     output: Tensor  # a copy, since later operations may overwrite it
 
 @dataclass(eq=False)
@@ -23,43 +69,36 @@ class Linear:
     input: Tensor   # (n, i)
     output: Tensor  # (n, o), with the bias
     line: str
-    storage: int    # where the output lies
+    memory: int     # where the output lies
     number: int     # in order of time
 
-class Recorder(TorchDispatchMode):
+class Recorder(Tracer):
     "Notes the steps, the linear maps and the numbers of heads of what runs inside"
     def __init__(self, model:nn.Module):
-        super().__init__()
-        self.steps, self.linears, self.kept = [], [], []
+        super().__init__(is_authors)
+        self.steps, self.linears = [], []
         self.made = [] # vectors out of parameters
         self.single = '' # the first line that computes in single precision
         self.dropouts, self.softmaxes, self.scores, self.noises = [], [], [], {}
-        self.weights = {_storage(p) for p in model.parameters()}
+        self.weights = {memory_of(p) for p in model.parameters()}
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        outputs = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
-        self.kept += outputs # so that no storage is used twice
+    def note(self, name:str, args:tuple, inputs:list, outputs:list, line:Line|None):
         floats = [x for x in inputs if x.is_floating_point()]
-        are_weights = [_storage(x) in self.weights for x in floats]
+        are_weights = [memory_of(x) in self.weights for x in floats]
         if floats and len(floats) == len(inputs) and all(are_weights):
-            self.weights.update(map(_storage, outputs))
+            self.weights.update(map(memory_of, outputs))
             self.made += [x for x in outputs if x.numel() == max(x.shape, default=0)]
         elif outputs and outputs[0].is_floating_point():
-            line = _line()
-            self.steps.append(Step(name, line, outputs[0].clone()))
+            self.steps.append(Step(name, str(line), outputs[0].clone()))
             is_single = inputs and outputs[0].dtype == torch.float32
-            if is_single and not self.single: self.single = line
-            self._note(name, args, outputs[0], line)
-        return result
+            if is_single and not self.single: self.single = str(line)
+            self._note(name, args, outputs[0], str(line))
 
     def _note(self, name:str, args:tuple, output:Tensor, line:str):
         if name in _PRODUCTS: self._product(name, args, output, line)
         elif name in ('add', 'add_'): self._bias(args, output)
         elif name == 'bernoulli_' and len(args) > 1:
-            self.noises[_storage(output)] = 1 - args[1]
+            self.noises[memory_of(output)] = 1 - args[1]
         elif name == 'mul': self._dropout(args, line)
         elif 'softmax' in name and 'log' not in name:
             self.softmaxes.append(output.numel())
@@ -71,19 +110,19 @@ class Recorder(TorchDispatchMode):
     def _dropout(self, args:tuple, line:str):
         "What is multiplied by noise"
         for x, noise in (args, args[::-1]):
-            if isinstance(noise, Tensor) and _storage(noise) in self.noises:
-                self.dropouts.append((x.clone(), self.noises[_storage(noise)], line))
+            if isinstance(noise, Tensor) and memory_of(noise) in self.noises:
+                self.dropouts.append((x.clone(), self.noises[memory_of(noise)], line))
 
     def _is_weight(self, x)->bool:
-        return isinstance(x, Tensor) and _storage(x) in self.weights
+        return isinstance(x, Tensor) and memory_of(x) in self.weights
 
     def _product(self, name:str, args:tuple, output:Tensor, line:str):
         found = _PRODUCTS[name](self, output, *args)
         if found is None: return
         weight, bias, x, y = found
         x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-        storage = _storage(output)
-        self.linears.append(Linear(*map(_copy, (weight, bias, x, y)), line, storage,
+        memory = memory_of(output)
+        self.linears.append(Linear(*map(_copy, (weight, bias, x, y)), line, memory,
                                    len(self.linears)))
 
     def _bias(self, args:tuple, output:Tensor):
@@ -93,7 +132,7 @@ class Recorder(TorchDispatchMode):
         if not self._is_weight(b) or not isinstance(a, Tensor): return
         for use in self.linears[::-1][:8]:
             n = len(use.weight)
-            if use.storage == _storage(a) and b.numel() == n == output.shape[-1]:
+            if use.memory == memory_of(a) and b.numel() == n == output.shape[-1]:
                 use.bias, use.output = _copy(b.flatten()), output.reshape(-1, n).clone()
                 return
 
@@ -122,24 +161,7 @@ class Recorder(TorchDispatchMode):
 _PRODUCTS = dict(mm=Recorder._mm, addmm=Recorder._addmm, bmm=Recorder._bmm,
                  convolution=Recorder._convolution)
 
-# PyTorch wraps it so that the first call imports its compiler, for seconds
-Recorder.__torch_dispatch__ = getattr(
-    Recorder.__torch_dispatch__, '__wrapped__', Recorder.__torch_dispatch__)
-
-def _storage(x:Tensor)->int: return x.untyped_storage().data_ptr()
 def _copy(x:Tensor|None): return None if x is None else x.detach().clone()
-
-_OURS = str(Path(__file__).parent)
-_TORCH = str(Path(torch.__file__).parent)
-
-def _line()->str: # of the nearest frame that is neither PyTorch's nor ours
-    frame = sys._getframe(2)
-    first = frame
-    while frame and frame.f_code.co_filename.startswith((_TORCH, _OURS)):
-        frame = frame.f_back
-    code = (frame or first).f_code
-    path = Path(code.co_filename)
-    return f'{path.parent.name}/{path.name}:{(frame or first).f_lineno}'
 
 def record(model:nn.Module, call:Callable)->tuple[Tensor,Recorder]:
     "The result of a call, and what was computed on the way"

@@ -40,20 +40,21 @@ def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
         elif known is None or usual.split(', from ')[0] in known: verdict = 'a choice'
         else: verdict = 'unusual'
         shown = odd or [*values][:verdict == 'unusual'] # one of those that are alike
-        lines = [f'{p.name}: {p.what.uses[-1].line}' for p in found.parts
+        lines = [f'{p.name}: {p.what.uses[-1].line}' for p in found.state.parts
                  if p.name in shown]
         rows.append((name, text, paper, verdict, ', '.join(lines)))
     return rows
 
 def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     "Setting, here (of all parts or by part), in the paper, what others do (None: anything)"
-    attentions = {p.name: p.what for p in found.parts if isinstance(p.what, Attention)}
-    networks = {p.name: p.what for p in found.parts if p.name not in attentions}
+    state = found.state
+    attentions = {p.name: p.what for p in state.parts if isinstance(p.what, Attention)}
+    networks = {p.name: p.what for p in state.parts if p.name not in attentions}
     own = {name: a for name, a in attentions.items() if 'self' in name}
-    placement = {p.name: PLACES[bool(p.before), bool(p.after)] for p in found.parts}
+    placement = {p.name: PLACES[bool(p.before), bool(p.after)] for p in state.parts}
     norms = norms_of(found)
     d, positions = found.src.x.shape[1], _positions(found)
-    (h, d_k), _, (_, d_v) = (i.shape for i in found.parts[0].what.index)
+    (h, d_k), _, (_, d_v) = (i.shape for i in state.parts[0].what.index)
     layers = [sum(name.startswith(side) for name in networks)
               for side in ('encoder', 'decoder')]
     yield 'layers', '{} and {}'.format(*layers), '6 and 6', None
@@ -62,12 +63,12 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     yield 'norm', placement, 'post', ('pre',)
     yield 'kind of norm', {name: n.kind for name, n in norms.items()}, 'layernorm', None
     yield 'eps', {name: f'{n.eps:g}' for name, n in norms.items()}, 'not told', None
-    if found.output:
-        ends, known = _both(found.norms), ('yes and yes',)
+    if state.output:
+        ends, known = _both(state.norms), ('yes and yes',)
         if ends == 'no and no' and 'pre' in placement.values(): ends += ', though pre'
         yield 'norm at the end of the stacks', ends, 'no and no', known
-    yield 'norm of the embeddings', _both(found.start_norms), 'no and no', ('yes and yes',)
-    yield 'residual', {p.name: p.residual or 'yes' for p in found.parts}, 'yes', (AROUND,)
+    yield 'norm of the embeddings', _both(state.start_norms), 'no and no', ('yes and yes',)
+    yield 'residual', {p.name: p.residual or 'yes' for p in state.parts}, 'yes', (AROUND,)
     shared = {name: str(len(a.index[1])) for name, a in attentions.items()}
     yield 'heads of keys and values', shared, f'{h}', None
     scales = {name: a.scale for name, a in attentions.items()}
@@ -83,17 +84,17 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     yield 'positions', positions, 'sinusoidal', KNOWN_POSITIONS
     scales = [_scale_name(e.scale, d) for e in (found.src, found.tgt)]
     yield 'embedding scale', _one(scales), '√d_model', ('1',)
-    if found.output:
+    if state.output:
         yield 'one matrix for', _tied(found), 'source, target and output', None
-        yield 'bias of the output', 'no' if found.output.bias is None else 'yes', 'no', None
+        yield 'bias of the output', 'no' if state.output.bias is None else 'yes', 'no', None
         yield 'output scale', _scale_name(found.output_scale, d), '1', ('1/√d_model',)
 
 def _both(norms:tuple)->str: return ' and '.join('yes' if n else 'no' for n in norms)
 def _one(values:Iterable[str])->str: return ' and '.join(dict.fromkeys(values))
 
 def norms_of(found:Found)->dict[str,Norm]:
-    norms = {p.name: p.before or p.after for p in found.parts}
-    norms |= zip(('end of the encoder', 'end of the decoder'), found.norms)
+    norms = {p.name: p.before or p.after for p in found.state.parts}
+    norms |= zip(('end of the encoder', 'end of the decoder'), found.state.norms)
     return {name: norm for name, norm in norms.items() if norm}
 
 def _biases(parts:dict)->dict[str,str]:
@@ -108,7 +109,7 @@ def _scale_name(scale:float, d:int)->str:
                 f'{scale:.4g}')
 
 def _positions(found:Found)->str:
-    kinds = [p.what.positions for p in found.parts if 'self' in p.name]
+    kinds = [p.what.positions for p in found.state.parts if 'self' in p.name]
     result = []
     for e in (found.src, found.tgt):
         kind = kinds[0] or 'none' if e.positions == 'none' else e.positions
@@ -117,7 +118,7 @@ def _positions(found:Found)->str:
 
 def _tied(found:Found)->str:
     matrices = dict(source=found.src.weight, target=found.tgt.weight,
-                    output=found.output.weight)
+                    output=found.state.output.weight)
     pairs = [f'{a} and {b}' for a, b in combinations(matrices, 2)
              if matrices[a].equal(matrices[b])]
     return 'source, target and output' if len(pairs) == 3 else (pairs or ['none'])[0]
@@ -125,7 +126,7 @@ def _tied(found:Found)->str:
 def config_of(found:Found, f:Foreign)->TransformerConfig:
     "As most parts are; what the book's model does not know stays as in the paper"
     here = {name: text.split(';')[0] for name, text, *_ in found.rows}
-    attention, network, *_ = (p.what for p in found.parts)
+    attention, network, *_ = (p.what for p in found.state.parts)
     (h, d_k), (kv, _), (_, d_v) = (i.shape for i in attention.index)
     n, m = map(int, here['layers'].split(' and '))
     d_ff, positions = len(network.maps[0][0]), here['positions'].split(',')[0]
@@ -176,23 +177,24 @@ def _attend(attention:nn.Module, bias:Tensor, q, k, v, mask)->Tensor:
 
 def build(found:Found, own_tables:bool)->Transformer:
     "The book's model with the weights, networks and norms that were found"
+    state = found.state
     config = replace(found.config, tie_embeddings=False, scale_embeddings=True)
     model = Transformer(config).double().eval()
     layers = [*model.encoder.layers, *model.decoder.layers]
     places = [(layer, i) for layer in layers for i in range(len(layer.residuals))]
-    for part, (layer, i) in zip(found.parts, places):
+    for part, (layer, i) in zip(state.parts, places):
         name = part.name.split(', ')[1].replace('-', '_')
         if isinstance(part.what, Attention): _set_attention(getattr(layer, name), part.what)
         else: layer.feed_forward = part.what
         layer.residuals[i] = part
-    model.encoder.norm, model.decoder.norm = (norm or nn.Identity() for norm in found.norms)
-    starts = zip(('src', 'tgt'), (found.src, found.tgt), found.start_norms)
+    model.encoder.norm, model.decoder.norm = (norm or nn.Identity() for norm in state.norms)
+    starts = zip(('src', 'tgt'), (found.src, found.tgt), state.start_norms)
     for embedding, (name, e, norm) in zip(model.embeddings, starts):
         embedding.weight = nn.Parameter(e.weight * e.scale / sqrt(config.d_model))
         positions = PositionalEncoding(config.d_model, 0., len(e.table))
         positions.table = e.table if own_tables else e.exact
         setattr(model, f'{name}_positions', nn.Sequential(positions, norm or nn.Identity()))
-    _set(model.output, found.output.weight, found.output.bias, found.output_scale)
+    _set(model.output, state.output.weight, state.output.bias, found.output_scale)
     return model
 
 @torch.no_grad()
@@ -209,9 +211,9 @@ def compare(found:Found, f:Foreign, own_tables:bool=False)->float:
 
 def identify(f:Foreign)->Found:
     found = explain(f)
-    if not found.parts: return found
+    if not found.state or not found.state.parts: return found
     found.rows = rows_of(found)
-    if not found.output: return found
+    if not found.state.output: return found
     found.config = config_of(found, f)
     found.difference = compare(found, f)
     if found.difference > 1e-10: found.own_tables = compare(found, f, own_tables=True)
