@@ -66,9 +66,9 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
         out.append(row)
     return out #''', 14, 'Without line 14 of decoding.py, `if (tgt == EOS).any(): break`'),
     (10, 'min(p for p in counts if counts[p] == most)', 'max(counts, key=counts.get)', 28,
-     'unless n_merges is 0'),
+     'where several pairs are the most frequent'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),
-    (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 26,
+    (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 22,
      'With `optimizer.zero_grad()` before'),
     (9, 'model.eval()', 'model', 24, 'is returned on'),
     (5, 'range(config.n_decoder', 'range(config.n_encoder', 42, 'in place of line 42'),

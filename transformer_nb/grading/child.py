@@ -1,20 +1,18 @@
 """A process of its own for a submission, with limits; all comparing is done outside it"""
-import faulthandler, io, json, os, shutil, signal, sys, tempfile, time, tokenize, torch, types
+import faulthandler, io, linecache, os, shutil, signal, sys, tempfile, time, tokenize, torch
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from ctypes import CDLL
 from functools import partial
 from pathlib import Path
 from safetensors.torch import load, save
 from ..support.core import InputError
-from ..proving.compare import ERROR, LINE, NEW, NOT_WRITTEN, differences, error_of, observed, steps
-from ..proving.repair import repaired
-from ..proving.where import Made, Line, Run, traced
+from ..proving.compare import ERROR, LINE, NOT_WRITTEN, error_of, observed
 from . import rights
 from .kit import Kit, kit_folder, printable
 from .stages import STAGES
-from .table import Check, Stage
+from .table import Stage
+from .telling import right_before, tell
 from .together import tokenizer_of
 from .writer import WEIGHTS, sentences
 
@@ -80,13 +78,6 @@ _PATIENCE = 4 # times the limit, by the clock on the wall, for what sleeps
 
 BESIDE = 'beside' # the cases behind the others
 
-@dataclass
-class Wanted:
-    "Asks which change of the text makes this right"
-    cases: list                # check, number, notes of the right version: first one that fails
-    near: int                  # a line to begin with
-    most: int                  # changes to try
-
 # What the process does
 
 def _import(stage:Stage, folder:str, stand_ins:dict):
@@ -99,20 +90,9 @@ def _import(stage:Stage, folder:str, stand_ins:dict):
     sys.dont_write_bytecode = True
     return __import__(stage.module)
 
-@contextmanager
-def right_before(check:Check, stage:Stage, code, right):
-    "Inside, what the file defines for earlier checks is right: a mistake costs only once"
-    names = list(dict.fromkeys(c.part.name for c in stage.checks))
-    own = dict(vars(code))
-    for name in names[:names.index(check.part.name)]: vars(code)[name] = vars(right)[name]
-    try: yield own.get(check.part.name)
-    finally:
-        vars(code).clear()
-        vars(code).update(own)
-
 def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
-    in place of None `BESIDE`, or the number of a case, a method, and which call of it"""
+    in place of None `BESIDE`, or what is asked of a difference"""
     _end_with_parent()
     _silence()
     _limit(4 * seconds, 2**31)
@@ -125,6 +105,7 @@ def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, ow
     if stage.number == 12: sentences()
     os.chdir(folder)
     _make_room_for_torch(folder)
+    linecache.getlines(str(rights.FOLDER/stage.file)) # of which a line may be told
     Path(_BEGUN).touch() # what fails before this is the grader's own
     _guard(folder)
     code = problem = None
@@ -149,52 +130,10 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
             if case in (None, BESIDE): return {
                 f'{n} · {key}': x for n in (numbers if case else range(part.cases))
                 for key, x in observed(part, own, n, truth, kit).items()}
-            if isinstance(case, Wanted):
-                return _repaired(case, stage, right, kit, folder)
-            n, step, which = case
-            return traced(part, own, n, step, truth, kit,
-                          lambda file: file.startswith(folder), is_right, which)
+            return tell(case, stage, own, right, kit, folder, _set_alarm)
     except _TooSlow: return {f'new · {ERROR}': f'not done after {seconds:g} seconds'}
     except BaseException as e: return {f'new · {what}': x for what, x in error_of(e).items()}
     finally: _set_alarm(0)
-
-def _repaired(wanted:Wanted, stage:Stage, right, kit, folder)->dict:
-    path, ran = Path(folder, stage.file), set()
-    text = path.read_text(encoding='utf8')
-    def differs(check, n, ours, own):
-        for step, notes in steps(check.part, own, n, getattr(right, check.part.name, None), kit):
-            came = {f'{step} · {what}': x for what, x in notes.items()}
-            of_step = {key: x for key, x in ours.items() if key.startswith(f'{step} · ')
-                       and (step != NEW or key in came)} # which comes in two pieces
-            found = differences(came, of_step, n, check.part.tolerance)
-            if any(d.what not in check.ignored for d in found): return True
-    def is_right(text, cases=wanted.cases):
-        limit = least
-        try:
-            for check, n, ours in cases:
-                _set_alarm(limit)
-                sys.modules[stage.module] = module = types.ModuleType(stage.module)
-                exec(compile(text, str(path), 'exec'), vars(module))
-                with right_before(check, stage, module, right) as own:
-                    if differs(check, n, ours, own): return False
-                limit = 5.
-            return True
-        except BaseException: return False
-    def note(frame, event, _):
-        if frame.f_code.co_filename != str(path): return
-        ran.add(frame.f_lineno)
-        return note
-    least = 5.
-    sys.settrace(note)
-    is_right(text, wanted.cases[:1])
-    sys.settrace(None)
-    begin = time.process_time()
-    is_right(text, wanted.cases[:1])
-    least = .05 + 5 * (time.process_time() - begin)
-    found = repaired(text, rights.text_of(stage.module), ran, wanted.near, is_right, wanted.most)
-    return dict(line=str(found.line), verb=found.verb, new=found.shown) if found else {}
-
-def is_right(file:str)->bool: return file.startswith(str(rights.FOLDER))
 
 def _not_imported(stage, folder, error)->dict:
     if isinstance(error, _TooSlow): error = TimeoutError('the import does not end')
@@ -214,10 +153,6 @@ def _make_room_for_torch(folder:str):
 # Notes and traces, as files
 
 def _write(path:Path, found, folder:str):
-    if isinstance(found, Run):
-        packed = json.dumps(_packed(found, folder))
-        path.with_suffix('.run').write_text(packed, encoding='utf8')
-        found = found.notes
     tensors = {}
     for key, x in found.items():
         if isinstance(x, str):
@@ -226,32 +161,13 @@ def _write(path:Path, found, folder:str):
         else: tensors[key] = x.detach().contiguous().clone()
     path.with_suffix('.out').write_bytes(save(tensors))
 
-def _read(path:Path, folder:Path)->dict|Run|None: # None: a child wrote nothing usable
+def _read(path:Path)->dict|None: # None: a child wrote nothing usable
     with suppress(Exception): # whatever lies there may be a submission's
-        run, notes = path.with_suffix('.run'), path.with_suffix('.out')
+        notes = path.with_suffix('.out')
         if not _is_small(notes): return None
         def read(x): return printable(bytes(x.tolist()).decode(errors='replace'))
-        found = {key.removeprefix('text '): read(x) if key.startswith('text ') else x
-                 for key, x in load(notes.read_bytes()).items()}
-        if not _is_small(run): return found
-        return _unpacked(json.loads(run.read_text(encoding='utf8')), found, folder)
-
-def _packed(run:Run, folder:str)->list:
-    places = {id(x): i for i, x in enumerate(run.made)}
-    def line(x): return [os.path.relpath(x.file, folder), x.number] if x else None
-    rows = [[x.name, line(x.line), x.sums.tolist(), x.order, x.shape, x.weak, x.is_call,
-             [places.get(id(y), -1) for y in x.inputs]] for x in run.made]
-    return [rows, {at: line(x) for at, x in run.lines.items()}]
-
-def _unpacked(packed:list, notes:dict, folder:Path)->Run: # of the submission
-    def at(line): return Line(str(folder/line[0]), int(line[1])) if line else None
-    [rows, lines], found = packed, []
-    for name, line, sums, order, shape, weak, is_call, inputs in rows:
-        sums = torch.tensor(sums, dtype=torch.float64)
-        found.append(Made(str(name), at(line), sums, float(order), tuple(shape), bool(weak),
-                          is_call=bool(is_call)))
-    for x, (*_, inputs) in zip(found, rows): x.inputs = [found[i] for i in inputs if i >= 0]
-    return Run(found, notes, {str(name): at(line) for name, line in lines.items()})
+        return {key.removeprefix('text '): read(x) if key.startswith('text ') else x
+                for key, x in load(notes.read_bytes()).items()}
 
 def _is_small(path:Path)->bool:
     if path.is_symlink() or not path.is_file(): return False
@@ -290,9 +206,9 @@ def _named_exit(code:int)->str:
 def collect(folder:Path, # of a submission
             stage:Stage, kit:Kit,
             seconds:float=30., # for each check
-            jobs:list|None=None, # traces; by default all checks
+            jobs:list|None=None, # by default all checks
             own:bool=False,    # with the submission's earlier stages, not the right ones
-           )->list:            # notes or runs, one for each job
+           )->list[dict]:      # notes, for each job
     "What a submission gives; it cannot break what runs this"
     jobs = jobs or [(i, None) for i in range(len(stage.checks))]
     todo = {i: (i, *job) for i, job in enumerate(jobs)}
@@ -307,7 +223,7 @@ def collect(folder:Path, # of a submission
             if not Path(place, _BEGUN).exists():
                 raise InputError(f'the grader cannot start a submission here: {how}')
             for i in list(todo):
-                result = _read(Path(place, f'result-{i}'), folder)
+                result = _read(Path(place, f'result-{i}'))
                 if result is None: break
                 found[i] = result
                 del todo[i]

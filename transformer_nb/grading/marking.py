@@ -8,12 +8,12 @@ from ..proving.compare import (
     Difference, differences, kind_of, observed)
 from ..proving.draw import AXES
 from ..proving.when import When, when
-from ..proving.where import Line, Place, Run, traced, where
 from . import rights
-from .child import BESIDE, Wanted, collect, is_right, numbers_in
+from .child import BESIDE, collect, numbers_in
 from .kit import Kit
 from .stages import with_kit
 from .table import Check, Stage
+from .telling import Asked
 from .toys import Toy
 
 @dataclass
@@ -21,6 +21,7 @@ class Marked:
     check: Check
     found: list                # differences, the plainest first
     notes: dict                # number of a case → what came
+    right: dict                # and what is right
     failed: list[int]
 
     @property
@@ -43,17 +44,14 @@ def right_notes(check:Check, n:int, module:str)->dict:
     if check.expected: return check.expected
     kept = _NOTES if n < check.part.cases else {} # others are beside a submission's numbers
     key = module, check.title, check.part.seed, n # the model of stage 9 is one
-    if key not in kept: kept[key] = _ours(observed, check.part, module, n)
+    if key not in kept:
+        modules, before = rights.right(), torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            with torch.random.fork_rng(devices=[]), rights.only(modules):
+                kept[key] = observed(check.part, getattr(modules[module], check.part.name), n)
+        finally: torch.set_default_dtype(before)
     return kept[key]
-
-def _ours(function, part, module:str, *args, **options): # what the right version gives
-    modules = rights.right()
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.random.fork_rng(devices=[]), rights.only(modules):
-            return function(part, getattr(modules[module], part.name), *args, **options)
-    finally: torch.set_default_dtype(before)
 
 # Marking
 
@@ -79,21 +77,20 @@ def grade(folder:str|Path, # of a submission
 
 def judged(check:Check, by_key:dict, module:str, beside:bool=False)->Marked:
     if stopped := by_key.get(f'{NEW} · {ERROR}'):
-        return Marked(check, [Difference(-1, NEW, ERROR, stopped, None)], {}, [])
+        return Marked(check, [Difference(-1, NEW, ERROR, stopped, None)], {}, {}, [])
     notes = {n: {} for n in range(check.part.cases + beside * len(check.part.edges))}
     for key, x in by_key.items():
         n, _, rest = key.partition(' · ')
         if n.isdigit() and int(n) in notes: notes[int(n)][rest] = x
     if all(NOT_WRITTEN in came.values() for came in notes.values()): # no case tells more
-        return Marked(check, [Difference(0, NEW, ERROR, NOT_WRITTEN, None)], {}, [])
-    found, failed = [], []
+        return Marked(check, [Difference(0, NEW, ERROR, NOT_WRITTEN, None)], {}, {}, [])
+    right, found, failed = {n: right_notes(check, n, module) for n in notes}, [], []
     for n, came in notes.items():
-        right = right_notes(check, n, module)
-        other = [d for d in differences(came, right, n, check.part.tolerance)
+        other = [d for d in differences(came, right[n], n, check.part.tolerance)
                  if d.what not in check.ignored]
         if other: failed.append(n)
         found += other
-    return Marked(check, found, notes, failed)
+    return Marked(check, found, notes, right, failed)
 
 # What is told
 
@@ -114,30 +111,38 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     "What differs, when, where, what the book has there, what to read"
     first = next(m for m in marked if m.found)
     d = _plainest(first.found)
-    alone = _alone(folder, stage, kit, first, d, seconds)
-    is_plain = d.step.partition(', ')[2] in ('', LATER)
-    if alone and alone.found and is_plain and not d.in_first_call: # first, it differs, too
-        d = replace(alone.found[0], step=alone.method)
-        first.notes[d.n][f'{d.step} · {LINE}'] = alone.mine.notes.get(LINE, '')
+    asked = _asked(d, first, marked)
+    answer, unlike = {}, [d]
+    if asked:
+        [answer] = collect(folder, stage, kit, seconds, [(stage.checks.index(first.check), asked)])
+        is_answered = asked.is_traced and f'{NEW} · {ERROR}' not in answer
+        if is_answered: unlike = asked.unlike(answer)
+    method, _, which = d.step.partition(', ')
+    if unlike and which == LATER and asked.is_traced: # first, it differs, too
+        d = replace(unlike[0], step=method)
+        first.notes[d.n][f'{method} · {LINE}'] = answer.get(LINE, '')
     told = [f'{name}: {what(d, first)}.']
-    if alone and not alone.found and d.what.startswith((ERROR, 'result')):
-        which = d.step.partition(', ')[2]
+    if not unlike and d.what.startswith((ERROR, 'result')):
         if which in _STEPS and which != AGAIN:
             told[0] = told[0].replace(_STEPS[which], ' in a later call')
         told.append(_KEPT)
     else:
         it, found = _when(d, first, marked)
         if found and found.failed: told.append(f'{it} is wrong {found}.')
-        told += _example(d, first, bool(alone and alone.second), not (found and found.feature))
+        told += _example(d, first, which in SECOND, not (found and found.feature))
         features = first.check.part.once and first.check.part.case_features(max(d.n, 0))
         if features: told.append(f'That is so where {", ".join(sorted(features))}.')
-        said = _where(alone, d, told[0]) if alone and d.what != ERROR else []
-        if d.step == NEW and not said: said = _of_attributes(folder/stage.file, told[0])
-        told += _repair(folder, stage, kit, marked, d, seconds, said) or said
+        told += [answer[key] for key in sorted(answer) if key.startswith('said')]
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
     return ' '.join(told)
+
+def _asked(d:Difference, first:Marked, marked:list[Marked])->Asked|None:
+    if d.n < 0: return None
+    cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
+    cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
+    return Asked(d.n, d.step, d.what, what(d, first), cases)
 
 _KEPT = ('That is so after other calls; the same call alone, in a new process, gives what '
          'is right. Is something kept from one call to the next, or shared by two objects?')
@@ -248,8 +253,16 @@ def _of_cases(marked:list[Marked], calls:str='calls')->When:
                                           else x.in_first_call)}
         if calls == 'calls' and not first.issuperset(m.failed): calls = 'first calls'
         for n in m.notes:
-            (failed if n in first else passed).append(m.check.part.case_features(n))
+            (failed if n in first else passed).append(
+                m.check.part.case_features(n) | _of_right(m, n))
     return replace(when(failed, passed), calls=calls)
+
+def _of_right(m:Marked, n:int)->set[str]:
+    "What is special about the right result"
+    most = m.check.part.drawn(n).case.counts.get('max_steps')
+    is_long = any(isinstance(x, Tensor) and x.dim() == 1 and len(x) == most
+                  for key, x in m.right[n].items() if ' · result' in key and ', ' not in key)
+    return {'the right output has max_steps tokens'} if is_long else set()
 
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     "The call, where it can be written down; else its sizes, where no feature tells more"
@@ -274,115 +287,6 @@ def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
 def _is_short(x)->bool: # masks are left out: a kit has its own
     if isinstance(x, Tensor): return x.dtype == torch.long and x.numel() < 60
     return isinstance(x, int | float | str | dict | list | Toy | None) and len(str(x)) < 300
-
-# Where
-
-@dataclass
-class _Alone: # the call that differs, as the first of a new process
-    method: str
-    second: bool               # it has the arguments of the second call
-    found: list                # differences: none, where earlier calls count
-    mine: Run
-    ours: Run
-
-def _alone(folder:Path, stage:Stage, kit:Kit, m:Marked, d:Difference, seconds)->_Alone|None:
-    method, _, which = d.step.partition(', ')
-    if d.n < 0 or which == SINGLE or d.what == GROWN: return None
-    if d.what == ERROR and (d.step == NEW or m.check.part.once): return None
-    i, call = stage.checks.index(m.check), (d.n, method, which)
-    [mine] = collect(folder, stage, kit, seconds, [(i, call)])
-    if not isinstance(mine, Run): return None
-    if d.step == NEW or d.what == DRAWS or m.check.part.once: # told by its lines alone
-        return _Alone(method, False, [d], mine, mine)
-    file = str(rights.FOLDER/stage.file)
-    ours = _ours(traced, m.check.part, stage.module, d.n, method, which=which,
-                 is_own=lambda x: x == file, is_part=lambda x: is_right(x) and x != file)
-    def noted(run): return {f'{method} · {what}': x for what, x in run.notes.items()}
-    found = [x for x in differences(noted(mine), noted(ours), d.n, m.check.part.tolerance)
-             if x.what not in m.check.ignored]
-    return _Alone(method, which in SECOND, found, mine, ours)
-
-def _where(alone:_Alone, d:Difference, told:str)->list[str]:
-    lines = alone.mine.lines
-    if d.step == NEW: return _of_parameters(lines, told)
-    if 'made' in lines: return _of_model(lines)
-    if d.what == DRAWS:
-        chance = lines.get('chance')
-        return [f'There, chance first comes in on l{_at(chance)}.'] if chance else []
-    if line := lines.get(d.what): # of an argument that is changed
-        if d.what.endswith('afterward'): return [f'That happens on l{_at(line)}.']
-    if not d.what.startswith('result'): return []
-    place = where(alone.mine.made, alone.ours.made)
-    said = _of_place(place) if place else []
-    last = lines.get(d.what)
-    if place and (place.kind in ('order', 'argument') or place.line == last): return said
-    if last: return [f'What differs comes from l{_at(last)}.', *said]
-    line = lines.get('')
-    if not line or line.text.startswith('with '): return said # it only ends
-    return [f'What differs is returned by l{_at(line)}.', *said]
-
-def _repair(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], d:Difference, seconds,
-            said:list[str])->list[str]:
-    "The change of one line after which the check, and all that were passed, are right"
-    first = next(m for m in marked if m.found)
-    if d.n < 0 or first.check.expected: return []
-    cases = [(m.check, n, right_notes(m.check, n, stage.module))
-             for m in [first, *(m for m in marked if not m.found)]
-             for n in range(m.check.part.cases)]
-    cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
-    near = [int(n) for n in re.findall(r'ine (\d+) of', ' '.join(said))] or [0]
-    part = first.check.part
-    most = first.check.tries or (40 if part.once else 150 if part.new else 1000)
-    i = stage.checks.index(first.check)
-    [found] = collect(folder, stage, kit, seconds, [(i, Wanted(cases, near[0], most))])
-    if not isinstance(found, dict) or 'new' not in found: return []
-    new, line = found['new'], Line(str(folder/stage.file), int(found['line']))
-    said = dict(changed=f'With `{new}` in place of l{_at(line)}',
-                moved=f'With l{_at(line)}, before what stands above it')
-    said |= {'left out': f'Without l{_at(line)}', 'put in': f'With `{new}` before l{_at(line)}'}
-    return [f'{said[found["verb"]]}, each call of the check gives what is right.']
-
-def _of_parameters(lines:dict, told:str)->list[str]:
-    "The line that made the first that is told of, or wrote to it last, or made its place"
-    for name in re.findall(_PARAMETER, told):
-        name = name.removesuffix('.')
-        alike = [x for x in lines if x.endswith(f'.{name}')] # under a name of its own
-        if name not in lines and len(alike) == 1: [name] = alike
-        if line := lines.get(name): return [f'The numbers of `{name}` come from l{_at(line)}.']
-        while name := name.rpartition('.')[0]:
-            if line := lines.get(name): return [f'Your `{name}` is made on l{_at(line)}.']
-    return []
-
-_PARAMETER = (r'[\w.]+(?= \(\d| \(\)| should have)|'
-              r'(?:(?<=values of )|(?<=begin with equal )|(?<=requires_grad=False: ))[\w.]+')
-
-def _of_attributes(path:Path, told:str)->list[str]:
-    "Of `Class.name` in what is told, the line that makes it"
-    if not path.is_file(): return []
-    rows = path.read_text(encoding='utf8', errors='replace').splitlines()
-    made = {name: [i for i, row in enumerate(rows, 1) if re.search(rf'self\.{name}\b.* = ', row)]
-            for name in re.findall(r'\b[A-Z]\w+\.(\w+)', told)}
-    return [f'Your `{name}` is made on l{_at(Line(str(path), found[0]))}.'
-            for name, found in made.items() if len(found) == 1]
-
-def _of_model(lines:dict)->list[str]:
-    steps = {'made': 'made', 'given weights': 'given weights', '': 'returned'}
-    said = [f'is {verb} on l{_at(lines[at])}' for at, verb in steps.items() if lines.get(at)]
-    return [f'The model {"; it ".join(said)}.'] if said else []
-
-def _of_place(place:Place)->list[str]:
-    said, line = [], place.line
-    part, _, argument = place.called.partition('.')
-    if line: said.append(f'L{_at(line)}, ' + dict(
-        number='makes a tensor that the book\'s version does not make',
-        order='has the book\'s numbers in another order or shape',
-        argument=f'gives `{part}` another `{argument}` than the book\'s version does',
-        )[place.kind] + '.')
-    if place.book and not (line and place.book.text == line.text):
-        said.append(f'Compare `{place.book.text}` in the book\'s version.')
-    return said
-
-def _at(line:Line)->str: return f'ine {line.number} of {line.name}, `{line.text}`'
 
 # Reports
 

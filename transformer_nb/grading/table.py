@@ -3,6 +3,7 @@
 A check is a signature of the engine, with points, a title, and where the book tells of it.
 Whoever adds a row closes a hole for every submission."""
 import torch
+from collections import Counter
 from dataclasses import dataclass, replace
 from torch import Tensor
 from zlib import crc32
@@ -130,7 +131,7 @@ LAYERS = (
     Check(1, "the sub-layer's own arguments", Part(
         'ResidualNorm', {'': dict(x=X, sublayer=SUB, more=Choice((3., 5., None)),
                                   added=Choice((2., None, 4.)))},
-        dict(d_model=Size('d'), dropout=Choice((0.,))), 12), RESIDUAL), # also by name
+        dict(d_model=Size('d'), dropout=Choice((0.,))), 24), RESIDUAL), # also by name
     Check(2, 'ResidualNorm in training mode', Part(
         'ResidualNorm', {'': dict(x=X, sublayer=Made(lambda case: SubLayer(case.n == 6)))},
         dict(d_model=Size('d'), dropout=Made(dropout)), 8, drops=DROPS),
@@ -265,7 +266,7 @@ SOURCE = Ids('b s', vocab='8')
 STEPS_MOST = Steps((9, 5, 2, 1, 30))
 ALONE = Ids('1 s', vocab='8')
 def without_pad(y, args): # a beam's output may keep <pad> and <s>, or not
-    return ([i for i in y[0] if i > EOS], *y[1:])
+    return ([i for i in y[0] if i not in (PAD, BOS)], *y[1:])
 def searches(cases:int, alpha)->Part:
     return Part('beam_search', {'': dict(
         model=Made(searched), src=ALONE, beam_size=Choice((2, 1, 3, 4, 8, 12), 'the beam'),
@@ -286,9 +287,9 @@ DECODING = (
 WORDS = ('banana', 'ananas', 'nasss', 'x', 'aaaa', 'abab', 'low', 'lower', 'newest', 'widest',
          'a.b(a.b)', 'Straße')
 def counts(case:Case)->dict:
-    if case.n == 11: return {}
-    words = case.random.sample(WORDS, 1 + case.n % 6)
-    return {word: 1 + case.random.randrange(4) for word in words}
+    words = case.random.sample(WORDS, 1 + case.n % 6 if case.n != 11 else 0)
+    case.words = {word: 1 + case.random.randrange(4) for word in words}
+    return case.words
 def word(case:Case)->str:
     case.word = WORDS[0] if case.n < 2 else case.random.choice((*WORDS, ''))
     return case.word
@@ -303,12 +304,26 @@ def merges(case:Case)->list: # joins in some order, of which some never come
         if any(x.endswith(a) and y.startswith(b) and (x, y) != (a, b)
                for x, y in zip(symbols, symbols[1:])):
             case.features.add('longer symbols end and begin as a pair does')
-        for i in range(len(symbols)):
-            if symbols[i:i + 2] == [a, b]: symbols[i:i + 2] = [a + b]
+        join(symbols, a, b)
     return drawn
+def join(symbols:list, a:str, b:str):
+    for i in range(len(symbols)):
+        if symbols[i:i + 2] == [a, b]: symbols[i:i + 2] = [a + b]
+
+class NMerges(Choice):
+    def draw(self, case):
+        n, cut = super().draw(case), [([*word], k) for word, k in case.words.items()]
+        for _ in range(n):
+            counts = Counter()
+            for symbols, k in cut: counts.update(k * [*zip(symbols, symbols[1:])])
+            most = [pair for pair in counts if counts[pair] == max(counts.values())]
+            if len(most) > 1: case.features.add('several pairs are the most frequent')
+            for symbols, _ in cut if most else (): join(symbols, *min(most))
+        return n
 BPE = (
     Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
-        words=Made(counts), n_merges=Choice((3, 1, 0, 6, 40), 'n_merges'))}, shown=lambda y, _: repr([tuple(p) for p in y]), cases=40),
+        words=Made(counts), n_merges=NMerges((3, 1, 0, 6, 40), 'n_merges'))},
+        shown=lambda y, _: repr([tuple(p) for p in y]), cases=40),
         ('08_text', 'Byte-pair encoding')),
     Check(2, 'words cut by given merges', Part('apply_bpe', {'': dict(
         word=Made(word), merges=Made(merges))}, shown=lambda y, _: repr(list(y)), cases=60),

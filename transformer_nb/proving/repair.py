@@ -40,7 +40,8 @@ def repaired(text:str,
         if len(tried) > most: return None
         tried.add(new)
         if not works(new): continue
-        change.shown = new.splitlines()[change.line - 1].strip()
+        n = change.line - 1 + change.new.rstrip().count('\n') # its last line
+        change.shown = ' '.join(map(str.strip, new.splitlines()[change.line - 1:n + 1]))
         return change
 
 def changed(text:str, change:Change)->str:
@@ -72,13 +73,15 @@ class Changes:
             else: inside = [x for statement in function.body for x in ast.walk(statement)]
             self.called = {id(x.func) for x in inside if isinstance(x, ast.Call)}
             self.own = {ast.unparse(x) for x in inside if isinstance(x, ast.stmt)}
+            self.iterated = {id(z) for x in inside for z in _iterated(x)}
             self.counted = {id(z) for x in inside for z in _counted(x)}
             self.known = sorted({x.id for x in inside if isinstance(x, ast.Name)}
                                 | {x.arg for x in ast.walk(function) if isinstance(x, ast.arg)})
             for x in getattr(function, 'decorator_list', []):
                 start, end = self.span(x)
                 yield Change(0, x.lineno, start - 1, end, '', 'left out')
-            for x in inside: yield from self.of(x)
+            later = 3 if function is self.tree else 0 # what stands outside functions
+            for x in inside: yield from self.of(x, later)
             for owner in [function, *inside]:
                 for name in ('body', 'orelse'):
                     block = getattr(owner, name, [])
@@ -92,7 +95,7 @@ class Changes:
         start, end = self.span(x)
         return self.text[start:end].decode()
 
-    def of(self, x)->Iterator[Change]:
+    def of(self, x, later:int)->Iterator[Change]:
         "In place of an expression"
         if not isinstance(x, ast.expr): return
         for rank, new in self.instead(x):
@@ -100,7 +103,7 @@ class Changes:
                 is_plain = isinstance(new, ast.Name | ast.Constant | ast.Call | ast.Attribute
                                       | ast.Subscript)
                 new = ast.unparse(new) if is_plain else f'({ast.unparse(new)})'
-            yield Change(rank, x.lineno, *self.span(x), new)
+            yield Change(rank + later, x.lineno, *self.span(x), new)
 
     def instead(self, x)->Iterator[tuple]: # rank, node or text
         if isinstance(x, ast.Compare) and len(x.ops) == 1:
@@ -130,6 +133,8 @@ class Changes:
         if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load):
             for name in self.known:
                 if name != x.id: yield 3, name
+        if id(x) in self.iterated:
+            for name in self.known: yield 3, f'{x.id}[:{name}]'
         if id(x) in self.counted:
             for more in (' + 1', ' - 1'): yield 1, f'({self.said(x)}{more})'
             for name in self.known:
@@ -199,6 +204,10 @@ def _counted(x)->list: # what may be one more or one less
     elif isinstance(x, ast.Call) and ast.unparse(x.func) == 'len': found = [x]
     else: found = []
     return [y for y in found if isinstance(y, ast.Name | ast.Call | ast.Attribute | ast.Subscript)]
+def _iterated(x)->list: # what may be cut at a length
+    if isinstance(x, ast.For): found = [x.iter]
+    else: found = x.args if isinstance(x, ast.Call) and ast.unparse(x.func) == 'enumerate' else []
+    return [y for y in found if isinstance(y, ast.Name)]
 def _loaded(node)->set[str]: # names that it needs
     inside = [*ast.walk(node)]
     made = {y.id for x in inside if isinstance(x, ast.For | ast.comprehension)

@@ -6,7 +6,7 @@ Sums that no order of axes changes tell tensors apart."""
 import re, sys, torch
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from torch import Tensor, nn
 from .compare import (
     BY_NAME, ERROR, LINE, NEW, NO_GRAD, SCALED, SECOND, TRAINS, Chance, built, change,
@@ -24,17 +24,14 @@ class Made:
     sums: Tensor               # which no order changes
     order: float               # which every order changes
     shape: tuple
-    weak: bool = False
-    inputs: list = field(default_factory=list) # of the operation, as they were made
-    is_call: bool = False
+    weak: bool                 # too little to tell it from others: whole numbers, constants
+    inputs: list               # of the operation, as they were made
 
 @dataclass
 class Place:
-    kind: str                  # 'number', 'order' (the right numbers, arranged otherwise),
-                               # 'argument' (of a part that is called), 'missing'
+    kind: str                  # 'number', 'order' (the right numbers, arranged otherwise) …
     line: Line|None            # of the part that differs
     book: Line|None            # ours, whose number never comes
-    called: str = ''           # the part and the argument
 
 @dataclass
 class Run: # a call in a process of its own
@@ -69,7 +66,9 @@ def arranged_alike(a:Made, b:Made)->bool:
 
 def made(name:str, line:Line|None, x:Tensor, inputs=())->Made:
     x = x.detach()
-    return Made(name, line, sums_of(x), order_of(x), tuple(x.shape), inputs=[*inputs])
+    is_weak = not x.is_floating_point() or bool(
+        (x == x.round()).all() or (x == x.flatten()[:1]).all())
+    return Made(name, line, sums_of(x), order_of(x), tuple(x.shape), is_weak, [*inputs])
 
 # A run
 
@@ -140,7 +139,6 @@ def _place(x:Tensor)->tuple: return memory_of(x), x.data_ptr(), tuple(x.shape), 
 
 def traced(part:Part, own, n:int, step:str, right=None, kit=None,
            is_own:Callable=lambda file: False, # the files whose lines are told
-           is_part:Callable=lambda file: False, # those of other parts
            which:str='',       # call of the case, such as 'a second call'
           )->Run:
     "A call of a method in a case, as the first in its process"
@@ -202,17 +200,20 @@ class _Run:
     def __init__(self, found:list[Made], other:list[Made]):
         self.made = [x for x in found if x.line]
         sums = torch.cat([torch.zeros(0, 6), *(y.sums[None] for y in other)])
-        self.shared = {id(x) for x in found if is_among(x.sums, sums)}
+        right = {id(x) for x in found if is_among(x.sums, sums)}
+        are_strong = not all(x.weak for x in found + other) # some of them
+        self.weak = {id(x) for x in found if x.weak and are_strong}
+        self.shared, self.right = right - self.weak, right
         self.reaching = set() # from which a way leads to a shared one
         for x in reversed(self.made):
             if id(x) in self.shared | self.reaching: self.reaching.update(map(id, x.inputs))
 
     def first_lost(self)->Made|None:
         return next((x for x in self.made
-                     if id(x) not in self.shared | self.reaching), None)
+                     if id(x) not in self.shared | self.reaching | self.weak), None)
 
     def follows(self, x:Made)->bool: # are all numbers that go into it right?
-        known = [y.name == 'given' or id(y) in self.shared for y in x.inputs]
+        known = [y.name == 'given' or id(y) in self.right for y in x.inputs]
         return bool(known) and all(known)
 
 def _turned(x:Made, y:Made, ours:list[Made])->Made|None:
@@ -220,8 +221,7 @@ def _turned(x:Made, y:Made, ours:list[Made])->Made|None:
     def is_alike(a, b): return is_among(a.sums, b.sums[None])
     for a, b in zip(x.inputs, y.inputs) if x.name == y.name else ():
         is_turned = a.shape == b.shape and not arranged_alike(a, b)
-        is_told = not torch.isclose(*a.sums[2:4]) # not of zeros and ones, which are alike
-        if not is_turned or not is_told or not is_alike(a, b): continue
+        if a.weak or not is_turned or not is_alike(a, b): continue
         while a.inputs and is_alike(a, a.inputs[0]) and not any(
                 arranged_alike(a.inputs[0], z) for z in ours): a = a.inputs[0]
         return a
