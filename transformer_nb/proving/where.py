@@ -182,36 +182,22 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
 # Two runs
 
 def where(mine:list[Made], ours:list[Made])->Place|None:
-    """The first number of one's own from which no way leads back to a number of ours, and
-    ours from which none leads back to it: another way to the same is not told"""
-    own, book = _Run(mine, ours), _Run(ours, mine)
-    alien, lost = own.first_lost(), book.first_lost()
-    line = lost.line if lost and book.follows(lost) else None
-    if not alien: # ours goes on from what own ends with
-        ends = own.made and id(own.made[-1]) in own.shared
-        return Place('missing', None, line) if line and ends else None
-    if turned := lost and _turned(alien, lost, ours):
-        return Place('order', turned.line or alien.line, line)
-    own_line = alien.line if own.follows(alien) else None
+    (alien, own_line), (lost, line) = first_lost(mine, ours), first_lost(ours, mine)
+    turned = alien and lost and _turned(alien, lost, ours)
+    if turned: return Place('order', turned.line or alien.line, line)
     return Place('number', own_line, line) if own_line or line else None
 
-class _Run:
-    "What one run made, and what of it the other run has, too"
-    def __init__(self, found:list[Made], other:list[Made]):
-        self.made = [x for x in found if x.line]
-        sums = torch.cat([torch.zeros(0, 6), *(y.sums[None] for y in other)])
-        self.shared = {id(x) for x in found if is_among(x.sums, sums)}
-        self.reaching = set() # from which a way leads to a shared one
-        for x in reversed(self.made):
-            if id(x) in self.shared | self.reaching: self.reaching.update(map(id, x.inputs))
-
-    def first_lost(self)->Made|None:
-        return next((x for x in self.made
-                     if id(x) not in self.shared | self.reaching), None)
-
-    def follows(self, x:Made)->bool: # are all numbers that go into it right?
-        known = [y.name == 'given' or id(y) in self.shared for y in x.inputs]
-        return bool(known) and all(known)
+def first_lost(found:list[Made], other:list[Made])->tuple[Made|None,Line|None]:
+    """The first number from which no way leads to one of the other run: another way to the
+    same is not lost. Its line is told if all numbers that go into it are right"""
+    sums = torch.cat([torch.zeros(0, 6), *(y.sums[None] for y in other)])
+    shared = {id(x) for x in found if is_among(x.sums, sums)}
+    leading = set(shared)
+    for x in reversed(found):
+        if id(x) in leading: leading.update(map(id, x.inputs))
+    lost = next((x for x in found if x.line and id(x) not in leading), None)
+    known = [x.name == 'given' or id(x) in shared for x in lost.inputs] if lost else []
+    return lost, lost.line if known and all(known) else None
 
 def _turned(x:Made, y:Made, ours:list[Made])->Made|None:
     "Of the same operation, the view that put the numbers of an input in another order"
