@@ -45,7 +45,7 @@ class Run: # a call in a process of its own
 # How a tensor is known again
 
 def sums_of(x:Tensor)->Tensor:
-    x = x.detach().double().flatten().nan_to_num(123.456, torch.inf, -torch.inf)
+    x = x.double().flatten().nan_to_num(123.456, torch.inf, -torch.inf)
     x = x[x != 0] # of one sum, whether zeros stand for padding or padding is left out
     n, x = len(x), x[x.isfinite()] # beside a 1e4 for each, no sum would tell others apart
     n += 2**30 * (n - len(x))
@@ -54,7 +54,7 @@ def sums_of(x:Tensor)->Tensor:
                         x.abs().sum(), x.square().sum(), x.min(), x.max()])
 
 def order_of(x:Tensor)->float:
-    x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
+    x = x.double().flatten().nan_to_num(123.456, 1e4, -1e4)
     weights = torch.arange(1, len(x) + 1, dtype=torch.float64).mul(.7548776662).frac()
     return float(x @ weights)
 
@@ -66,10 +66,6 @@ def is_among(x:Tensor, others:Tensor)->bool: # the same numbers in any order: (6
 def arranged_alike(a:Made, b:Made)->bool:
     most = 1e-7 + 1e-6 * float(b.sums[2])
     return a.shape == b.shape and abs(a.order - b.order) <= most
-
-def made(name:str, line:Line|None, x:Tensor, inputs=())->Made:
-    x = x.detach()
-    return Made(name, line, sums_of(x), order_of(x), tuple(x.shape), inputs=[*inputs])
 
 # A run
 
@@ -86,27 +82,23 @@ class Trace(Tracer):
         if line and re.search('bernoulli|dropout|rand', name):
             self.lines.setdefault('chance', line)
         for x in outputs:
-            is_new = name.endswith('_') or _place(x) not in self.made # no view of it all
-            if name.endswith('_'): self.forget(x, name, line, inputs)
-            if not is_new: continue
+            if name.endswith('_'): # what shares its memory has other numbers from now on
+                memory = memory_of(x)
+                self.written[memory] = name, line, inputs
+                self.made = {at: y for at, y in self.made.items() if at[0] != memory}
+            if _place(x) in self.made: continue # a view of it all
             if name in SAME and inputs: self.made[_place(x)] = inputs[0]
-            else: self.add(made(name, line, x, inputs), x)
+            else: self.add(x, name, line, inputs)
 
     def known(self, x:Tensor)->Made:
         "As it was made; what was not made here is given"
-        place, writing = _place(x), self.written.get(memory_of(x))
-        if place not in self.made and writing: # a part of it was
-            name, line, inputs = writing
-            self.add(made(name, line, x, inputs), x)
-        if place not in self.made: self.add(made('given', None, x), x)
-        return self.made[place]
+        how = self.written.get(memory_of(x), ['given'])
+        if _place(x) not in self.made: self.add(x, *how)
+        return self.made[_place(x)]
 
-    def forget(self, x:Tensor, *how):
-        "What shares its memory has other numbers from now on"
-        self.written[memory_of(x)] = how
-        for place in [p for p in self.made if p[0] == memory_of(x)]: del self.made[place]
-
-    def add(self, found:Made, x:Tensor):
+    def add(self, x:Tensor, name:str, line:Line|None=None, inputs=()):
+        x = x.detach()
+        found = Made(name, line, sums_of(x), order_of(x), tuple(x.shape), inputs=[*inputs])
         self.made[_place(x)] = found
         self.found.append(found)
 
@@ -150,8 +142,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
         with quiet(), trace, trace.watching(): model = ready(own, drawn)
         parts = {name: trace.born.get(id(x)) for name, x in model.named_modules() if name}
         return Run([], {}, parts | {
-            name: trace.written.get(memory_of(p), ('', trace.known(p).line))[1]
-            for name, p in model.named_parameters()})
+            name: trace.known(p).line for name, p in model.named_parameters()})
     if part.once: # a function that makes a model, perhaps
         with quiet(), trace.watching(): result = own(*copied(drawn.calls[''][0]).values())
         if isinstance(result, nn.Module): trace.lines['made'] = trace.born.get(id(result))
