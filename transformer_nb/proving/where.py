@@ -195,7 +195,8 @@ def _turned(x:Made, y:Made, ours:list[Made])->Made|None:
     def is_alike(a, b): return is_among(a.sums, b.sums[None])
     for a, b in zip(x.inputs, y.inputs) if x.name == y.name else ():
         is_turned = a.shape == b.shape and not arranged_alike(a, b)
-        if not is_turned or not is_alike(a, b): continue
+        is_constant = a.sums[4] == a.sums[5] # of zeros and one other number
+        if is_constant or not is_turned or not is_alike(a, b): continue
         while a.inputs and is_alike(a, a.inputs[0]) and not any(
                 arranged_alike(a.inputs[0], z) for z in ours): a = a.inputs[0]
         return a
