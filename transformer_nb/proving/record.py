@@ -89,12 +89,11 @@ class Recorder(Tracer):
             self.weights.update(map(memory_of, outputs))
             self.made += [x for x in outputs if x.numel() == max(x.shape, default=0)]
         elif outputs and outputs[0].is_floating_point():
-            self.steps.append(Step(name, str(line), outputs[0].clone()))
-            is_single = inputs and outputs[0].dtype == torch.float32
-            if is_single and not self.single: self.single = str(line)
-            self._note(name, args, outputs[0], str(line))
+            self._note(name, args, inputs, outputs[0], str(line))
 
-    def _note(self, name:str, args:tuple, output:Tensor, line:str):
+    def _note(self, name:str, args:tuple, inputs:list, output:Tensor, line:str):
+        self.steps.append(Step(name, line, output.clone()))
+        if inputs and output.dtype == torch.float32: self.single = self.single or line
         if name in _PRODUCTS: self._product(name, args, output, line)
         elif name in ('add', 'add_'): self._bias(args, output)
         elif name == 'bernoulli_' and len(args) > 1:
@@ -121,9 +120,8 @@ class Recorder(Tracer):
         if found is None: return
         weight, bias, x, y = found
         x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
-        memory = memory_of(output)
-        self.linears.append(Linear(*map(_copy, (weight, bias, x, y)), line, memory,
-                                   len(self.linears)))
+        copies = map(_copy, (weight, bias, x, y))
+        self.linears.append(Linear(*copies, line, memory_of(output), len(self.linears)))
 
     def _bias(self, args:tuple, output:Tensor):
         "A vector added to what a linear map has just returned"
