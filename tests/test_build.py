@@ -45,7 +45,7 @@ def only(result, *titles): # points of some of its checks
 # What is told
 
 TOLD = [ # a change of a right file: the number of its line, words that are said (0: not)
-    (1, 'dim=-1)', 'dim=-2)', 11, 'With `weights = torch.softmax(scores, dim=-1)` in place'),
+    (1, 'dim=-1)', 'dim=-2)', 11, '`weights = torch.softmax(scores, dim=-1)` in place'),
     (1, 'weights.masked_fill(~mask, 0.0)', 'weights', None,
      'a query may attend to nothing'),
     (2, 'out.transpose(1, 2).flatten(2)', 'out.reshape(*x.shape[:2], -1)', 22,
@@ -68,7 +68,7 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
     (10, 'min(p for p in counts if counts[p] == most)', 'max(counts, key=counts.get)', 28,
      'where several pairs are the most frequent'),
     (8, '(5 + n) ** alpha', '(5 + n) * alpha', None, 'For example where n = 1, alpha = '),
-    (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', 22,
+    (9, '[EOS]', '[]', 0, 'load_model:'), (7, 'optimizer.zero_grad()', '0', None,
      'With `optimizer.zero_grad()` before'),
     (9, 'model.eval()', 'model', 24, 'is returned on'),
     (5, 'range(config.n_decoder', 'range(config.n_encoder', 42, 'in place of line 42'),

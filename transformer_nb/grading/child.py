@@ -12,7 +12,7 @@ from . import rights
 from .kit import Kit, kit_folder, printable
 from .stages import STAGES
 from .table import Stage
-from .telling import right_before, tell
+from .telling import Asked, mend, right_before, tell
 from .together import tokenizer_of
 from .writer import WEIGHTS, sentences
 
@@ -92,7 +92,7 @@ def _import(stage:Stage, folder:str, stand_ins:dict):
 
 def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
-    in place of None `BESIDE`, or what is asked of a difference"""
+    in place of None `BESIDE`, what is asked of a difference, or (that,) to mend it"""
     _end_with_parent()
     _silence()
     _limit(4 * seconds, 2**31)
@@ -130,7 +130,8 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
             if case in (None, BESIDE): return {
                 f'{n} · {key}': x for n in (numbers if case else range(part.cases))
                 for key, x in observed(part, own, n, truth, kit).items()}
-            return tell(case, stage, own, right, kit, folder, _set_alarm)
+            if isinstance(case, Asked): return tell(case, stage, own, right, kit, folder)
+            return mend(case[0], stage, right, kit, folder, _set_alarm)
     except _TooSlow: return {f'new · {ERROR}': f'not done after {seconds:g} seconds'}
     except BaseException as e: return {f'new · {what}': x for what, x in error_of(e).items()}
     finally: _set_alarm(0)

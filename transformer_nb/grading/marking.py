@@ -1,10 +1,10 @@
 """Points for what a submission gave, and what is told of it: what differs, when, where"""
-import re, torch
+import torch
 from dataclasses import dataclass, replace
 from pathlib import Path
 from torch import Tensor
 from ..proving.compare import (
-    AGAIN, DRAWS, ERROR, GROWN, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
+    AGAIN, DRAWS, ERROR, LATER, LINE, NEW, NOT_WRITTEN, SECOND, SINGLE, TEXTS,
     Difference, differences, kind_of, observed)
 from ..proving.draw import AXES
 from ..proving.when import When, when
@@ -112,9 +112,11 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     first = next(m for m in marked if m.found)
     d = _plainest(first.found)
     asked = _asked(d, first, marked)
-    answer, unlike = {}, [d]
+    answer, mended, unlike = {}, [], [d]
     if asked:
-        [answer] = collect(folder, stage, kit, seconds, [(stage.checks.index(first.check), asked)])
+        i, are_many = stage.checks.index(first.check), first.check.expected is None
+        jobs = [(i, asked), (i, (asked,))][:1 + are_many] # what mends it may end the process
+        answer, *mended = collect(folder, stage, kit, seconds, jobs)
         is_answered = asked.is_traced and f'{NEW} · {ERROR}' not in answer
         if is_answered: unlike = asked.unlike(answer)
     method, _, which = d.step.partition(', ')
@@ -132,7 +134,8 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
         told += _example(d, first, which in SECOND, not (found and found.feature))
         features = first.check.part.once and first.check.part.case_features(max(d.n, 0))
         if features: told.append(f'That is so where {", ".join(sorted(features))}.')
-        told += [answer[key] for key in sorted(answer) if key.startswith('said')]
+        said = [answer[key] for key in sorted(answer) if key.startswith('said')]
+        told += [x['said'] for x in mended if 'said' in x] or said
     chapter, heading = first.check.read
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
@@ -142,7 +145,7 @@ def _asked(d:Difference, first:Marked, marked:list[Marked])->Asked|None:
     if d.n < 0: return None
     cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
     cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
-    return Asked(d.n, d.step, d.what, what(d, first), cases)
+    return Asked(d.n, d.step, d.what, what(d, first), cases, [])
 
 _KEPT = ('That is so after other calls; the same call alone, in a new process, gives what '
          'is right. Is something kept from one call to the next, or shared by two objects?')
@@ -253,16 +256,8 @@ def _of_cases(marked:list[Marked], calls:str='calls')->When:
                                           else x.in_first_call)}
         if calls == 'calls' and not first.issuperset(m.failed): calls = 'first calls'
         for n in m.notes:
-            (failed if n in first else passed).append(
-                m.check.part.case_features(n) | _of_right(m, n))
+            (failed if n in first else passed).append(m.check.part.case_features(n))
     return replace(when(failed, passed), calls=calls)
-
-def _of_right(m:Marked, n:int)->set[str]:
-    "What is special about the right result"
-    most = m.check.part.drawn(n).case.counts.get('max_steps')
-    is_long = any(isinstance(x, Tensor) and x.dim() == 1 and len(x) == most
-                  for key, x in m.right[n].items() if ' · result' in key and ', ' not in key)
-    return {'the right output has max_steps tokens'} if is_long else set()
 
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     "The call, where it can be written down; else its sizes, where no feature tells more"

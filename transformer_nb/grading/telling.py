@@ -19,6 +19,7 @@ class Asked:
     what: str
     told: str                  # what is said of it
     cases: list                # check, number, notes of the right version: first those of it
+    near: list                 # numbers of lines that are told of it
 
     @property
     def is_alone(self)->bool: # can the call be made again, as the first of its process?
@@ -49,9 +50,8 @@ def right_before(check:Check, stage:Stage, code, right):
         vars(code).clear()
         vars(code).update(own)
 
-def tell(asked:Asked, stage:Stage, own:Callable, right:types.ModuleType, kit, folder:str,
-         alarm:Callable        # ends what takes more seconds
-        )->dict:               # what the call gives alone, and 'said 1' …
+def tell(asked:Asked, stage:Stage, own:Callable, right:types.ModuleType, kit, folder:str)->dict:
+    "What the call gives alone, and sentences, as 'said 1' …"
     check = asked.cases[0][0]
     part, path, notes, said = check.part, Path(folder, stage.file), {}, []
     truth, (method, _, which) = getattr(right, part.name, None), asked.step.partition(', ')
@@ -68,14 +68,17 @@ def tell(asked:Asked, stage:Stage, own:Callable, right:types.ModuleType, kit, fo
             if unlike: what = unlike[0].what
         if what != ERROR: said = _lines(run, book, asked, what)
     if asked.step == NEW and not said: said = _of_attributes(path, asked.told)
-    if not check.expected: said = _mend(asked, stage, right, kit, path, alarm, said) or said
+    asked.near += [int(n) for n in re.findall(r'ine (\d+) of', ' '.join(said))]
     return notes | {f'said {i}': x for i, x in enumerate(said)}
 
 # The change that mends it
 
-def _mend(asked:Asked, stage:Stage, right, kit, path:Path, alarm, said:list[str])->list[str]:
+def mend(asked:Asked, stage:Stage, right:types.ModuleType, kit, folder:str,
+         alarm:Callable        # ends what takes more seconds
+        )->dict:               # 'said'
     "The change of one line after which all checks of the part are right"
-    text, ran, least = path.read_text(encoding='utf8'), set(), 5.
+    path, ran, least = Path(folder, stage.file), set(), 5.
+    text = path.read_text(encoding='utf8')
     def differs(check, n, ours, own):
         for step, notes in steps(check.part, own, n, getattr(right, check.part.name, None), kit):
             came = {f'{step} · {what}': x for what, x in notes.items()}
@@ -106,11 +109,11 @@ def _mend(asked:Asked, stage:Stage, right, kit, path:Path, alarm, said:list[str]
     begin = time.process_time()
     works(text, asked.cases[:1])
     least = .05 + 5 * (time.process_time() - begin)
-    near = [int(n) for n in re.findall(r'ine (\d+) of', ' '.join(said))] or [0]
     check, part = asked.cases[0][0], asked.cases[0][0].part
     most = check.tries or (40 if part.once else 150 if part.new else 1000)
-    change = repaired(text, rights.text_of(stage.module), ran, near[0], works, most)
-    return [_of_change(change, Line(str(path), change.line))] if change else []
+    near = (*asked.near, 0)[0]
+    change = repaired(text, rights.text_of(stage.module), ran, near, works, most)
+    return {'said': _of_change(change, Line(str(path), change.line))} if change else {}
 
 def _of_change(change:Change, line:Line)->str:
     said = dict(changed=f'With `{change.shown}` in place of l{_at(line)}',

@@ -164,7 +164,7 @@ def steps(part:Part,
     for method, (first, second) in drawn.calls.items():
         title = method or part.name
         call = own if model is None else getattr(model, method or '__call__')
-        def step(name, args, given=None, **options):
+        def step(name, args, given=None, title=title, method=method, call=call, **options):
             notes = noted(part, call, given or copied(args), n, kit, method=method, **options)
             return title + name, _in_our_way(notes, part.calls[method], kit) if kit else notes
         is_heavy = model is not None and drawn.case.is_big # too much for gradients
