@@ -101,6 +101,13 @@ def test_the_line_is_told_that_keeps_something():
     assert 'comes again, though it was right before' in told, told
     assert 'Without line 8 of attention.py, `value = vars(math)' in told, told
 
+def test_a_change_that_ends_the_process_loses_no_line():
+    text = changed('attention.py', [('dim=-1)', 'dim=-2) ** 5'), ('    d_k =', """
+    if 3 == 4: __import__('os')._exit(1)
+    d_k =""")])
+    told = ' '.join(graded(STAGES[0], text).remarks)
+    assert 'ine 13 of attention.py' in told and 'each call of its checks' not in told, told
+
 def test_the_tracers_own_sums_are_no_numbers_of_a_line():
     "`shifted` gives what is right: only the count differs"
     text = changed('training.py', [('n = (labels != PAD)', 'n = (seqs != PAD)')])

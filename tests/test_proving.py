@@ -6,6 +6,7 @@ from transformer_nb.proving.compare import compare, observed
 from transformer_nb.proving.draw import Choice, Mask, Numbers, Part, Size
 from transformer_nb.proving.match import fill
 from transformer_nb.proving.when import when
+from transformer_nb.proving.repair import changed, repaired
 from transformer_nb.proving.where import is_among, sums_of, traced, where
 
 def attention(query, key, value, mask=None):
@@ -246,3 +247,31 @@ def test_large_sizes_beside_a_texts_numbers_are_few():
     assert 2 == sum(n > 64 for n in sizes) < len(sizes) < 20
     assert all(part.drawn(n).case.sizes['h'] < 3 for n in range(part.cases, 99)
                if n - part.cases < len(sizes) and sizes[n - part.cases] > 64)
+
+# The change that mends
+
+TOTAL = '''def total(xs, n, start=1):
+    found = start
+    for i, x in enumerate(xs[:n]):
+        if x < -7: break
+        found = found + x * (i + 1)
+    return found
+'''
+
+@pytest.mark.parametrize('old, new, line', [
+    ('x < -7', 'x <= -7', 4), ('x < -7', 'x < 7', 4), ('i + 1', 'i', 5), ('x *', '5 *', 5),
+    ('xs[:n]', 'xs', 3), ('= start', '= n', 2), ('    found = start\n', '', 2),
+    ('return found', 'return found + n', 6),
+    ('enumerate(xs[:n])', 'enumerate(xs[:n], 1)', 3)])
+def test_the_line_is_found_whose_change_is_enough(old, new, line):
+    cases = [([*map(int, torch.randint(-9, 9, (8,)))], n) for n in range(9)]
+    def results(text):
+        space = {'found': 0}
+        exec(text, space)
+        return [space['total'](*case) for case in cases]
+    def works(text):
+        try: return results(text) == results(TOTAL)
+        except Exception: return False
+    wrong = TOTAL.replace(old, new)
+    change = repaired(wrong, TOTAL, {*range(1, 7)}, 0, works, 1000)
+    assert not works(wrong) and (change.line, works(changed(wrong, change))) == (line, True)
