@@ -50,13 +50,10 @@ TOLD = [ # a change of a right file: the number of its line, words that are said
      'a query may attend to nothing'),
     (2, 'out.transpose(1, 2).flatten(2)', 'out.reshape(*x.shape[:2], -1)', 22,
      'unless there is one of queries'),
-    (3, 'total = x + out', 'total = out', None, '`total = x + out`'),
     (3, 'self.dropout(out)', 'out * self.dropout(torch.ones(1))', 35, 'in training mode'),
     (4, 'torch.randn(vocab_size, d_model)', '2 * torch.randn(vocab_size, d_model)', 9,
      'first values of weight'),
     (5, 'memory, memory_mask))', 'memory))', None, 'there is padding'),
-    (6, 'betas=(0.9, 0.98)', 'betas=(0.9, 0.999)', None, 'in each of the 8 calls'),
-    (8, 'done.append((total', 'done.append((total - 1', 40, 'beam_search'),
     (8, '''any(dim=1).all(): break
     rows = [row[1:] + [EOS] for row in tgt.tolist()]
     return [row[:row.index(EOS)] for row in rows] #''', '''any(): break
@@ -620,32 +617,15 @@ OTHER = {
 HOLES = [
     (1, [("~mask, float('-inf'))", "~mask, float('-inf'))\n"
           "        mask |= (~mask).all(-1, keepdim=True)")]),
-    (2, [('source = x if', 'mask = mask[:, None] if mask is not None and mask.dim() == 3 '
-          'else mask\n        source = x if')]),
-    (4, [('math.sqrt(d_model))',
-          'math.sqrt(d_model)); nn.init.uniform_(self.weight, -(3/d_model)**.5, '
-          '(3/d_model)**.5)')]),
-    (11, [('.reshape(scores.shape)', '[:, None, :h // groups]')]),
     (2, [('x if memory is None else memory', 'x if memory is None else memory.detach()')]),
-    (5, [('mask = causal_mask(tgt.size(1))', """n = tgt.size(1)
-        self.n = max(vars(self).get('n', 0), n)
-        mask = causal_mask(self.n)[-n:, :n]""")]),
-    (1, [("scores = scores.masked_fill(~mask, float('-inf'))",
-          'scores = scores * mask'),
-         ('weights.masked_fill(~mask, 0.0)',
-          'weights * mask; weights = weights / (weights.sum(-1, keepdim=True) + 1e-13)')]),
     (6, [('torch.log_softmax(logits, dim=-1)',
           'torch.log(torch.softmax(logits, dim=-1) + 1e-9)')]),
-    (9, [('4, 0.6', '5, 0.6')]), (9, [('4, 0.6', '4, 1.0')]), (9, [(' + 50)', ')')]),
-    (9, [('(weights)', '(weights, assign=True)')]),
-    (10, [("out, i = [], 0", "line = ' '.join(symbols).replace(' '.join(pair), "
-           "''.join(pair)); return line.split(); out, i = [], 0")])]
+    (9, [(' + 50)', ')')]), (9, [('(weights)', '(weights, assign=True)')])]
 
 MENDED = [ # by the kind of call that finds them
     (1, [('    d_k = key', # a mask (h, t, s)
           '    if mask is not None and mask.dim() == 3: mask = mask[:, None]\n'
           '    d_k = key')]),
-    (1, [('row = torch.arange(t)', 'row = torch.arange(min(t, 512))')]), # a long one
     (3, [('total = x + out', 'out += x; total = out')]), # the sub-layer returns x
     (4, [('self.pe[:x.size(1)]', # a longer one afterward
           "self.__dict__.setdefault('kept', self.pe[:x.size(1)])[:x.size(1)]")]),
@@ -654,24 +634,13 @@ MENDED = [ # by the kind of call that finds them
          ('x = self.positions(self.embedding(tgt))', # another mask than that of the source
           "memory_mask = vars(self).get('kept', memory_mask)\n"
           '        x = self.positions(self.embedding(tgt))')]),
-    (6, [('.sum()', '.sum().float()')]), # of doubles
     (7, [('logits = model(', 'model.eval()\n    logits = model(')]), # in training mode
     (7, [('losses.append(loss.item())', # a loss that falls to nothing
           'losses.append(loss.item())\n        if loss < 0.01: break')]),
     (8, [('import torch\n', 'import torch\nKEPT = {}\n'), # another source of its shape
          ('model.encode(src)', 'KEPT.setdefault((model, src.shape), model.encode(src))')]),
-    (11, [('t, d = x.shape', 'x = x.float()\n    t, d = x.shape')]),
-    (2, [('super().__init__()',
-          'super().__init__()\n        nn.init.torch.manual_seed(0)')]),
-    (3, [('out = sublayer', 'self.sublayer = sublayer\n        out = sublayer')]),
-    (4, [("self.register_buffer('pe', ", 'self.pe = nn.Parameter('),
-         ('persistent=False', 'requires_grad=False')]),
-    (5, [('mask=mask))\n        x = self.residuals[1](x, lambda y: self.cross',
-          'mask=causal_mask(y.size(1))))\n'
-          '        x = self.residuals[1](x, lambda y: self.cross')]),
     (7, [('(seqs, (1, 0), value', '(src[:, :-1], (1, 0), value')]),
     (8, [('min(beam_size, len(logp))', 'beam_size')]),
-    (10, [('    return merges\n\n', '    words.clear()\n    return merges\n\n')]),
     (3, [('(centered ** 2).mean(dim=-1, keepdim=True)', # in single precision, far from 0
           '(x ** 2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2')]),
     (3, [('self.dropout(out)', 'out * self.dropout(torch.ones_like(out[:1, :1]))')]),
@@ -680,7 +649,6 @@ MENDED = [ # by the kind of call that finds them
     (5, [('config.max_len)', '512)')]), # a size beside a number of the text
     (7, [('keepdim=True)', 'keepdim=True).clamp(min=1)')]), # a row of padding alone
     (9, [('sizes = {', 'fields["max_len"] = 512\n    sizes = {')]), # another model folder
-    (11, [('value, mask=None)', 'value, mask)')]),
     (6, [('= logp.gather', '= labels.view(-1) is None or logp.gather')]), # layout in memory
     (11, [('t, d =', 'torch.view_as_complex(x.unflatten(-1, (-1, 2)))\n    t, d =')]),
     (3, [('hidden = torch', 'assert x.dim() in (2, 3)\n        hidden = torch')]), # axes
@@ -718,9 +686,7 @@ MENDED = [ # by the kind of call that finds them
     (8, [('    rows = [', '    model.decode(tgt, memory, mask)\n    rows = [')]),
     (7, [('        optimizer.zero_grad()\n', ''), # gradients from before
          ('optimizer.step()\n', 'optimizer.step()\n        optimizer.zero_grad()\n')]),
-    (12, [('new == 2', 'new in (0, 2)')]),
-    (12, [('model(ids)[:, -1]', 'model(torch.nn.functional.pad(ids, (0, begun + max_steps '
-           '- ids.size(1))))[:, ids.size(1) - 1]')])]
+    (12, [('new == 2', 'new in (0, 2)')])]
 
 @pytest.mark.parametrize('number, changes', HOLES + MENDED)
 def test_nothing_wrong_passes(number, changes, tmp_path):
@@ -788,13 +754,6 @@ CLOSURE = [('        optimizer.zero_grad()\n        loss = copy_loss(model, seqs
             '            loss = copy_loss(model, seqs)\n            loss.backward()\n'
             '            return loss\n        loss = optimizer.step(closure)\n')]
 
-HOOK = [('        for group in optimizer.param_groups:\n            group[\'lr\'] = '
-         'lr_of(step)\n', ''),
-        ('    losses = []\n', '    losses, rates = [], map(lr_of, range(1, 1000))\n'
-         '    def set_rate(optimizer, args, options):\n        rate = next(rates)\n'
-         '        for group in optimizer.param_groups: group[\'lr\'] = rate\n'
-         '    optimizer.register_step_pre_hook(set_rate)\n')]
-
 MIXED = [('        self.feed_forward = FeedForward(config.d_model, config.d_ff)\n'
           '        self.residuals = nn.ModuleList(\n'
           '            [ResidualNorm(config.d_model, config.dropout) for _ in range(2)])\n',
@@ -839,7 +798,6 @@ RIGHT = {'a closure': (7, CLOSURE, KIT),
          'a dropout of its own': (3, CHANCE, KIT),
          'a constant in single precision': (1, SINGLE, KIT),
          'padding by its length': (1, BY_LENGTH, KIT), # it stands at the end
-         'a hook before the step': (7, HOOK, KIT),
          'some names of its own': (5, MIXED, ADDITIVE),
          'parts with an order of their own': (5, PARTS, KIT),
          'models evaluate': (8, EVALUATES, KIT),
