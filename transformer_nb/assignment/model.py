@@ -71,7 +71,7 @@ class Transformer(nn.Module):
     ) -> Tensor:              # at each position, the scores of the
                               # next token, before a softmax (b, t, vocab_size)
         """The padding of the target needs no mask here: it stands at the end, where the
-        causal mask hides it from the tokens before it"""
+        causal mask hides it from the tokens before it. (Hiding it, too, costs nothing.)"""
         raise NotImplementedError
 
     def forward(
