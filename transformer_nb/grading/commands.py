@@ -1,14 +1,14 @@
 """The commands of *Build it yourself*: begin, check, grade a class"""
 import csv, html, io, json, os, subprocess, sys, tempfile, transformer_nb
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from ..checkpoint import write_folder
 from ..support.core import (
-    Arg, FieldError, InputError, arguments_of, check_new_file, check_positive,
-    command, write_atomically)
-from .kit import Kit, kit_file, kit_folder, printable
+    Arg, FieldError, InputError, arguments_of, check_new_file, check_positive, check_range,
+    command, printable, read_json, write_atomically)
+from .kit import FOLDER, Kit, kit_file
 from .marking import StageResult, grade, gradescope, message, report
 from .stages import STAGES
 from .table import Stage
@@ -27,7 +27,7 @@ def start(folder:Arg('folder to write', str, 'DIR'),
     if target.exists() and any(target.iterdir()):
         raise InputError(f'{folder} is not empty; name a new folder')
     def write(out:Path): # into another folder, which takes its place when it is whole
-        for name in sorted(path.name for path in kit_folder().iterdir() if path.is_file()):
+        for name in sorted(path.name for path in FOLDER.iterdir() if path.is_file()):
             if name[0] == '_' or name in TEACHERS: continue
             (out/name).write_text(kit_file(name, kit), encoding='utf8')
         conventions = dict(layout=layout, masks=masks)
@@ -71,19 +71,19 @@ def check(folder:Arg('of the submission', str, 'DIR'),
         if json: _write_json(json, results, _UNFINISHED)
     whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
     if week is None or 9 in whole:
-        for line in _together(Path(folder), whole, kit, seconds): print(line)
+        _tell_together(Path(folder), whole, kit, seconds)
     print(_total(results))
     if json: _write_json(json, results)
     if stage is week is None: _certify(certificate, Path(folder), results, kit, seconds)
 
-def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[str]:
+def _tell_together(folder:Path, numbers:set[int], kit:Kit, seconds:float):
     "What the submission's files do without any of the right ones"
     for stage in together(kit.model):
         if stage.number not in numbers: continue
         for m in grade(folder, stage, kit, seconds, own=True).marked:
             answer = f'not yet ({message(m)})' if m.found else 'yes'
-            yield f'All together: {m.check.title}: {answer}'
-    yield ''
+            print(f'All together: {m.check.title}: {answer}')
+    print()
 
 def _refuse_another_folder(folder:Path): # no chapter helps there
     if any((folder/stage.file).exists() for stage in STAGES): return
@@ -96,15 +96,13 @@ def _one_below(folder:Path)->list[Path]: # folders with files of the kit
     files = {stage.file for stage in STAGES}
     return sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
 
-def _read_json(path:Path): # untrusted; None: it has none
-    if path.stat().st_size > 2**24: return None
-    try: return json.loads(path.read_text(encoding='utf8'))
-    except (ValueError, RecursionError): return None
+def _read_json(path:Path)->dict|None: # untrusted; None: it holds none
+    with suppress(InputError): return read_json(path)
 
 def _kit_of(folder:Path, layout, masks, key, model)->Kit:
     path, stored = folder/'kit.json', {}
     if path.is_file() and not (layout and masks): stored = _read_json(path)
-    if not (isinstance(stored, dict) and {str}.issuperset(map(type, stored.values()))):
+    if stored is None or not {str}.issuperset(map(type, stored.values())):
         raise InputError(f'{path} is not the file that `tnb_check start` wrote')
     layout = layout or stored.get('layout', 'bhtd')
     masks = masks or stored.get('masks', 'allowed')
@@ -113,21 +111,17 @@ def _kit_of(folder:Path, layout, masks, key, model)->Kit:
 def _model_folder(model:str|None)->str: # empty: there is none
     if model and not Path(model, 'config.json').is_file():
         raise FieldError('model', f'{model} is not a model folder')
-    in_the_book = kit_folder().parents[1]/'nbs/models/multi30k-en-de'
+    in_the_book = FOLDER.parents[1]/'nbs/models/multi30k-en-de'
     if not model and in_the_book.is_dir(): model = in_the_book
     return str(Path(model).resolve()) if model else ''
 
-def _chosen(number:int|None, week:int|None=None)->list[Stage]:
-    if week is not None: return _of_week(number, week)
-    if number is None: return STAGES
-    if not 1 <= number <= len(STAGES):
-        raise FieldError('stage', f'is {number}; it must be from 1 to {len(STAGES)}')
-    return [STAGES[number - 1]]
-
-def _of_week(number:int|None, week:int)->list[Stage]:
-    if number is not None: raise FieldError('week', 'does not go together with --stage')
-    if week not in WEEKS: raise FieldError('week', f'is {week}; it must be from 1 to 5')
-    return [stage for stage in STAGES if stage.number in WEEKS[week]]
+def _chosen(number:int|None, week:int|None)->list[Stage]:
+    if None not in (number, week):
+        raise FieldError('week', 'does not go together with --stage')
+    check_range(1, len(STAGES), stage=number)
+    check_range(1, len(WEEKS), week=week)
+    if number: return [STAGES[number - 1]]
+    return [stage for stage in STAGES if not week or stage.number in WEEKS[week]]
 
 def _total(results:list[StageResult])->str:
     parts = []
@@ -140,8 +134,7 @@ def _total(results:list[StageResult])->str:
 def _check_json(path:str|None): # before anything is graded
     "Raise `FieldError` for a file that is not the result of an earlier grading"
     if path is None or not os.path.lexists(path): return check_new_file(path)
-    stored = _read_json(Path(path)) if Path(path).is_file() else None
-    if isinstance(stored, dict) and {'score', 'output', 'tests'} == set(stored): return
+    if {'score', 'output', 'tests'} == set(_read_json(Path(path)) or ()): return
     raise FieldError('json', f'{path} exists already, and was not written by tnb_check')
 
 def _write_json(path:str, results:list[StageResult], note:str=''):
@@ -181,7 +174,7 @@ def _drawn(folder:Path, kit:Kit, seconds:float)->str: # as SVG
         if m.found: raise InputError(f'{m.check.title}: {message(m)}')
     n = sum(str(x).endswith(': holds') for x in proof.notes[0].values())
     text = html.escape(translated.notes[0]['load_model · result'])
-    page = (kit_folder()/'_certificate.svg').read_text(encoding='utf8')
+    page = (FOLDER/'_certificate.svg').read_text(encoding='utf8')
     return page.format(day=date.today(), version=transformer_nb.__version__, n=n, read=SHOWN,
                        wrote=text)
 
@@ -228,7 +221,8 @@ def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
         told = problem or _total(results)
         rows.append(_row(student.name, results, problem))
         write_atomically(out, _as_csv(rows).encode()) # as far as it is, if it is stopped
-        counts.update({title for result in results for title in _differing(result)})
+        counts.update(f'{result.stage.file}: {m.check.title}' for result in results
+                      for m in result.marked if m.found)
         text = '\n\n'.join([*map(report, results), told])
         if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
         print(f'{printable(student.name)}: {told}', flush=True)
@@ -257,18 +251,11 @@ def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
     except InputError as e: return [], f'not graded: {e}'
     return [grade(student, stage, kit, seconds) for stage in stages], ''
 
-def _told_of(result:StageResult, most:int=150)->list[str]:
-    seen = [remark.partition(' Read chapter')[0] for remark in result.remarks]
-    return [text if len(text) < most else f'{text[:most]}…' for text in seen]
-
-def _differing(result:StageResult)->set[str]: # titles of checks
-    return {f'{result.stage.file}: {m.check.title}' for m in result.marked if m.found}
-
-def _row(student:str, results:list[StageResult], problem:str='')->dict:
+def _row(student:str, results:list[StageResult], problem:str)->dict:
     points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
-    total = sum(r.points for r in results if not r.stage.optional)
-    named = problem or '; '.join(x for r in results for x in _told_of(r))
-    total = '' if problem else total
+    total = '' if problem else sum(r.points for r in results if not r.stage.optional)
+    told = [x.partition(' Read chapter')[0] for r in results for x in r.remarks]
+    named = problem or '; '.join(x if len(x) < 150 else f'{x[:150]}…' for x in told)
     return dict(student=student) | points | {'total': total, 'what differs': named}
 
 def _as_csv(rows:list[dict])->str:
@@ -282,9 +269,9 @@ def _harmless(x:str|int)->str: # for spreadsheets, which take what begins so for
     text = printable(str(x))
     return f"'{text}" if text.startswith(('=', '+', '-', '@')) else text
 
-def _commonest(counts:Counter, n:int, most:int=10)->str: # of n students
+def _commonest(counts:Counter, n:int)->str: # of n students
     if not counts: return 'Every check is passed by everybody.'
-    lines = [f'  {k} of {n}  {name}' for name, k in counts.most_common(most)]
+    lines = [f'  {k} of {n}  {name}' for name, k in counts.most_common(10)]
     return '\n'.join(['What fails most often:', *lines])
 
 _PARTS = {'start': start, 'class': grade_class}

@@ -3,9 +3,9 @@ import sys, types
 from contextlib import contextmanager
 from functools import cache
 from ..assignment import config as given # whose class the cases are made of
-from .kit import Kit, kit_folder
+from . import kit as empty
 
-FOLDER = kit_folder()/'right'
+FOLDER = empty.FOLDER/'right'
 FILES = ('attention', 'multihead', 'layers', 'embedding', 'model', 'optimizer', 'training',
          'decoding', 'translation', 'bpe', 'modern', 'writer')
 
@@ -25,22 +25,16 @@ def only(modules:dict):
         sys.modules.update(before)
 
 def right_modules()->dict[str, types.ModuleType]: # new ones
-    made = {}
-    with only({}):
-        for name in ('config', *FILES):
-            made[name] = given if name == 'config' else _executed(name, text_of(name))
-            sys.modules[name] = made[name]
+    made = dict(config=given)
+    with only(made):
+        for name in FILES:
+            sys.modules[name] = made[name] = types.ModuleType(name)
+            exec(compile(text_of(name), str(FOLDER/f'{name}.py'), 'exec'), vars(made[name]))
     return made
 
-def _executed(name:str, text:str)->types.ModuleType:
-    module = types.ModuleType(name)
-    exec(compile(text, str(FOLDER/f'{name}.py'), 'exec'), vars(module))
-    return module
+right = cache(right_modules)
 
-@cache
-def right()->dict[str, types.ModuleType]: return right_modules()
-
-def stand_ins(kit:Kit)->dict[str, types.ModuleType]:
+def stand_ins(kit:empty.Kit)->dict[str, types.ModuleType]:
     "The right modules as a submission calls them, in the conventions of its kit"
     modules = right_modules()
     if kit.is_ours: return modules

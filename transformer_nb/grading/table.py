@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from zlib import crc32
 from ..assignment.config import TransformerConfig
+from ..support.core import BOS, PAD
 from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
 from .toys import Batches, Net, Steep, Steps, SubLayer, Toy, searched, steps_of
-
-PAD, BOS, EOS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Check:
@@ -347,8 +346,7 @@ FIRST = [
     Stage(5, 'model.py', 'encoder, decoder, whole model', MODEL),
     Stage(6, 'optimizer.py', 'schedule and label smoothing', OPTIMIZER),
     Stage(7, 'training.py', 'the training loop', TRAINING),
-    Stage(8, 'decoding.py', 'greedy and beam search', DECODING),
-]
+    Stage(8, 'decoding.py', 'greedy and beam search', DECODING)]
 OPTIONAL = [
     Stage(10, 'bpe.py', 'byte-pair encoding', BPE, optional=True),
     Stage(11, 'modern.py', 'rotary positions, grouped queries', MODERN, optional=True)]

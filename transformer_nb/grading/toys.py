@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..proving.draw import Choice, twin
-
-PAD, BOS, EOS = 0, 1, 2
+from ..support.core import EOS, PAD
 
 class SubLayer(nn.Module):
     "What it gives depends on its arguments, and on how often it has been called"
