@@ -8,7 +8,8 @@ from pathlib import Path
 from safetensors.torch import load, save
 from ..support.core import InputError, printable
 from ..proving.compare import ERROR, NOT_WRITTEN, error_of, observed
-from . import kit as empty, rights
+from . import rights
+from .kit import EMPTY, Kit
 from .stages import STAGES
 from .table import Stage
 from .telling import Asked, mend, right_before, tell
@@ -25,7 +26,7 @@ _FORBIDDEN = ('os.fork', 'os.exec', 'os.posix_spawn', 'os.system', 'os.kill', 'o
 
 def _guard(place:str): # the only folder to be written to
     "From now on, this process cannot do what a solution has no need of"
-    package, own = os.path.join(empty.FOLDER.parent, ''), (os.path.join(place, ''), os.devnull)
+    package, own = os.path.join(EMPTY.parent, ''), (os.path.join(place, ''), os.devnull)
     def refuse(what): raise PermissionError(f'a submission may not {what}')
     def watch(event, args):
         if event.startswith(_FORBIDDEN): refuse(f'call {event}')
@@ -75,24 +76,22 @@ _PATIENCE = 4 # times the limit, by the clock on the wall, for what sleeps
 BESIDE = 'beside' # the cases behind the others
 
 def _import(stage:Stage, folder:str, stand_ins:dict):
-    for name in [n for n in sys.modules if n.split('.')[0] == 'transformer_nb']:
-        del sys.modules[name]
-    for name in rights.FILES: sys.modules.pop(name, None)
+    theirs = 'transformer_nb', *rights.FILES
+    for name in [n for n in sys.modules if n.split('.')[0] in theirs]: del sys.modules[name]
     sys.modules.update(stand_ins)
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
     return __import__(stage.module)
 
-def _child(stage:Stage, kit:empty.Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
+def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
     in place of None `BESIDE`, what is asked of a difference, or (that,) to mend it"""
-    with suppress(Exception): CDLL(None).prctl(1, signal.SIGKILL) # ends with the grader; on Linux
+    with suppress(Exception): CDLL(None).prctl(1, signal.SIGKILL) # as the grader ends
     _silence()
     _limit(4 * seconds)
     torch.set_default_dtype(torch.float64)
     modules = rights.stand_ins(kit)
-    earlier = [] if own else rights.FILES[:stage.number - 1]
-    stand_ins = {name: modules[name] for name in ('config', *earlier)}
+    stand_ins = {name: modules[name] for name in rights.FILES[:1 if own else stage.number]}
     if stage.number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
     if stage.number == 12: sentences()
     os.chdir(folder)
@@ -114,7 +113,8 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
     part = check.part
     try:
         _set_alarm(seconds)
-        with right_before(check, stage, code, right) as own:
+        with right_before(check, stage, code, right):
+            own = vars(code).get(part.name)
             if own is None: return {f'new · {ERROR}': f'{stage.file} has no `{part.name}`'}
             truth = getattr(right, part.name, None)
             kit = None if kit.is_ours else kit
@@ -189,7 +189,7 @@ _BEGUN = 'begun' # a file: the submission is imported from now on
 _leave = os._exit # as it is before a submission can exchange it
 
 def collect(folder:Path, # of a submission
-            stage:Stage, kit:empty.Kit,
+            stage:Stage, kit:Kit,
             seconds:float=30., # for each check
             jobs:list|None=None, # by default all checks
             own:bool=False,    # with the submission's earlier stages, not the right ones
@@ -221,7 +221,7 @@ def _copy(folder:Path, place:Path): # only what can be a module, and no links ou
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     if _is_small(folder/WEIGHTS): shutil.copyfile(folder/WEIGHTS, place/WEIGHTS)
-    shutil.copyfile(empty.FOLDER/'config.py', place/'config.py') # given, whatever became of it
+    shutil.copyfile(EMPTY/'config.py', place/'config.py') # given, whatever became of it
 
 def numbers_in(folder:Path, file:str)->tuple[int, ...]: # the largest first
     "The whole numbers in the code of a submission's file, and of modules of its own"

@@ -8,7 +8,7 @@ from ..checkpoint import write_folder
 from ..support.core import (
     Arg, FieldError, InputError, arguments_of, check_new_file, check_positive, check_range,
     command, printable, read_json, write_atomically)
-from .kit import FOLDER, Kit, kit_file
+from .kit import EMPTY, Kit, kit_file
 from .marking import StageResult, grade, gradescope, message, report
 from .stages import STAGES
 from .table import Stage
@@ -27,11 +27,10 @@ def start(folder:Arg('folder to write', str, 'DIR'),
     if target.exists() and any(target.iterdir()):
         raise InputError(f'{folder} is not empty; name a new folder')
     def write(out:Path): # into another folder, which takes its place when it is whole
-        for name in sorted(path.name for path in FOLDER.iterdir() if path.is_file()):
+        for name in sorted(path.name for path in EMPTY.iterdir() if path.is_file()):
             if name[0] == '_' or name in TEACHERS: continue
             (out/name).write_text(kit_file(name, kit), encoding='utf8')
-        conventions = dict(layout=layout, masks=masks)
-        (out/'kit.json').write_text(json.dumps(conventions), encoding='utf8')
+        (out/'kit.json').write_text(json.dumps(dict(layout=layout, masks=masks)), 'utf8')
         if teacher: write_for_teachers(out, kit, key)
     write_folder(target, write)
     if teacher: print(f'{folder}: begin with TEACHER.md; it holds your key, so hand out '
@@ -85,16 +84,13 @@ def _tell_together(folder:Path, numbers:set[int], kit:Kit, seconds:float):
             print(f'All together: {m.check.title}: {answer}')
     print()
 
-def _refuse_another_folder(folder:Path): # no chapter helps there
-    if any((folder/stage.file).exists() for stage in STAGES): return
-    beside = _one_below(folder)
+def _refuse_another_folder(folder:Path, may_be_empty:bool=False): # no chapter helps there
+    files = [stage.file for stage in STAGES]
+    beside = sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
+    has_any = any((folder/file).exists() for file in files)
+    if has_any or may_be_empty and not beside: return
     hint = f'; do you mean {beside[0]}?' if beside else ''
-    first = STAGES[0].file
-    raise InputError(f"{folder} has none of the kit's files, such as {first}{hint}")
-
-def _one_below(folder:Path)->list[Path]: # folders with files of the kit
-    files = {stage.file for stage in STAGES}
-    return sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
+    raise InputError(f"{folder} has none of the kit's files, such as {files[0]}{hint}")
 
 def _read_json(path:Path)->dict|None: # untrusted; None: it holds none
     with suppress(InputError): return read_json(path)
@@ -111,7 +107,7 @@ def _kit_of(folder:Path, layout, masks, key, model)->Kit:
 def _model_folder(model:str|None)->str: # empty: there is none
     if model and not Path(model, 'config.json').is_file():
         raise FieldError('model', f'{model} is not a model folder')
-    in_the_book = FOLDER.parents[1]/'nbs/models/multi30k-en-de'
+    in_the_book = EMPTY.parents[1]/'nbs/models/multi30k-en-de'
     if not model and in_the_book.is_dir(): model = in_the_book
     return str(Path(model).resolve()) if model else ''
 
@@ -121,7 +117,7 @@ def _chosen(number:int|None, week:int|None)->list[Stage]:
     check_range(1, len(STAGES), stage=number)
     check_range(1, len(WEEKS), week=week)
     if number: return [STAGES[number - 1]]
-    return [stage for stage in STAGES if not week or stage.number in WEEKS[week]]
+    return WEEKS[week] if week else STAGES
 
 def _total(results:list[StageResult])->str:
     parts = []
@@ -138,9 +134,7 @@ def _check_json(path:str|None): # before anything is graded
     raise FieldError('json', f'{path} exists already, and was not written by tnb_check')
 
 def _write_json(path:str, results:list[StageResult], note:str=''):
-    found = gradescope(results)
-    found['output'] = note + found['output']
-    text = json.dumps(found, indent=1, ensure_ascii=False)
+    text = json.dumps(gradescope(results, note), indent=1, ensure_ascii=False)
     write_atomically(path, text.encode())
 
 _UNFINISHED = ('The time was over before everything was graded. What is missing below has '
@@ -174,7 +168,7 @@ def _drawn(folder:Path, kit:Kit, seconds:float)->str: # as SVG
         if m.found: raise InputError(f'{m.check.title}: {message(m)}')
     n = sum(str(x).endswith(': holds') for x in proof.notes[0].values())
     text = html.escape(translated.notes[0]['load_model · result'])
-    page = (FOLDER/'_certificate.svg').read_text(encoding='utf8')
+    page = (EMPTY/'_certificate.svg').read_text(encoding='utf8')
     return page.format(day=date.today(), version=transformer_nb.__version__, n=n, read=SHOWN,
                        wrote=text)
 
@@ -226,7 +220,8 @@ def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
         text = '\n\n'.join([*map(report, results), told])
         if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
         print(f'{printable(student.name)}: {told}', flush=True)
-    print(f'\n{_commonest(counts, len(rows))}')
+    print('\nWhat fails most often:' if counts else '\nEvery check is passed by everybody.')
+    for name, n in counts.most_common(10): print(f'  {n} of {len(rows)}  {name}')
 
 def _students(folder:str)->list[Path]: # each student's folder, in the order of their names
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
@@ -246,7 +241,7 @@ def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
                 seconds:float)->tuple[list[StageResult],str]:
     "Of one student, or why there are none: this stops no class"
     try:
-        if _one_below(student): _refuse_another_folder(student)
+        _refuse_another_folder(student, may_be_empty=True)
         kit = _kit_of(student, layout, masks, asked.key, asked.model)
     except InputError as e: return [], f'not graded: {e}'
     return [grade(student, stage, kit, seconds) for stage in stages], ''
@@ -268,10 +263,5 @@ def _as_csv(rows:list[dict])->str:
 def _harmless(x:str|int)->str: # for spreadsheets, which take what begins so for a formula
     text = printable(str(x))
     return f"'{text}" if text.startswith(('=', '+', '-', '@')) else text
-
-def _commonest(counts:Counter, n:int)->str: # of n students
-    if not counts: return 'Every check is passed by everybody.'
-    lines = [f'  {k} of {n}  {name}' for name, k in counts.most_common(10)]
-    return '\n'.join(['What fails most often:', *lines])
 
 _PARTS = {'start': start, 'class': grade_class}

@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 from ..support.core import FieldError
 
-FOLDER = Path(__file__).parents[1]/'assignment' # of the empty files
+EMPTY = Path(__file__).parents[1]/'assignment' # the folder of the empty files
 MASKS = dict(
     allowed='boolean, True where attention is allowed',
     hidden='boolean, True where attention is forbidden',
@@ -43,7 +43,7 @@ class Kit:
         return ~mask if self.masks == 'hidden' else mask == 0
 
 def kit_file(name:str, kit:Kit)->str: # its text, with the conventions of a kit
-    text = (FOLDER/name).read_text(encoding='utf8')
+    text = (EMPTY/name).read_text(encoding='utf8')
     if kit.layout == 'bthd':
         for axes in ('t, d_k', 's, d_k', 's, d_v', 't, d_v'):
             token, size = axes.split(', ')

@@ -111,9 +111,11 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     "What differs, when, where, what the book has there, what to read"
     first = next(m for m in marked if m.found)
     d = _plainest(first.found)
-    asked = _asked(d, first, marked)
     answer, mended, unlike = {}, [], [d]
-    if asked:
+    if d.n >= 0:
+        cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
+        cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
+        asked = Asked(d.n, d.step, d.what, what(d, first), cases, [])
         i, are_many = stage.checks.index(first.check), first.check.expected is None
         jobs = [(i, asked), (i, (asked,))][:1 + are_many] # what mends it may end the process
         answer, *mended = collect(folder, stage, kit, seconds, jobs)
@@ -140,12 +142,6 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
     return ' '.join(told)
-
-def _asked(d:Difference, first:Marked, marked:list[Marked])->Asked|None:
-    if d.n < 0: return None
-    cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
-    cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
-    return Asked(d.n, d.step, d.what, what(d, first), cases, [])
 
 _KEPT = ('That is so after other calls; the same call alone, in a new process, gives what '
          'is right. Is something kept from one call to the next, or shared by two objects?')
@@ -298,7 +294,7 @@ def message(m:Marked)->str:
     text = what(_plainest(m.found), m)
     return f'{text} (in {len(m.failed)} of {len(m.notes)} calls)' if m.notes else text
 
-def gradescope(results:list[StageResult])->dict: # what Gradescope reads from results.json
+def gradescope(results:list[StageResult], note:str)->dict: # for its results.json
     "One test for each check; the optional stages are extra points"
     tests = []
     for result in results:
@@ -309,5 +305,5 @@ def gradescope(results:list[StageResult])->dict: # what Gradescope reads from re
                 max_score=0 if s.optional else m.check.points,
                 status='failed' if m.found else 'passed',
                 output=message(m) if m.found else 'right', visibility='visible'))
-    text = '\n\n'.join(map(report, results))
+    text = note + '\n\n'.join(map(report, results))
     return dict(score=sum(r.points for r in results), output=text, tests=tests)

@@ -1,9 +1,9 @@
 """In a submission's process: on which line is it wrong, and which change of it is enough?"""
 import re, sys, time, types
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 from ..proving.compare import DRAWS, ERROR, GROWN, NEW, SINGLE, Difference, differences, steps
 from ..proving.record import Line
 from ..proving.repair import Change, repaired
@@ -39,16 +39,11 @@ class Asked:
         return [x for x in differences(came, ours, n, check.part.tolerance)
                 if x.what not in check.ignored]
 
-@contextmanager
 def right_before(check:Check, stage:Stage, code, right):
     "Inside, what the file defines for earlier checks is right: a mistake costs only once"
-    names = list(dict.fromkeys(c.part.name for c in stage.checks))
-    own = dict(vars(code))
-    for name in names[:names.index(check.part.name)]: vars(code)[name] = vars(right)[name]
-    try: yield own.get(check.part.name)
-    finally:
-        vars(code).clear()
-        vars(code).update(own)
+    names = [c.part.name for c in stage.checks]
+    earlier = names[:names.index(check.part.name)]
+    return patch.dict(vars(code), {name: vars(right)[name] for name in earlier})
 
 def tell(asked:Asked, stage:Stage, own:Callable, right:types.ModuleType, kit, folder:str)->dict:
     "What the call gives alone, and sentences, as 'said 1' …"
@@ -93,7 +88,8 @@ def mend(asked:Asked, stage:Stage, right:types.ModuleType, kit, folder:str,
                 alarm(limit)
                 sys.modules[stage.module] = module = types.ModuleType(stage.module)
                 exec(compile(text, str(path), 'exec'), vars(module))
-                with right_before(check, stage, module, right) as own:
+                with right_before(check, stage, module, right):
+                    own = vars(module).get(check.part.name)
                     if differs(check, n, ours, own): return False
                 limit = 5.
             return True

@@ -133,8 +133,8 @@ def translated(loaded, args)->str:
 
 def together(folder:str)->list[Stage]:
     "With points for nothing, and without any of the right files"
-    whole = Part('Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1, once=True,
-                 shown=proved)
+    whole = Part('Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1,
+                 once=True, shown=proved)
     return [Stage(5, 'model.py', '', (Check(0, PROVED, whole, ANY),)),
             Stage(9, 'translation.py', '', (Check(
                 0, "the book's translations, by all of your own files",
