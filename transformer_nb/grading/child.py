@@ -26,7 +26,7 @@ _FORBIDDEN = ('os.fork', 'os.exec', 'os.posix_spawn', 'os.system', 'os.kill', 'o
 
 def _guard(place:str): # the only folder to be written to
     "From now on, this process cannot do what a solution has no need of"
-    package, own = os.path.join(EMPTY.parent, ''), (os.path.join(place, ''), os.devnull)
+    package, own = f'{EMPTY.parent}/', (f'{place}/', os.devnull)
     def refuse(what): raise PermissionError(f'a submission may not {what}')
     def watch(event, args):
         if event.startswith(_FORBIDDEN): refuse(f'call {event}')
@@ -77,7 +77,8 @@ BESIDE = 'beside' # the cases behind the others
 
 def _import(stage:Stage, folder:str, stand_ins:dict):
     theirs = 'transformer_nb', *rights.FILES
-    for name in [n for n in sys.modules if n.split('.')[0] in theirs]: del sys.modules[name]
+    for name in [*sys.modules]:
+        if name.split('.')[0] in theirs: del sys.modules[name]
     sys.modules.update(stand_ins)
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
@@ -95,7 +96,7 @@ def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, ow
     if stage.number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
     if stage.number == 12: sentences()
     os.chdir(folder)
-    os.environ['TORCHINDUCTOR_CACHE_DIR'] = tempfile.mkdtemp(dir=folder) # Adam makes it
+    os.environ['TORCHINDUCTOR_CACHE_DIR'] = tempfile.mkdtemp(dir=folder) # which Adam makes
     linecache.getlines(str(rights.FOLDER/stage.file)) # of which a line may be told
     Path(_BEGUN).touch() # what fails before this is the grader's own
     _guard(folder)
@@ -144,7 +145,7 @@ def _write(path:Path, found, folder:str):
     tensors = {}
     for key, x in found.items():
         if isinstance(x, str):
-            x = x.replace(os.path.join(folder, ''), '')[:500]
+            x = x.replace(f'{folder}/', '')[:500]
             tensors[f'text {key}'] = torch.tensor(list(x.encode()), dtype=torch.uint8)
         else: tensors[key] = x.detach().contiguous().clone()
     path.write_bytes(save(tensors))
@@ -157,7 +158,8 @@ def _read(path:Path)->dict|None: # None: a child wrote nothing usable
                 for key, x in load(path.read_bytes()).items()}
 
 def _is_small(path:Path)->bool:
-    return not path.is_symlink() and path.is_file() and path.stat().st_size < 2**26
+    if path.is_symlink() or not path.is_file(): return False
+    return path.stat().st_size < 2**26
 
 def _in_child(seconds:float, *args)->str: # how it ended
     "Run `_child` in a process of its own, and end it and its children"
@@ -203,8 +205,7 @@ def collect(folder:Path, # of a submission
         for _ in range(3): # a process that ends too early gets two more chances
             Path(place, _BEGUN).unlink(missing_ok=True) # of the process before
             todo = [(i, *job) for i, job in enumerate(jobs)][len(found):]
-            most = 2*_PATIENCE*seconds + 10
-            how = _in_child(most, stage, kit, place, todo, seconds, own)
+            how = _in_child(2*_PATIENCE*seconds + 10, stage, kit, place, todo, seconds, own)
             if not Path(place, _BEGUN).exists():
                 raise InputError(f'the grader cannot start a submission here: {how}')
             came = (_read(Path(place, f'result-{i}.out')) for i, *_ in todo)

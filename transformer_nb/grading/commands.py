@@ -60,9 +60,10 @@ def check(folder:Arg('of the submission', str, 'DIR'),
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     _check_json(json)
     _check_certificate(certificate, is_whole=stage is week is None)
-    kit = _kit_of(Path(folder), layout, masks, key, model)
+    folder = Path(folder)
+    kit = _kit_of(folder, layout, masks, key, model)
     stages = _with_model(_chosen(stage, week), kit)
-    if not json: _refuse_another_folder(Path(folder)) # a program needs its report
+    if not json: _refuse_another_folder(folder) # a program needs its report
     results = []
     for stage_of in stages:
         results.append(grade(folder, stage_of, kit, seconds))
@@ -70,10 +71,10 @@ def check(folder:Arg('of the submission', str, 'DIR'),
         if json: _write_json(json, results, _UNFINISHED)
     whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
     if week is None or 9 in whole:
-        _tell_together(Path(folder), whole, kit, seconds)
+        _tell_together(folder, whole, kit, seconds)
     print(_total(results))
     if json: _write_json(json, results)
-    if stage is week is None: _certify(certificate, Path(folder), results, kit, seconds)
+    if stage is week is None: _certify(certificate, folder, results, kit, seconds)
 
 def _tell_together(folder:Path, numbers:set[int], kit:Kit, seconds:float):
     "What the submission's files do without any of the right ones"

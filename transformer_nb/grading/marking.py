@@ -61,18 +61,18 @@ def grade(folder:str|Path, # of a submission
           seconds:float=30., # for each check
           own:bool=False,    # with its own earlier stages
          )->StageResult:
-    "Grade one stage, with the right earlier stages"
+    folder = Path(folder)
     torch.set_num_threads(1) # a process that forks has one thread
     if own or stage.number in (6, 7): torch._dynamo # noqa: B018 which Adam imports
-    stage = with_kit(stage.number, kit, own, numbers_in(Path(folder), stage.file))
-    notes = collect(Path(folder), stage, kit, seconds, own=own)
+    stage = with_kit(stage.number, kit, own, numbers_in(folder, stage.file))
+    notes = collect(folder, stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
               for check, by_key in zip(stage.checks, notes)]
     jobs = [(i, BESIDE) for i, m in enumerate(marked) if not m.found and m.check.part.edges]
-    more = collect(Path(folder), stage, kit, seconds, jobs, own) if jobs else []
+    more = collect(folder, stage, kit, seconds, jobs, own) if jobs else []
     for (i, _), by_key in zip(jobs, more): # what is right so far is asked at the edges, too
         marked[i] = judged(stage.checks[i], notes[i] | by_key, stage.module, True)
-    remarks = _remarks(Path(folder), stage, kit, marked, seconds) if not own else []
+    remarks = _remarks(folder, stage, kit, marked, seconds) if not own else []
     return StageResult(stage, marked, remarks)
 
 def judged(check:Check, by_key:dict, module:str, beside:bool=False)->Marked:
@@ -239,7 +239,7 @@ def _shown(x, digits:int=6)->str:
 def _when(d:Difference, m:Marked, marked:list[Marked])->tuple[str,When|None]:
     "Over all cases of the part, or of the check, as far as first calls or new models tell"
     if d.what == 'parameters': return 'It', _of_cases([m], 'models')
-    if d.n < 0 or not d.in_first_call or m.check.part.once: return '', None
+    if not d.in_first_call or m.check.part.once: return '', None
     for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
         found = _of_cases(some)
         if found.feature or found.failed == found.cases: break
@@ -258,7 +258,7 @@ def _of_cases(marked:list[Marked], calls:str='calls')->When:
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     "The call, where it can be written down; else its sizes, where no feature tells more"
     is_new = d.what == 'parameters'
-    if d.n < 0 or not (d.in_first_call or is_new) or m.check.part.once: return []
+    if not (d.in_first_call or is_new) or m.check.part.once: return []
     drawn, name = m.check.part.drawn(d.n), m.check.part.name
     args = drawn.new | next((x[second] for method, x in drawn.calls.items()
                              if (method or name) == d.step), {})

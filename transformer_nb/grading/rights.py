@@ -1,7 +1,8 @@
 """The right version of each file: the truth, and what stands in for earlier stages"""
-import sys, types
+import sys
 from contextlib import contextmanager
 from functools import cache
+from types import ModuleType
 from ..assignment import config as given # whose class the cases are made of
 from .kit import EMPTY, Kit
 
@@ -10,8 +11,7 @@ FILES = ('config', 'attention', 'multihead', 'layers', 'embedding', 'model', 'op
          'training', 'decoding', 'translation', 'bpe', 'modern', 'writer')
 
 @cache
-def text_of(name:str)->str:
-    return (FOLDER/f'{name}.py').read_text(encoding='utf8')
+def text_of(name:str)->str: return (FOLDER/f'{name}.py').read_text(encoding='utf8')
 
 @contextmanager
 def only(modules:dict):
@@ -23,17 +23,17 @@ def only(modules:dict):
         for name in FILES: sys.modules.pop(name, None)
         sys.modules.update(before)
 
-def right_modules()->dict[str, types.ModuleType]: # new ones
+def right_modules()->dict[str, ModuleType]: # new ones
     made = dict(config=given)
     with only(made):
         for name in FILES[1:]:
-            sys.modules[name] = made[name] = types.ModuleType(name)
+            sys.modules[name] = made[name] = ModuleType(name)
             exec(compile(text_of(name), str(FOLDER/f'{name}.py'), 'exec'), vars(made[name]))
     return made
 
 right = cache(right_modules)
 
-def stand_ins(kit:Kit)->dict[str, types.ModuleType]:
+def stand_ins(kit:Kit)->dict[str, ModuleType]:
     "The right modules as a submission calls them, in the conventions of its kit"
     modules = right_modules()
     if kit.is_ours: return modules

@@ -22,12 +22,6 @@ def _nbgrader(week:int, kit:Kit, key:str)->dict: # a notebook, as JSON
     kernel = dict(name='python3', display_name='Python 3', language='python')
     return dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)
 
-def _nbgrader_config()->str: # whose copies of a week's files count: the students'
-    "Without this, nbgrader replaces the students' files by the empty ones of the source"
-    rows = ''.join(f"    'week{week}': {[stage.file for stage in stages]!r},\n"
-                   for week, stages in WEEKS.items())
-    return kit_file('_nbgrader_config.txt', Kit()).format(rows=rows)
-
 _HIDDEN = """### BEGIN HIDDEN TESTS
 from {room}.commands import points
 points('.', {number}, {options})
@@ -38,7 +32,9 @@ TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
 def write_for_teachers(target:Path, kit:Kit, key:str):
     "Scripts and a zip for Gradescope, and a notebook for each week of nbgrader"
     texts = {name: kit_file(name, kit) for name in TEACHERS}
-    texts['nbgrader_config.py'] = _nbgrader_config()
+    rows = ''.join(f"    'week{week}': {[stage.file for stage in stages]!r},\n"
+                   for week, stages in WEEKS.items()) # they stay the students'
+    texts['nbgrader_config.py'] = kit_file('_nbgrader_config.txt', kit).format(rows=rows)
     options = f'--layout {kit.layout} --masks {kit.masks}'
     script = texts['run_autograder'].replace('choose a key of your own', key)
     texts['run_autograder'] = script.replace('--layout bhtd --masks allowed', options)

@@ -16,8 +16,7 @@ from .table import BOS, PAD, Check, Stage, real
 from .toys import EOS, Digits, Toy
 
 @cache
-def tokenizer_of(folder:str): # read before a submission runs, which may not
-    return load_model(folder)[1]
+def tokenizer_of(folder:str): return load_model(folder)[1] # which a submission may not read
 
 @contextmanager
 def single(): # as fast as it is
