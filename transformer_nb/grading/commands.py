@@ -70,16 +70,14 @@ def check(folder:Arg('of the submission', str, 'DIR'),
         print(report(results[-1]) + '\n')
         if json: _write_json(json, results, _UNFINISHED)
     whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
-    if week is None or 9 in whole:
-        _tell_together(folder, whole, kit, seconds)
+    if week is None or 9 in whole: _tell_together(folder, whole, kit, seconds)
     print(_total(results))
     if json: _write_json(json, results)
     if stage is week is None: _certify(certificate, folder, results, kit, seconds)
 
 def _tell_together(folder:Path, numbers:set[int], kit:Kit, seconds:float):
     "What the submission's files do without any of the right ones"
-    for stage in together(kit.model):
-        if stage.number not in numbers: continue
+    for stage in [x for x in together(kit.model) if x.number in numbers]:
         for m in grade(folder, stage, kit, seconds, own=True).marked:
             answer = f'not yet ({message(m)})' if m.found else 'yes'
             print(f'All together: {m.check.title}: {answer}')
@@ -206,13 +204,17 @@ def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
     "Grade a class into a table, and count what differs"
     check_positive(seconds=seconds)
     stages = _chosen(stage, week)
-    for new in (out, reports):
-        if new: check_new_file(new)
+    for new in (out, reports): check_new_file(new)
     asked = Kit(layout or 'bhtd', masks or 'allowed', key, _model_folder(model))
     stages = _with_model(stages, asked)
     rows, counts = [], Counter()
     for student in _students(folder):
-        results, problem = _results_of(student, stages, layout, masks, asked, seconds)
+        problem = ''
+        try: # what is wrong with one folder stops no class
+            _refuse_another_folder(student, may_be_empty=True)
+            kit = _kit_of(student, layout, masks, key, asked.model)
+        except InputError as e: problem = f'not graded: {e}'
+        results = [] if problem else [grade(student, x, kit, seconds) for x in stages]
         told = problem or _total(results)
         rows.append(_row(student.name, results, problem))
         write_atomically(out, _as_csv(rows).encode()) # as far as it is, if it is stopped
@@ -237,15 +239,6 @@ def _with_model(stages:list[Stage], kit:Kit)->list[Stage]: # those that can be g
     if len(found) < len(stages):
         print("Stage 9 is not graded: it needs the book's model, --model FOLDER\n")
     return found
-
-def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
-                seconds:float)->tuple[list[StageResult],str]:
-    "Of one student, or why there are none: this stops no class"
-    try:
-        _refuse_another_folder(student, may_be_empty=True)
-        kit = _kit_of(student, layout, masks, asked.key, asked.model)
-    except InputError as e: return [], f'not graded: {e}'
-    return [grade(student, stage, kit, seconds) for stage in stages], ''
 
 def _row(student:str, results:list[StageResult], problem:str)->dict:
     points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
