@@ -97,9 +97,10 @@ def judged(check:Check, by_key:dict, module:str, beside:bool=False)->Marked:
 def _remarks(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->list[str]:
     wrong = [m for m in marked if m.found]
     if not wrong: return []
-    texts = {m.found[0].came for m in wrong if m.found[0].n < 0}
-    if len(wrong) == len(marked) and len(texts) == 1 == len({m.found[0].n for m in wrong}):
-        return [f'{what(wrong[0].found[0], wrong[0])}.'] # no file, for example
+    first, *others = [m.found[0] for m in wrong]
+    is_one = first.n < 0 and all(d == first for d in others)
+    if is_one and len(wrong) == len(marked):
+        return [f'{what(first, wrong[0])}.'] # no file, for example
     said = []
     for name in dict.fromkeys(m.check.part.name for m in wrong):
         of_part = [m for m in marked if m.check.part.name == name]
@@ -115,7 +116,7 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     if d.n >= 0:
         cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
         cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
-        asked = Asked(d.n, d.step, d.what, what(d, first), cases, [])
+        asked = Asked(first.check, d.n, d.step, d.what, what(d, first), cases, [])
         i, are_many = stage.checks.index(first.check), first.check.expected is None
         jobs = [(i, asked), (i, (asked,))][:1 + are_many] # what mends it may end the process
         answer, *mended = collect(folder, stage, kit, seconds, jobs)
