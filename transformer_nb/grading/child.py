@@ -1,15 +1,15 @@
 """A process of its own for a submission, with limits; all comparing is done outside it"""
 import faulthandler, io, linecache, os, shutil, signal, sys, tempfile, time, tokenize, torch
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from ctypes import CDLL
-from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from safetensors.torch import load, save
-from ..support.core import InputError
-from ..proving.compare import ERROR, LINE, NOT_WRITTEN, error_of, observed
+from ..support.core import InputError, printable
+from ..proving.compare import ERROR, NOT_WRITTEN, error_of, observed
 from . import rights
-from .kit import Kit, kit_folder, printable
+from .kit import EMPTY, Kit
 from .stages import STAGES
 from .table import Stage
 from .telling import Asked, mend, right_before, tell
@@ -26,7 +26,7 @@ _FORBIDDEN = ('os.fork', 'os.exec', 'os.posix_spawn', 'os.system', 'os.kill', 'o
 
 def _guard(place:str): # the only folder to be written to
     "From now on, this process cannot do what a solution has no need of"
-    package, own = os.path.join(kit_folder().parent, ''), (os.path.join(place, ''), os.devnull)
+    package, own = f'{EMPTY.parent}/', (f'{place}/', os.devnull)
     def refuse(what): raise PermissionError(f'a submission may not {what}')
     def watch(event, args):
         if event.startswith(_FORBIDDEN): refuse(f'call {event}')
@@ -39,24 +39,19 @@ def _guard(place:str): # the only folder to be written to
         if path.startswith(package): refuse(f'read {path}')
     sys.addaudithook(watch)
 
-def _limit(seconds:float, memory:int): # processor time; bytes beyond what is in use
+def _limit(seconds:float): # of processor time
     "Limits of this process, and of what it starts, where the system has them"
+    limits = dict(CPU=int(seconds) + 1, FSIZE=2**26, CORE=0)
     with suppress(Exception): CDLL(None).mallopt(-4, 2**16) # a training kept what was freed
     import resource # which Windows lacks
-    with suppress(OSError, ValueError):
+    with suppress(OSError): # beyond what is in use
         pages = int(Path('/proc/self/statm').read_text(encoding='utf8').split()[0])
-        _at_most(resource, 'AS', pages * resource.getpagesize() + memory)
-    limits = dict(CPU=int(seconds) + 1, FSIZE=2**26, CORE=0)
-    for name, most in limits.items(): _at_most(resource, name, most)
-
-def _at_most(resource, name:str, most:int): # or less, where the host allows less
-    kind = getattr(resource, f'RLIMIT_{name}')
-    hard = resource.getrlimit(kind)[1]
-    most = min(most, 2**62 if hard == resource.RLIM_INFINITY else hard)
-    resource.setrlimit(kind, (most, most))
-
-def _end_with_parent(): # so that a submission that sleeps outlives no grader; on Linux
-    with suppress(Exception): CDLL(None).prctl(1, signal.SIGKILL)
+        limits['AS'] = pages * resource.getpagesize() + 2**31
+    for name, most in limits.items(): # or less, where the host allows less
+        kind = getattr(resource, f'RLIMIT_{name}')
+        hard = resource.getrlimit(kind)[1]
+        most = min(most, 2**62 if hard == resource.RLIM_INFINITY else hard)
+        resource.setrlimit(kind, (most, most))
 
 def _silence():
     "Nothing that a submission prints is shown, and it reads nothing"
@@ -76,15 +71,14 @@ def _set_alarm(seconds:float): # of the processor; 0: no alarm
 
 _PATIENCE = 4 # times the limit, by the clock on the wall, for what sleeps
 
-BESIDE = 'beside' # the cases behind the others
-
 # What the process does
 
+BESIDE = 'beside' # the cases behind the others
+
 def _import(stage:Stage, folder:str, stand_ins:dict):
-    "A submission's module; the folder is a copy of it"
-    for name in [n for n in sys.modules if n.split('.')[0] == 'transformer_nb']:
-        del sys.modules[name]
-    for name in rights.FILES: sys.modules.pop(name, None)
+    theirs = 'transformer_nb', *rights.FILES
+    for name in [*sys.modules]:
+        if name.split('.')[0] in theirs: del sys.modules[name]
     sys.modules.update(stand_ins)
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
@@ -93,18 +87,16 @@ def _import(stage:Stage, folder:str, stand_ins:dict):
 def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, own:bool):
     """Do the jobs, and write down what came: (place in a list, index of a check, None), or
     in place of None `BESIDE`, what is asked of a difference, or (that,) to mend it"""
-    _end_with_parent()
+    with suppress(Exception): CDLL(None).prctl(1, signal.SIGKILL) # as the grader ends
     _silence()
-    _limit(4 * seconds, 2**31)
+    _limit(4 * seconds)
     torch.set_default_dtype(torch.float64)
     modules = rights.stand_ins(kit)
-    stand_ins = dict(config=modules['config']) if own else {
-        earlier.module: modules[earlier.module] for earlier in STAGES
-        if earlier.number < stage.number} | dict(config=modules['config'])
+    stand_ins = {name: modules[name] for name in rights.FILES[:1 if own else stage.number]}
     if stage.number == 9: tokenizer_of(kit.model).encode('a') # which a submission may not read
     if stage.number == 12: sentences()
     os.chdir(folder)
-    _make_room_for_torch(folder)
+    os.environ['TORCHINDUCTOR_CACHE_DIR'] = tempfile.mkdtemp(dir=folder) # which Adam makes
     linecache.getlines(str(rights.FOLDER/stage.file)) # of which a line may be told
     Path(_BEGUN).touch() # what fails before this is the grader's own
     _guard(folder)
@@ -116,13 +108,14 @@ def _child(stage:Stage, kit:Kit, folder:str, jobs:list[tuple], seconds:float, ow
     for i, check, case in jobs:
         found = problem or _timed(stage, stage.checks[check], case, code,
                                   modules[stage.module], kit, seconds, folder)
-        _write(Path(folder, f'result-{i}'), found, folder)
+        _write(Path(folder, f'result-{i}.out'), found, folder)
 
 def _timed(stage, check, case, code, right, kit, seconds, folder):
     part = check.part
     try:
         _set_alarm(seconds)
-        with right_before(check, stage, code, right) as own:
+        with right_before(check, stage, code, right):
+            own = vars(code).get(part.name)
             if own is None: return {f'new · {ERROR}': f'{stage.file} has no `{part.name}`'}
             truth = getattr(right, part.name, None)
             kit = None if kit.is_ours else kit
@@ -138,18 +131,13 @@ def _timed(stage, check, case, code, right, kit, seconds, folder):
 
 def _not_imported(stage, folder, error)->dict:
     if isinstance(error, _TooSlow): error = TimeoutError('the import does not end')
-    if not Path(folder, stage.file).exists(): text = f'{stage.file} is missing'
-    elif isinstance(error, NotImplementedError): text = NOT_WRITTEN
-    elif 'unknown encoding' in str(error):
-        text = f'{stage.file}: "coding:" in its first two lines names an encoding; reword it'
-    else: text = f'{stage.file} cannot be imported: {error_of(error)[ERROR]}'
     found = error_of(error)
-    return {f'new · {ERROR}': text} | {f'new · {LINE}': x for x in [found.get(LINE)] if x}
-
-def _make_room_for_torch(folder:str):
-    "The first optimizer makes a folder for compiled code, which no guard should refuse"
-    room = tempfile.mkdtemp(dir=folder) # another one in each process
-    os.environ['TORCHINDUCTOR_CACHE_DIR'] = room
+    if not Path(folder, stage.file).exists(): found[ERROR] = f'{stage.file} is missing'
+    elif found[ERROR] != NOT_WRITTEN: found[ERROR] = (
+        f'{stage.file}: "coding:" in its first two lines names an encoding; reword it'
+        if 'unknown encoding' in str(error) else
+        f'{stage.file} cannot be imported: {found[ERROR]}')
+    return {f'new · {what}': x for what, x in found.items()}
 
 # Notes and traces, as files
 
@@ -157,25 +145,24 @@ def _write(path:Path, found, folder:str):
     tensors = {}
     for key, x in found.items():
         if isinstance(x, str):
-            x = x.replace(os.path.join(folder, ''), '')[:500]
+            x = x.replace(f'{folder}/', '')[:500]
             tensors[f'text {key}'] = torch.tensor(list(x.encode()), dtype=torch.uint8)
         else: tensors[key] = x.detach().contiguous().clone()
-    path.with_suffix('.out').write_bytes(save(tensors))
+    path.write_bytes(save(tensors))
 
 def _read(path:Path)->dict|None: # None: a child wrote nothing usable
     with suppress(Exception): # whatever lies there may be a submission's
-        notes = path.with_suffix('.out')
-        if not _is_small(notes): return None
+        if not _is_small(path): return None
         def read(x): return printable(bytes(x.tolist()).decode(errors='replace'))
         return {key.removeprefix('text '): read(x) if key.startswith('text ') else x
-                for key, x in load(notes.read_bytes()).items()}
+                for key, x in load(path.read_bytes()).items()}
 
 def _is_small(path:Path)->bool:
     if path.is_symlink() or not path.is_file(): return False
     return path.stat().st_size < 2**26
 
-def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
-    "Run a function in a process of its own, and end it and its children"
+def _in_child(seconds:float, *args)->str: # how it ended
+    "Run `_child` in a process of its own, and end it and its children"
     if not hasattr(os, 'fork'):
         raise InputError('a submission is graded on Linux or macOS: here no process can fork')
     with suppress(ValueError): signal.signal(signal.SIGCHLD, signal.SIG_DFL) # if ignored
@@ -183,7 +170,7 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
     if pid == 0: # the child
         try:
             os.setsid()
-            run()
+            _child(*args)
         finally: _leave(0)
     ended, deadline = 0, time.monotonic() + seconds
     try:
@@ -194,15 +181,14 @@ def _in_child(run:Callable, seconds:float)->str: # empty, or how it ended
         with suppress(OSError): os.killpg(pid, signal.SIGKILL)
         if not ended:
             with suppress(ChildProcessError): os.waitpid(pid, 0)
-    if ended: return f'the process ended ({_named_exit(os.waitstatus_to_exitcode(status))})'
-    return f'not done after {seconds:g} seconds'
+    if not ended: return f'not done after {seconds:g} seconds'
+    code = os.waitstatus_to_exitcode(status)
+    name = signal.Signals(-code).name if code < 0 else f'exit status {code}'
+    return f'the process ended ({name})'
 
 _LOST = {f'new · {ERROR}': 'not reached: earlier checks end the process'}
 _BEGUN = 'begun' # a file: the submission is imported from now on
 _leave = os._exit # as it is before a submission can exchange it
-
-def _named_exit(code:int)->str:
-    return signal.Signals(-code).name if code < 0 else f'exit status {code}'
 
 def collect(folder:Path, # of a submission
             stage:Stage, kit:Kit,
@@ -212,27 +198,21 @@ def collect(folder:Path, # of a submission
            )->list[dict]:      # notes, for each job
     "What a submission gives; it cannot break what runs this"
     jobs = jobs or [(i, None) for i in range(len(stage.checks))]
-    todo = {i: (i, *job) for i, job in enumerate(jobs)}
-    found = {}
+    found = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         place = os.path.realpath(place)
         _copy(folder, Path(place))
         for _ in range(3): # a process that ends too early gets two more chances
             Path(place, _BEGUN).unlink(missing_ok=True) # of the process before
-            run = partial(_child, stage, kit, place, [*todo.values()], seconds, own)
-            how = _in_child(run, 2*_PATIENCE*seconds + 10)
+            todo = [(i, *job) for i, job in enumerate(jobs)][len(found):]
+            how = _in_child(2*_PATIENCE*seconds + 10, stage, kit, place, todo, seconds, own)
             if not Path(place, _BEGUN).exists():
                 raise InputError(f'the grader cannot start a submission here: {how}')
-            for i in list(todo):
-                result = _read(Path(place, f'result-{i}'))
-                if result is None: break
-                found[i] = result
-                del todo[i]
-            for i in [*todo][:1]:
-                found[i] = {f'new · {ERROR}': how}
-                del todo[i]
-            if not todo: break
-    return [found.get(i, _LOST) for i in range(len(jobs))]
+            came = (_read(Path(place, f'result-{i}.out')) for i, *_ in todo)
+            found += takewhile(lambda x: x is not None, came)
+            if len(found) < len(jobs): found.append({f'new · {ERROR}': how})
+            if len(found) == len(jobs): break
+    return found + [_LOST] * (len(jobs) - len(found))
 
 def _copy(folder:Path, place:Path): # only what can be a module, and no links out of it
     ours = {stage.file for stage in STAGES} # first, whatever else lies there
@@ -242,13 +222,13 @@ def _copy(folder:Path, place:Path): # only what can be a module, and no links ou
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     if _is_small(folder/WEIGHTS): shutil.copyfile(folder/WEIGHTS, place/WEIGHTS)
-    shutil.copyfile(kit_folder()/'config.py', place/'config.py') # given, whatever became of it
+    shutil.copyfile(EMPTY/'config.py', place/'config.py') # given, whatever became of it
 
 def numbers_in(folder:Path, file:str)->tuple[int, ...]: # the largest first
     "The whole numbers in the code of a submission's file, and of modules of its own"
-    others = {stage.file for stage in STAGES} - {file} | {'config.py'}
-    paths, found = [path for path in _modules_in(folder) if path.name not in others], set()
-    for path in paths:
+    others, found = {stage.file for stage in STAGES} - {file} | {'config.py'}, set()
+    for path in _modules_in(folder):
+        if path.name in others: continue
         text = io.StringIO(path.read_bytes()[:2**18].decode(errors='replace'))
         with suppress(SyntaxError, tokenize.TokenError): # as far as it is Python
             words = (x.string for x in tokenize.generate_tokens(text.readline))

@@ -1,14 +1,14 @@
 """The commands of *Build it yourself*: begin, check, grade a class"""
 import csv, html, io, json, os, subprocess, sys, tempfile, transformer_nb
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from ..checkpoint import write_folder
 from ..support.core import (
-    Arg, FieldError, InputError, arguments_of, check_new_file, check_positive,
-    command, write_atomically)
-from .kit import Kit, kit_file, kit_folder, printable
+    Arg, FieldError, InputError, arguments_of, check_new_file, check_positive, check_range,
+    command, printable, read_json, write_atomically)
+from .kit import EMPTY, Kit, kit_file
 from .marking import StageResult, grade, gradescope, message, report
 from .stages import STAGES
 from .table import Stage
@@ -27,11 +27,10 @@ def start(folder:Arg('folder to write', str, 'DIR'),
     if target.exists() and any(target.iterdir()):
         raise InputError(f'{folder} is not empty; name a new folder')
     def write(out:Path): # into another folder, which takes its place when it is whole
-        for name in sorted(path.name for path in kit_folder().iterdir() if path.is_file()):
+        for name in sorted(path.name for path in EMPTY.iterdir() if path.is_file()):
             if name[0] == '_' or name in TEACHERS: continue
             (out/name).write_text(kit_file(name, kit), encoding='utf8')
-        conventions = dict(layout=layout, masks=masks)
-        (out/'kit.json').write_text(json.dumps(conventions), encoding='utf8')
+        (out/'kit.json').write_text(json.dumps(dict(layout=layout, masks=masks)), 'utf8')
         if teacher: write_for_teachers(out, kit, key)
     write_folder(target, write)
     if teacher: print(f'{folder}: begin with TEACHER.md; it holds your key, so hand out '
@@ -61,50 +60,44 @@ def check(folder:Arg('of the submission', str, 'DIR'),
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
     _check_json(json)
     _check_certificate(certificate, is_whole=stage is week is None)
-    kit = _kit_of(Path(folder), layout, masks, key, model)
+    folder = Path(folder)
+    kit = _kit_of(folder, layout, masks, key, model)
     stages = _with_model(_chosen(stage, week), kit)
-    if not json: _refuse_another_folder(Path(folder)) # a program needs its report
+    if not json: _refuse_another_folder(folder) # a program needs its report
     results = []
     for stage_of in stages:
         results.append(grade(folder, stage_of, kit, seconds))
         print(report(results[-1]) + '\n')
         if json: _write_json(json, results, _UNFINISHED)
     whole = {result.stage.number for result in results} if stage is None else {stage} & {9}
-    if week is None or 9 in whole:
-        for line in _together(Path(folder), whole, kit, seconds): print(line)
+    if week is None or 9 in whole: _tell_together(folder, whole, kit, seconds)
     print(_total(results))
     if json: _write_json(json, results)
-    if stage is week is None: _certify(certificate, Path(folder), results, kit, seconds)
+    if stage is week is None: _certify(certificate, folder, results, kit, seconds)
 
-def _together(folder:Path, numbers:set[int], kit:Kit, seconds:float)->Iterator[str]:
+def _tell_together(folder:Path, numbers:set[int], kit:Kit, seconds:float):
     "What the submission's files do without any of the right ones"
-    for stage in together(kit.model):
-        if stage.number not in numbers: continue
+    for stage in [x for x in together(kit.model) if x.number in numbers]:
         for m in grade(folder, stage, kit, seconds, own=True).marked:
             answer = f'not yet ({message(m)})' if m.found else 'yes'
-            yield f'All together: {m.check.title}: {answer}'
-    yield ''
+            print(f'All together: {m.check.title}: {answer}')
+    print()
 
-def _refuse_another_folder(folder:Path): # no chapter helps there
-    if any((folder/stage.file).exists() for stage in STAGES): return
-    beside = _one_below(folder)
+def _refuse_another_folder(folder:Path, may_be_empty:bool=False): # no chapter helps there
+    files = [stage.file for stage in STAGES]
+    beside = sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
+    has_any = any((folder/file).exists() for file in files)
+    if has_any or may_be_empty and not beside: return
     hint = f'; do you mean {beside[0]}?' if beside else ''
-    first = STAGES[0].file
-    raise InputError(f"{folder} has none of the kit's files, such as {first}{hint}")
+    raise InputError(f"{folder} has none of the kit's files, such as {files[0]}{hint}")
 
-def _one_below(folder:Path)->list[Path]: # folders with files of the kit
-    files = {stage.file for stage in STAGES}
-    return sorted({path.parent for path in folder.glob('*/*.py') if path.name in files})
-
-def _read_json(path:Path): # untrusted; None: it has none
-    if path.stat().st_size > 2**24: return None
-    try: return json.loads(path.read_text(encoding='utf8'))
-    except (ValueError, RecursionError): return None
+def _read_json(path:Path)->dict|None: # untrusted; None: it holds none
+    with suppress(InputError): return read_json(path)
 
 def _kit_of(folder:Path, layout, masks, key, model)->Kit:
     path, stored = folder/'kit.json', {}
     if path.is_file() and not (layout and masks): stored = _read_json(path)
-    if not (isinstance(stored, dict) and {str}.issuperset(map(type, stored.values()))):
+    if stored is None or not {str}.issuperset(map(type, stored.values())):
         raise InputError(f'{path} is not the file that `tnb_check start` wrote')
     layout = layout or stored.get('layout', 'bhtd')
     masks = masks or stored.get('masks', 'allowed')
@@ -113,21 +106,17 @@ def _kit_of(folder:Path, layout, masks, key, model)->Kit:
 def _model_folder(model:str|None)->str: # empty: there is none
     if model and not Path(model, 'config.json').is_file():
         raise FieldError('model', f'{model} is not a model folder')
-    in_the_book = kit_folder().parents[1]/'nbs/models/multi30k-en-de'
+    in_the_book = EMPTY.parents[1]/'nbs/models/multi30k-en-de'
     if not model and in_the_book.is_dir(): model = in_the_book
     return str(Path(model).resolve()) if model else ''
 
-def _chosen(number:int|None, week:int|None=None)->list[Stage]:
-    if week is not None: return _of_week(number, week)
-    if number is None: return STAGES
-    if not 1 <= number <= len(STAGES):
-        raise FieldError('stage', f'is {number}; it must be from 1 to {len(STAGES)}')
-    return [STAGES[number - 1]]
-
-def _of_week(number:int|None, week:int)->list[Stage]:
-    if number is not None: raise FieldError('week', 'does not go together with --stage')
-    if week not in WEEKS: raise FieldError('week', f'is {week}; it must be from 1 to 5')
-    return [stage for stage in STAGES if stage.number in WEEKS[week]]
+def _chosen(number:int|None, week:int|None)->list[Stage]:
+    if None not in (number, week):
+        raise FieldError('week', 'does not go together with --stage')
+    check_range(1, len(STAGES), stage=number)
+    check_range(1, len(WEEKS), week=week)
+    if number: return [STAGES[number - 1]]
+    return WEEKS[week] if week else STAGES
 
 def _total(results:list[StageResult])->str:
     parts = []
@@ -140,14 +129,11 @@ def _total(results:list[StageResult])->str:
 def _check_json(path:str|None): # before anything is graded
     "Raise `FieldError` for a file that is not the result of an earlier grading"
     if path is None or not os.path.lexists(path): return check_new_file(path)
-    stored = _read_json(Path(path)) if Path(path).is_file() else None
-    if isinstance(stored, dict) and {'score', 'output', 'tests'} == set(stored): return
+    if {'score', 'output', 'tests'} == set(_read_json(Path(path)) or ()): return
     raise FieldError('json', f'{path} exists already, and was not written by tnb_check')
 
 def _write_json(path:str, results:list[StageResult], note:str=''):
-    found = gradescope(results)
-    found['output'] = note + found['output']
-    text = json.dumps(found, indent=1, ensure_ascii=False)
+    text = json.dumps(gradescope(results, note), indent=1, ensure_ascii=False)
     write_atomically(path, text.encode())
 
 _UNFINISHED = ('The time was over before everything was graded. What is missing below has '
@@ -181,7 +167,7 @@ def _drawn(folder:Path, kit:Kit, seconds:float)->str: # as SVG
         if m.found: raise InputError(f'{m.check.title}: {message(m)}')
     n = sum(str(x).endswith(': holds') for x in proof.notes[0].values())
     text = html.escape(translated.notes[0]['load_model · result'])
-    page = (kit_folder()/'_certificate.svg').read_text(encoding='utf8')
+    page = (EMPTY/'_certificate.svg').read_text(encoding='utf8')
     return page.format(day=date.today(), version=transformer_nb.__version__, n=n, read=SHOWN,
                        wrote=text)
 
@@ -218,21 +204,27 @@ def grade_class(folder:Arg('that holds a folder for each student', str, 'DIR'),
     "Grade a class into a table, and count what differs"
     check_positive(seconds=seconds)
     stages = _chosen(stage, week)
-    for new in (out, reports):
-        if new: check_new_file(new)
+    for new in (out, reports): check_new_file(new)
     asked = Kit(layout or 'bhtd', masks or 'allowed', key, _model_folder(model))
     stages = _with_model(stages, asked)
     rows, counts = [], Counter()
     for student in _students(folder):
-        results, problem = _results_of(student, stages, layout, masks, asked, seconds)
+        problem = ''
+        try: # what is wrong with one folder stops no class
+            _refuse_another_folder(student, may_be_empty=True)
+            kit = _kit_of(student, layout, masks, key, asked.model)
+        except InputError as e: problem = f'not graded: {e}'
+        results = [] if problem else [grade(student, x, kit, seconds) for x in stages]
         told = problem or _total(results)
         rows.append(_row(student.name, results, problem))
         write_atomically(out, _as_csv(rows).encode()) # as far as it is, if it is stopped
-        counts.update({title for result in results for title in _differing(result)})
+        counts.update(f'{result.stage.file}: {m.check.title}' for result in results
+                      for m in result.marked if m.found)
         text = '\n\n'.join([*map(report, results), told])
         if reports: write_atomically(Path(reports, f'{student.name}.txt'), text.encode())
         print(f'{printable(student.name)}: {told}', flush=True)
-    print(f'\n{_commonest(counts, len(rows))}')
+    print('\nWhat fails most often:' if counts else '\nEvery check is passed by everybody.')
+    for name, n in counts.most_common(10): print(f'  {n} of {len(rows)}  {name}')
 
 def _students(folder:str)->list[Path]: # each student's folder, in the order of their names
     if not Path(folder).is_dir(): raise InputError(f'{folder} is not a folder')
@@ -248,27 +240,11 @@ def _with_model(stages:list[Stage], kit:Kit)->list[Stage]: # those that can be g
         print("Stage 9 is not graded: it needs the book's model, --model FOLDER\n")
     return found
 
-def _results_of(student:Path, stages:list[Stage], layout, masks, asked:Kit,
-                seconds:float)->tuple[list[StageResult],str]:
-    "Of one student, or why there are none: this stops no class"
-    try:
-        if _one_below(student): _refuse_another_folder(student)
-        kit = _kit_of(student, layout, masks, asked.key, asked.model)
-    except InputError as e: return [], f'not graded: {e}'
-    return [grade(student, stage, kit, seconds) for stage in stages], ''
-
-def _told_of(result:StageResult, most:int=150)->list[str]:
-    seen = [remark.partition(' Read chapter')[0] for remark in result.remarks]
-    return [text if len(text) < most else f'{text[:most]}…' for text in seen]
-
-def _differing(result:StageResult)->set[str]: # titles of checks
-    return {f'{result.stage.file}: {m.check.title}' for m in result.marked if m.found}
-
-def _row(student:str, results:list[StageResult], problem:str='')->dict:
+def _row(student:str, results:list[StageResult], problem:str)->dict:
     points = {f'{r.stage.number} {r.stage.file}': r.points for r in results}
-    total = sum(r.points for r in results if not r.stage.optional)
-    named = problem or '; '.join(x for r in results for x in _told_of(r))
-    total = '' if problem else total
+    total = '' if problem else sum(r.points for r in results if not r.stage.optional)
+    told = [x.partition(' Read chapter')[0] for r in results for x in r.remarks]
+    named = problem or '; '.join(x if len(x) < 150 else f'{x[:150]}…' for x in told)
     return dict(student=student) | points | {'total': total, 'what differs': named}
 
 def _as_csv(rows:list[dict])->str:
@@ -281,10 +257,5 @@ def _as_csv(rows:list[dict])->str:
 def _harmless(x:str|int)->str: # for spreadsheets, which take what begins so for a formula
     text = printable(str(x))
     return f"'{text}" if text.startswith(('=', '+', '-', '@')) else text
-
-def _commonest(counts:Counter, n:int, most:int=10)->str: # of n students
-    if not counts: return 'Every check is passed by everybody.'
-    lines = [f'  {k} of {n}  {name}' for name, k in counts.most_common(most)]
-    return '\n'.join(['What fails most often:', *lines])
 
 _PARTS = {'start': start, 'class': grade_class}

@@ -1,13 +1,11 @@
 """The kit, and what a teacher may vary"""
-import torch, transformer_nb
+import torch
 from dataclasses import dataclass
 from pathlib import Path
 from torch import Tensor
 from ..support.core import FieldError
 
-LAYOUTS = dict(
-    bhtd='(b, h, t, d): batch, head, token, feature',
-    bthd='(b, t, h, d): batch, token, head, feature')
+EMPTY = Path(__file__).parents[1]/'assignment' # the folder of the empty files
 MASKS = dict(
     allowed='boolean, True where attention is allowed',
     hidden='boolean, True where attention is forbidden',
@@ -23,7 +21,7 @@ class Kit:
     model: str = ''        # the book's model folder, for stage 9
 
     def __post_init__(self):
-        if self.layout not in LAYOUTS:
+        if self.layout not in ('bhtd', 'bthd'):
             raise FieldError('layout', f'is {self.layout!r}; it must be bhtd or bthd')
         if self.masks not in MASKS:
             wanted = ', '.join(MASKS)
@@ -44,11 +42,8 @@ class Kit:
         if mask is None or self.masks == 'allowed': return mask
         return ~mask if self.masks == 'hidden' else mask == 0
 
-def kit_folder()->Path: # of the empty files
-    return Path(transformer_nb.__file__).parent/'assignment'
-
 def kit_file(name:str, kit:Kit)->str: # its text, with the conventions of a kit
-    text = (kit_folder()/name).read_text(encoding='utf8')
+    text = (EMPTY/name).read_text(encoding='utf8')
     if kit.layout == 'bthd':
         for axes in ('t, d_k', 's, d_k', 's, d_v', 't, d_v'):
             token, size = axes.split(', ')
@@ -59,6 +54,3 @@ def kit_file(name:str, kit:Kit)->str: # its text, with the conventions of a kit
 _PADDING = dict(allowed='True at real tokens, False at padding',
                 hidden='False at real tokens, True at padding',
                 additive='0 at real tokens, -inf at padding')
-
-def printable(text:str)->str: # without terminal codes
-    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -61,18 +61,18 @@ def grade(folder:str|Path, # of a submission
           seconds:float=30., # for each check
           own:bool=False,    # with its own earlier stages
          )->StageResult:
-    "Grade one stage, with the right earlier stages"
+    folder = Path(folder)
     torch.set_num_threads(1) # a process that forks has one thread
     if own or stage.number in (6, 7): torch._dynamo # noqa: B018 which Adam imports
-    stage = with_kit(stage.number, kit, own, numbers_in(Path(folder), stage.file))
-    notes = collect(Path(folder), stage, kit, seconds, own=own)
+    stage = with_kit(stage.number, kit, own, numbers_in(folder, stage.file))
+    notes = collect(folder, stage, kit, seconds, own=own)
     marked = [judged(check, by_key, stage.module)
               for check, by_key in zip(stage.checks, notes)]
     jobs = [(i, BESIDE) for i, m in enumerate(marked) if not m.found and m.check.part.edges]
-    more = collect(Path(folder), stage, kit, seconds, jobs, own) if jobs else []
+    more = collect(folder, stage, kit, seconds, jobs, own) if jobs else []
     for (i, _), by_key in zip(jobs, more): # what is right so far is asked at the edges, too
         marked[i] = judged(stage.checks[i], notes[i] | by_key, stage.module, True)
-    remarks = _remarks(Path(folder), stage, kit, marked, seconds) if not own else []
+    remarks = _remarks(folder, stage, kit, marked, seconds) if not own else []
     return StageResult(stage, marked, remarks)
 
 def judged(check:Check, by_key:dict, module:str, beside:bool=False)->Marked:
@@ -97,9 +97,10 @@ def judged(check:Check, by_key:dict, module:str, beside:bool=False)->Marked:
 def _remarks(folder:Path, stage:Stage, kit:Kit, marked:list[Marked], seconds)->list[str]:
     wrong = [m for m in marked if m.found]
     if not wrong: return []
-    texts = {m.found[0].came for m in wrong if m.found[0].n < 0}
-    if len(wrong) == len(marked) and len(texts) == 1 == len({m.found[0].n for m in wrong}):
-        return [f'{what(wrong[0].found[0], wrong[0])}.'] # no file, for example
+    first, *others = [m.found[0] for m in wrong]
+    is_one = first.n < 0 and all(d == first for d in others)
+    if is_one and len(wrong) == len(marked):
+        return [f'{what(first, wrong[0])}.'] # no file, for example
     said = []
     for name in dict.fromkeys(m.check.part.name for m in wrong):
         of_part = [m for m in marked if m.check.part.name == name]
@@ -111,9 +112,11 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     "What differs, when, where, what the book has there, what to read"
     first = next(m for m in marked if m.found)
     d = _plainest(first.found)
-    asked = _asked(d, first, marked)
     answer, mended, unlike = {}, [], [d]
-    if asked:
+    if d.n >= 0:
+        cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
+        cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
+        asked = Asked(first.check, d.n, d.step, d.what, what(d, first), cases, [])
         i, are_many = stage.checks.index(first.check), first.check.expected is None
         jobs = [(i, asked), (i, (asked,))][:1 + are_many] # what mends it may end the process
         answer, *mended = collect(folder, stage, kit, seconds, jobs)
@@ -140,12 +143,6 @@ def _remark(name:str, folder:Path, stage:Stage, kit:Kit, marked:list[Marked], se
     told.append(f'Read chapter {chapter[:chapter.index("_")]}, "{heading}" '
                 f'(nbs/{chapter}.ipynb).')
     return ' '.join(told)
-
-def _asked(d:Difference, first:Marked, marked:list[Marked])->Asked|None:
-    if d.n < 0: return None
-    cases = [(m.check, n, right) for m in marked for n, right in m.right.items()]
-    cases.sort(key=lambda x: (x[0] != first.check, x[1] != d.n))
-    return Asked(d.n, d.step, d.what, what(d, first), cases, [])
 
 _KEPT = ('That is so after other calls; the same call alone, in a new process, gives what '
          'is right. Is something kept from one call to the next, or shared by two objects?')
@@ -243,7 +240,7 @@ def _shown(x, digits:int=6)->str:
 def _when(d:Difference, m:Marked, marked:list[Marked])->tuple[str,When|None]:
     "Over all cases of the part, or of the check, as far as first calls or new models tell"
     if d.what == 'parameters': return 'It', _of_cases([m], 'models')
-    if d.n < 0 or not d.in_first_call or m.check.part.once: return '', None
+    if not d.in_first_call or m.check.part.once: return '', None
     for some, it in ((marked, 'It'), ([m], f'In the check "{m.check.title}" it')):
         found = _of_cases(some)
         if found.feature or found.failed == found.cases: break
@@ -262,7 +259,7 @@ def _of_cases(marked:list[Marked], calls:str='calls')->When:
 def _example(d:Difference, m:Marked, second:bool, always:bool)->list[str]:
     "The call, where it can be written down; else its sizes, where no feature tells more"
     is_new = d.what == 'parameters'
-    if d.n < 0 or not (d.in_first_call or is_new) or m.check.part.once: return []
+    if not (d.in_first_call or is_new) or m.check.part.once: return []
     drawn, name = m.check.part.drawn(d.n), m.check.part.name
     args = drawn.new | next((x[second] for method, x in drawn.calls.items()
                              if (method or name) == d.step), {})
@@ -298,7 +295,7 @@ def message(m:Marked)->str:
     text = what(_plainest(m.found), m)
     return f'{text} (in {len(m.failed)} of {len(m.notes)} calls)' if m.notes else text
 
-def gradescope(results:list[StageResult])->dict: # what Gradescope reads from results.json
+def gradescope(results:list[StageResult], note:str)->dict: # for its results.json
     "One test for each check; the optional stages are extra points"
     tests = []
     for result in results:
@@ -309,5 +306,5 @@ def gradescope(results:list[StageResult])->dict: # what Gradescope reads from re
                 max_score=0 if s.optional else m.check.points,
                 status='failed' if m.found else 'passed',
                 output=message(m) if m.found else 'right', visibility='visible'))
-    text = '\n\n'.join(map(report, results))
+    text = note + '\n\n'.join(map(report, results))
     return dict(score=sum(r.points for r in results), output=text, tests=tests)

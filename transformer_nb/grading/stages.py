@@ -9,5 +9,4 @@ STAGES = [*FIRST, stage_9(''), *OPTIONAL, writer]
 def with_kit(number:int, kit:Kit, own:bool=False, numbers:tuple=())->Stage:
     "A stage with the numbers of a key and of a text; stage 9 with the model of a kit"
     stages = together(kit.model) if own else [*FIRST, stage_9(kit.model), *OPTIONAL, writer]
-    [stage] = [stage for stage in stages if stage.number == number]
-    return stage.keyed(kit.key, numbers)
+    return next(x for x in stages if x.number == number).keyed(kit.key, numbers)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from zlib import crc32
 from ..assignment.config import TransformerConfig
+from ..assignment.right.bpe import merge
+from ..support.core import BOS, PAD
 from ..proving.draw import (
     LONGER, Case, Causal, Choice, Ids, Later, Made, Mask, Memory, Numbers, Padding, Part,
     Size)
 from .toys import Batches, Net, Steep, Steps, SubLayer, Toy, searched, steps_of
-
-PAD, BOS, EOS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Check:
@@ -183,8 +183,7 @@ MODEL = (
     Check(2, 'the memory', model('Transformer', {'encode': dict(src=SRC)}, 8,
                                  first=('embedding.weight',), shown=of_memory,
                                  sizes=dict(w=table)), PADDED),
-    Check(2, 'the decoder', model(
-        'Transformer', DECODE, 8), PADDED, ('parameters',)),
+    Check(2, 'the decoder', model('Transformer', DECODE, 8), PADDED, ('parameters',)),
     Check(4, 'the logits', model('Transformer', {'': dict(src=SRC, tgt=TGT), **DECODE}, 8,
                                  shown=of_target, first=('norm.weight', 'norm.bias'),
                                  sizes=dict(N=deep(2, 1, 3, 2, 1, 11, 2, 1),
@@ -262,9 +261,7 @@ TRAINING = (
             w=vocabulary, n=lambda case: (3, 1, 4, 7)[case.n % 4])), LOOP,
         ('model.training afterward',), tries=200)) # in which mode it is left is free
 
-SOURCE = Ids('b s', vocab='8')
-STEPS_MOST = Steps((9, 5, 2, 1, 30))
-ALONE = Ids('1 s', vocab='8')
+SOURCE, ALONE = Ids('b s', vocab='8'), Ids('1 s', vocab='8')
 def without_pad(y, args): # a beam's output may keep <pad> and <s>, or not
     return ([i for i in y[0] if i not in (PAD, BOS)], *y[1:])
 def searches(cases:int, alpha)->Part:
@@ -273,9 +270,9 @@ def searches(cases:int, alpha)->Part:
         alpha=alpha, max_steps=Steps((9, 14, 4, 2, 40)))}, cases=cases,
         shown=without_pad, batched=True)
 DECODING = (
-    Check(4, 'greedy search', Part(
-        'greedy', {'': dict(model=Made(searched), src=SOURCE, max_steps=STEPS_MOST)},
-        cases=40, batched=True), ('13_decoding', 'Many sentences at once')),
+    Check(4, 'greedy search', Part('greedy', {'': dict(
+        model=Made(searched), src=SOURCE, max_steps=Steps((9, 5, 2, 1, 30)))}, cases=40,
+        batched=True), ('13_decoding', 'Many sentences at once')),
     Check(1, 'the length penalty', Part('length_penalty', {'': dict(
         n=Choice((1, 7, 20, 2), 'n'), alpha=Choice((.6, 0., 1., 2.)))}, tolerance=1e-9),
         ('13_decoding', 'The best sentence is not the likeliest: the length penalty')),
@@ -304,11 +301,8 @@ def merges(case:Case)->list: # joins in some order, of which some never come
         if any(x.endswith(a) and y.startswith(b) and (x, y) != (a, b)
                for x, y in zip(symbols, symbols[1:])):
             case.features.add('longer symbols end and begin as a pair does')
-        join(symbols, a, b)
+        symbols = merge(symbols, (a, b))
     return drawn
-def join(symbols:list, a:str, b:str):
-    for i in range(len(symbols)):
-        if symbols[i:i + 2] == [a, b]: symbols[i:i + 2] = [a + b]
 
 class NMerges(Choice):
     def draw(self, case):
@@ -318,7 +312,7 @@ class NMerges(Choice):
             for symbols, k in cut: counts.update(k * [*zip(symbols, symbols[1:])])
             most = [pair for pair in counts if counts[pair] == max(counts.values())]
             if len(most) > 1: case.features.add('several pairs are the most frequent')
-            for symbols, _ in cut if most else (): join(symbols, *min(most))
+            if most: cut = [(merge(symbols, min(most)), k) for symbols, k in cut]
         return n
 BPE = (
     Check(3, 'the merges of a small text', Part('learn_bpe', {'': dict(
@@ -347,8 +341,7 @@ FIRST = [
     Stage(5, 'model.py', 'encoder, decoder, whole model', MODEL),
     Stage(6, 'optimizer.py', 'schedule and label smoothing', OPTIMIZER),
     Stage(7, 'training.py', 'the training loop', TRAINING),
-    Stage(8, 'decoding.py', 'greedy and beam search', DECODING),
-]
+    Stage(8, 'decoding.py', 'greedy and beam search', DECODING)]
 OPTIONAL = [
     Stage(10, 'bpe.py', 'byte-pair encoding', BPE, optional=True),
     Stage(11, 'modern.py', 'rotary positions, grouped queries', MODERN, optional=True)]

@@ -6,14 +6,13 @@ from ..support.core import write_atomically
 from .kit import Kit, kit_file
 from .stages import STAGES
 
-WEEKS = {1: (1, 2), 2: (3, 4), 3: (5, 6), 4: (7, 8), 5: (9,)} # the stages of each
+WEEKS = {1: STAGES[:2], 2: STAGES[2:4], 3: STAGES[4:6], 4: STAGES[6:8], 5: STAGES[8:9]}
 
 def _nbgrader(week:int, kit:Kit, key:str)->dict: # a notebook, as JSON
     "An assignment of nbgrader: for each stage of a week, a cell that gives its points"
     told = kit_file('_week.md', kit).strip()
     cells = [dict(cell_type='markdown', id='what', metadata={}, source=told)]
-    for stage in STAGES:
-        if stage.number not in WEEKS[week]: continue
+    for stage in WEEKS[week]:
         options = f"key='{key}', layout='{kit.layout}', masks='{kit.masks}'"
         code = _HIDDEN.format(room=__package__, number=stage.number, options=options)
         graded = dict(grade=True, grade_id=f'stage{stage.number}', locked=True,
@@ -22,13 +21,6 @@ def _nbgrader(week:int, kit:Kit, key:str)->dict: # a notebook, as JSON
                           metadata=dict(nbgrader=graded), outputs=[], source=code))
     kernel = dict(name='python3', display_name='Python 3', language='python')
     return dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)
-
-def _nbgrader_config()->str: # whose copies of a week's files count: the students'
-    "Without this, nbgrader replaces the students' files by the empty ones of the source"
-    weeks = {f'week{week}': [stage.file for stage in STAGES if stage.number in numbers]
-             for week, numbers in WEEKS.items()}
-    rows = ''.join(f'    {week!r}: {files!r},\n' for week, files in weeks.items())
-    return kit_file('_nbgrader_config.txt', Kit()).format(rows=rows)
 
 _HIDDEN = """### BEGIN HIDDEN TESTS
 from {room}.commands import points
@@ -40,7 +32,9 @@ TEACHERS = ('setup.sh', 'run_autograder', 'TEACHER.md')
 def write_for_teachers(target:Path, kit:Kit, key:str):
     "Scripts and a zip for Gradescope, and a notebook for each week of nbgrader"
     texts = {name: kit_file(name, kit) for name in TEACHERS}
-    texts['nbgrader_config.py'] = _nbgrader_config()
+    rows = ''.join(f"    'week{week}': {[stage.file for stage in stages]!r},\n"
+                   for week, stages in WEEKS.items()) # they stay the students'
+    texts['nbgrader_config.py'] = kit_file('_nbgrader_config.txt', kit).format(rows=rows)
     options = f'--layout {kit.layout} --masks {kit.masks}'
     script = texts['run_autograder'].replace('choose a key of your own', key)
     texts['run_autograder'] = script.replace('--layout bhtd --masks allowed', options)

@@ -1,9 +1,9 @@
 """In a submission's process: on which line is it wrong, and which change of it is enough?"""
 import re, sys, time, types
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 from ..proving.compare import DRAWS, ERROR, GROWN, NEW, SINGLE, Difference, differences, steps
 from ..proving.record import Line
 from ..proving.repair import Change, repaired
@@ -14,6 +14,7 @@ from .table import Check, Stage
 @dataclass
 class Asked:
     "A difference, of which more is to be told"
+    check: Check
     n: int                     # of its case
     step: str
     what: str
@@ -23,37 +24,31 @@ class Asked:
 
     @property
     def is_alone(self)->bool: # can the call be made again, as the first of its process?
-        which, once = self.step.partition(', ')[2], self.cases[0][0].part.once
+        which, once = self.step.partition(', ')[2], self.check.part.once
         is_error = self.what == ERROR and (self.step == NEW or once)
         return not is_error and which != SINGLE and self.what != GROWN
 
     @property
     def is_traced(self)->bool: # beside ours
-        once = self.cases[0][0].part.once
+        once = self.check.part.once
         return self.is_alone and not (self.step == NEW or self.what == DRAWS or once)
 
     def unlike(self, notes:dict)->list[Difference]: # of the call alone
-        check, n, right = self.cases[0]
+        *_, right = self.cases[0]
         came = {f'{self.step} · {what}': x for what, x in notes.items()}
         ours = {key: x for key, x in right.items() if key.startswith(f'{self.step} · result')}
-        return [x for x in differences(came, ours, n, check.part.tolerance)
-                if x.what not in check.ignored]
+        return [x for x in differences(came, ours, self.n, self.check.part.tolerance)
+                if x.what not in self.check.ignored]
 
-@contextmanager
 def right_before(check:Check, stage:Stage, code, right):
     "Inside, what the file defines for earlier checks is right: a mistake costs only once"
-    names = list(dict.fromkeys(c.part.name for c in stage.checks))
-    own = dict(vars(code))
-    for name in names[:names.index(check.part.name)]: vars(code)[name] = vars(right)[name]
-    try: yield own.get(check.part.name)
-    finally:
-        vars(code).clear()
-        vars(code).update(own)
+    names = [c.part.name for c in stage.checks]
+    earlier = names[:names.index(check.part.name)]
+    return patch.dict(vars(code), {name: vars(right)[name] for name in earlier})
 
 def tell(asked:Asked, stage:Stage, own:Callable, right:types.ModuleType, kit, folder:str)->dict:
     "What the call gives alone, and sentences, as 'said 1' …"
-    check = asked.cases[0][0]
-    part, path, notes, said = check.part, Path(folder, stage.file), {}, []
+    part, path, notes, said = asked.check.part, Path(folder, stage.file), {}, []
     truth, (method, _, which) = getattr(right, part.name, None), asked.step.partition(', ')
     if asked.is_alone:
         run = traced(part, own, asked.n, method, truth, kit,
@@ -93,7 +88,8 @@ def mend(asked:Asked, stage:Stage, right:types.ModuleType, kit, folder:str,
                 alarm(limit)
                 sys.modules[stage.module] = module = types.ModuleType(stage.module)
                 exec(compile(text, str(path), 'exec'), vars(module))
-                with right_before(check, stage, module, right) as own:
+                with right_before(check, stage, module, right):
+                    own = vars(module).get(check.part.name)
                     if differs(check, n, ours, own): return False
                 limit = 5.
             return True
@@ -109,7 +105,7 @@ def mend(asked:Asked, stage:Stage, right:types.ModuleType, kit, folder:str,
     begin = time.process_time()
     works(text, asked.cases[:1])
     least = .05 + 5 * (time.process_time() - begin)
-    check, part = asked.cases[0][0], asked.cases[0][0].part
+    check, part = asked.check, asked.check.part
     most = check.tries or (40 if part.once else 150 if part.new else 1000)
     near = (*asked.near, 0)[0]
     change = repaired(text, rights.text_of(stage.module), ran, near, works, most)

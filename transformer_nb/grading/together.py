@@ -12,14 +12,11 @@ from .. import model as book
 from ..checkpoint import load_model, load_record, save_model
 from ..proving.draw import Later, Made, Part
 from ..proving.prove import prove
-from .table import BOS, Check, EOS, PAD, Stage, real
-from .toys import Digits, Toy
+from .table import BOS, PAD, Check, Stage, real
+from .toys import EOS, Digits, Toy
 
-TOKENIZERS = {} # read before a submission runs, which may not
-
-def tokenizer_of(folder:str):
-    if folder not in TOKENIZERS: TOKENIZERS[folder] = load_model(folder)[1]
-    return TOKENIZERS[folder]
+@cache
+def tokenizer_of(folder:str): return load_model(folder)[1] # which a submission may not read
 
 @contextmanager
 def single(): # as fast as it is
@@ -83,26 +80,26 @@ def digits(case)->str: # two to a word, so that words are not tokens
     if case.n == 12: ids = [*'7767']
     return ' '.join(''.join(ids[i:i + 2]) for i in range(0, len(ids), 2))
 
-def stage_9(folder:str)->Stage:
-    loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
+def loading(folder:str, shown, cases:int=1, **options)->Part:
+    deep = folder and deep_folder(folder) # made before a submission runs, which may not write
     def either(case): # the other one as a `Path`
         if case.n == 0: return folder
         case.features.add('a folder of the grader\'s own has 11 encoder layers, 12 decoder '
                           'layers, and 530 positions')
         return Path(deep)
-    both = dict(calls={'': dict(folder=Made(either))},
-                cases=2, once=True)
-    deep = folder and deep_folder(folder) # made before a submission runs, which may not write
+    return Part('load_model', {'': dict(folder=Made(either))}, cases=cases, once=True,
+                shown=shown, **options)
+
+def stage_9(folder:str)->Stage:
     def loaded(args): return import_module('translation').load_model(folder).float()
     book = dict(model=Made(lambda case: Later(loaded)),
                 tokenizer=Made(lambda case: tokenizer_of(folder)), text=Made(lambda case: SHOWN))
     toys = dict(model=Made(long_running), tokenizer=Made(lambda case: Digits(case.n % 2)),
                 text=Made(digits))
     return Stage(9, 'translation.py', "the book's weights", (
-        Check(1, 'the model is in evaluation mode', Part(
-            'load_model', shown=state_of, **loading), READ),
-        Check(2, "the logits of the book's model", Part(
-            'load_model', shown=logits_of, tolerance=1e-4, **both), READ),
+        Check(1, 'the model is in evaluation mode', loading(folder, state_of), READ),
+        Check(2, "the logits of the book's model",
+              loading(folder, logits_of, 2, tolerance=1e-4), READ),
         Check(1, 'translations by toy models', Part('translate', {'': toys}, cases=13, sizes=dict(
             n=lambda case: {4: 1, 8: 20}.get(case.n, 2 + case.random.randrange(6)))), READ),
         Check(2, "the book's translations", Part(
@@ -129,19 +126,15 @@ def proved(model, args)->list[str]:
     said = [f'{v.name}: {v.outcome}' for v in proof.verdicts if v.outcome != 'not asked']
     return [*said, f'the same function as the paper\'s: {"yes" if is_same else "no"}']
 
-def translated(folder:str):
-    def shown(loaded, args):
-        translate, tokenizer = import_module('translation').translate, tokenizer_of(folder)
-        with single(): return translate(loaded.float(), tokenizer, SHOWN)
-    return shown
+def translated(loaded, args)->str:
+    translate, tokenizer = import_module('translation').translate, tokenizer_of(args[0])
+    with single(): return translate(loaded.float(), tokenizer, SHOWN)
 
 def together(folder:str)->list[Stage]:
     "With points for nothing, and without any of the right files"
-    loading = dict(calls={'': dict(folder=Made(lambda case: folder))}, cases=1, once=True)
-    return [
-        Stage(5, 'model.py', '', (Check(0, PROVED, Part(
-            'Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1, once=True,
-            shown=proved), ANY),)),
-        Stage(9, 'translation.py', '', (Check(
-            0, "the book's translations, by all of your own files",
-            Part('load_model', shown=translated(folder), **loading), READ),))]
+    whole = Part('Transformer', {'': dict(config=Made(lambda case: SMALL))}, cases=1,
+                 once=True, shown=proved)
+    return [Stage(5, 'model.py', '', (Check(0, PROVED, whole, ANY),)),
+            Stage(9, 'translation.py', '', (Check(
+                0, "the book's translations, by all of your own files",
+                loading(folder, translated), READ),))]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 from ..proving.draw import Choice, twin
-
-PAD, BOS, EOS = 0, 1, 2
+from ..support.core import EOS, PAD
+from .kit import Kit
 
 class SubLayer(nn.Module):
     "What it gives depends on its arguments, and on how often it has been called"
@@ -24,7 +24,7 @@ class Toy(nn.Module):
     source. In training mode it says something else, and it notes nothing"""
     def __init__(self, seed:int, v:int=8, max_len:int=60, end:float=1., pads:bool=False,
                  positions:int=0, # at most, if any number
-                 kit=None):
+                 kit:Kit=Kit()):
         nn.Module.__init__(self) # whatever else it is: see `long_running`
         generator = torch.Generator().manual_seed(seed)
         def draw(*shape):
@@ -52,7 +52,7 @@ class Toy(nn.Module):
     def decode(self, tgt, memory, memory_mask):
         most = self.made[-1] or tgt.shape[1]
         if tgt.shape[1] > most: raise ValueError(f'more than {most} positions')
-        allowed = self.kit.allowed(memory_mask) if self.kit else memory_mask # (b, 1, 1, s)
+        allowed = self.kit.allowed(memory_mask) # (b, 1, 1, s)
         read = (memory * allowed[:, 0, 0, :, None]).sum(1, keepdim=True)
         before = F.pad(tgt, (1, 0))[:, :-1]
         own = self.last[tgt] + self.before[before] + self.place[:tgt.shape[1]]
@@ -60,7 +60,7 @@ class Toy(nn.Module):
 
     def forward(self, src, tgt):
         real = (src != PAD)[:, None, None]
-        return self.decode(tgt, self.encode(src), self.kit.mask(real) if self.kit else real)
+        return self.decode(tgt, self.encode(src), self.kit.mask(real))
 
 class Steep(Toy): # any clip would cut its gradients
     def decode(self, *args): return 60 * super().decode(*args)

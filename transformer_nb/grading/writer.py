@@ -30,13 +30,10 @@ def learned(model, args)->str:
 
 READ = '07a_without_a_source', 'To write is to draw'
 TRAINED = '07a_without_a_source', 'A minute of training'
-def loaded(shown)->Part: # one path is text, the others are not
-    kind = str if shown == blind else Path
-    return Part('load_writer', {'': dict(path=Made(lambda case: kind(WEIGHTS)))}, cases=1,
+def judged(points:int, title:str, shown, kind)->Check: # one path is text, the other is not
+    part = Part('load_writer', {'': dict(path=Made(lambda case: kind(WEIGHTS)))}, cases=1,
                 once=True, shown=shown)
-def judged(points:int, title:str, shown)->Check:
-    return Check(points, title, loaded(shown), TRAINED,
-                 expected={'load_writer · result': 'yes'})
+    return Check(points, title, part, TRAINED, expected={'load_writer · result': 'yes'})
 
 def speaker(case)->Speaker:
     case.model = Speaker(case.random.randrange(10**6), max_len=case.size('t') + 320,
@@ -48,6 +45,6 @@ STAGE = Stage(12, 'writer.py', 'a model that writes', (
         model=Made(speaker), ids=Ids('1 t', vocab='8', first=BOS, padded=False),
         max_steps=Steps((9, 1, 4, 20), begun='t'))}, cases=20, batched=True,
         sizes=dict(t=lambda case: 90 if case.n % 7 == 6 else case.pool.pop())), READ),
-    judged(1, 'it evaluates, and no score depends on later characters', blind),
-    judged(3, f'held-out sentences cost at most {MOST} nats per character', learned)),
+    judged(1, 'it evaluates, and no score depends on later characters', blind, str),
+    judged(3, f'held-out sentences cost at most {MOST} nats per character', learned, Path)),
     optional=True)
