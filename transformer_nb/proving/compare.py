@@ -8,9 +8,9 @@ import contextlib, io, re, torch, traceback, types, warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from .draw import Later, Part, twin
-from .match import Unset, fill, set_values, shape_of, shapes_of, unlike
+from .match import Unset, fill, shape_of, shapes_of, unlike
+from .record import Mode
 
 ERROR, LINE, DRAWS, NEW, TOLD = 'error', 'line', 'draws', 'new', 'told parameters'
 BY_NAME, AGAIN, TRAINS = 'by name', 'the first call again', 'in training mode'
@@ -75,12 +75,13 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
           parameters:dict|None=None, by_name:bool=False, method:str='')->dict:
     "One call: its result, the gradients and the arguments afterward, or its error"
     seeded(seed)
-    found, before = {}, torch.is_grad_enabled()
+    before = torch.is_grad_enabled()
     try:
         with quiet():
             result = call(**args) if by_name else call(*positional(args, seed))
-            result, notes = results(part, result, args, kit, method)
-            found.update(notes)
+            if part.back: result = part.back(result, kit)
+            if part.shown: result = part.shown(result, part.ours(method, args, kit))
+            found = dict(places(result, 'result'))
             if part.once: return found
             is_kept = torch.is_grad_enabled() == before
             found[STATE] = 'as before' if is_kept else 'left otherwise'
@@ -91,11 +92,6 @@ def noted(part:Part, call:Callable, args:dict, seed:int, kit=None,
     for name, x in args.items():
         found.update((f'{at} afterward', y) for at, y in places(x, name))
     return found
-
-def results(part:Part, result, args:dict, kit=None, method:str='')->tuple: # and its places
-    if part.back: result = part.back(result, kit)
-    if part.shown: result = part.shown(result, part.ours(method, args, kit))
-    return result, dict(places(result, 'result'))
 
 def positional(args:dict, n:int)->list: # in some cases, without None at the end
     given = list(args.values())
@@ -114,19 +110,19 @@ def _gradients(result, args:dict, parameters:dict)->Iterator[tuple]:
     inputs |= {name: p for name, p in parameters.items() if p.requires_grad}
     outputs = [x for x in _floats(result) if x.isfinite().all()]
     if not inputs or not torch.is_grad_enabled(): return
-    grads = [None] * len(inputs)
+    grads = map(torch.zeros_like, inputs.values())
     if outputs:
         weights = torch.Generator().manual_seed(7)
         total = sum((x.double() * torch.randn(x.shape, generator=weights,
                                               dtype=torch.float64)).sum() for x in outputs)
-        grads = torch.autograd.grad(total, list(inputs.values()), allow_unused=True)
+        grads = torch.autograd.grad(total, list(inputs.values()), materialize_grads=True)
     for (name, x), grad in zip(inputs.items(), grads):
-        grad = torch.zeros_like(x) if grad is None else grad
         yield f'gradient of {name}', grad.reshape(shape_of(x)) if name in parameters else grad
 
 def error_of(e:BaseException)->dict:
     "An error in words, with the last line that does not belong to a library"
-    rows = [row for row in traceback.extract_tb(e.__traceback__) if _is_own(row.filename)]
+    rows = [row for row in traceback.extract_tb(e.__traceback__) if row.filename[0] != '<'
+            and not any(name in row.filename for name in _OTHERS)]
     try: text = str(e)[:200]
     except Exception: text = '' # an error of one's own may do anything
     if not isinstance(e, Unset): text = f'{type(e).__name__}: {text}'
@@ -136,9 +132,6 @@ def error_of(e:BaseException)->dict:
     return found
 
 _OTHERS = '/torch/', '/proving/', '/grading/', '/assignment/right/'
-
-def _is_own(filename:str)->bool:
-    return filename[0] != '<' and not any(name in filename for name in _OTHERS)
 
 # One case
 
@@ -197,11 +190,10 @@ def steps(part:Part,
 
 def _in_our_way(notes:dict, wanted:dict, kit)->dict:
     "Gradients of arguments, and what they are afterward, in our own conventions"
-    found = dict(notes)
     for name, draw in wanted.items():
         for key in (f'gradient of {name}', f'{name} afterward'):
-            if isinstance(found.get(key), Tensor): found[key] = draw.ours(found[key], kit)
-    return found
+            if isinstance(notes.get(key), Tensor): notes[key] = draw.ours(notes[key], kit)
+    return notes
 
 def change(args:dict):
     "Other numbers in the same tensors, where no two places share one"
@@ -232,7 +224,7 @@ def _with_model(part, model, parameters, drawn, step, first)->Iterator[tuple[str
     model.eval()
     yield found
 
-class Chance(TorchDispatchMode):
+class Chance(Mode):
     "Drawn numbers are known ones: at every place `all_of_them`, or spread evenly over 0 to 1"
     def __init__(self, all_of_them:float|None=None, turned:bool=False):
         super().__init__()
@@ -250,9 +242,6 @@ class Chance(TorchDispatchMode):
         if 'bernoulli' in name: # of a share, or of the shares in a tensor
             drawn = drawn < (args[1] if len(args) > 1 else args[0])
         return result.copy_(drawn)
-
-Chance.__torch_dispatch__ = getattr( # as in `record`
-    Chance.__torch_dispatch__, '__wrapped__', Chance.__torch_dispatch__)
 
 def _single(part, own, model, method:str, args:dict, n:int, kit, right)->dict:
     "Results on numbers around 1000; ours are in double precision, with what rounding does"
@@ -278,12 +267,7 @@ def scale(parameters:dict, factor:float):
 
 def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
     "A model in evaluation mode, with known numbers; its parameters; which do not fit"
-    truth = ready(right, drawn)
-    wanted = shapes_of(truth)
-    if own is right:
-        set_values(truth, list(wanted), wanted)
-        return truth, dict(truth.named_parameters()), ''
-    model = ready(own, drawn)
+    truth, model = ready(right, drawn), ready(own, drawn)
     method, calls = next(iter(drawn.calls.items()), ('', ({},)))
     examples = [{name: part.calls[method][name].lively(x, kit) for name, x in args.items()}
                 for args in calls]
@@ -292,7 +276,7 @@ def built(part:Part, own, right, drawn, kit=None)->tuple[nn.Module, dict, str]:
         results = [m(*copied(args).values()) for args in examples]
         return torch.cat([(x[0] if isinstance(x, tuple) else x).flatten() for x in results])
     parameters = fill(model, truth, call)
-    mine = shapes_of(model)
+    mine, wanted = shapes_of(model), shapes_of(truth)
     frozen = ', '.join(name for name, p in model.named_parameters() if not p.requires_grad)
     told = unlike(mine, wanted) if sorted(mine.values()) != sorted(wanted.values()) else (
         f'with requires_grad=False: {frozen}')
@@ -376,8 +360,8 @@ def _sizes_of(notes:dict)->dict[str, float]:
         found[step] = max(size, found.get(step, 0.))
     return found
 
-def same(x, y, what:str='', tolerance:float=1e-6, # x came, y is right
-         size:float=0.)->bool: # of the largest number beside them
+def same(x, y, what:str, tolerance:float, # x came, y is right
+         size:float)->bool: # of the largest number beside them
     if not isinstance(x, Tensor) or not isinstance(y, Tensor): return x is y or x == y
     if x.shape != y.shape or not _fits(x, y): return False
     x, y = x.double(), y.double()

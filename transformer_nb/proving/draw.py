@@ -183,10 +183,8 @@ class Mask(_OfMasks):
         if self.needed: case.features.add('there is a mask')
         elif not case.has('there is a mask', .75): return None
         b, h, t, s = case.shape(self.axes)
-        rows = (t, s), (b, 1, 1, s), (b, 1, t, s)
-        shapes = (*rows, (h, t, s), (b, h, t, s), (1, h, t, s), (b, h, 1, s), (1, s),
-                  (1, 1, t, s))
-        shape = shapes[case.n % 9] # each with each of the four kinds of sizes
+        shape = ((t, s), (b, 1, 1, s), (b, 1, t, s), (h, t, s), (b, h, t, s), (1, h, t, s),
+                 (b, h, 1, s), (1, s), (1, 1, t, s))[case.n % 9] # each with each kind of sizes
         kinds = 'some', 'some', 'causal', 'all', *(2 * ('empty',) if self.empty else ())
         kind = kinds[case.n % len(kinds)] if case.n < PLAIN else case.random.choice(kinds)
         mask = torch.rand(shape, generator=case.torch) < .6
@@ -237,8 +235,6 @@ class Choice(Draw):
     "One of several values; the first in the plainest cases; `...` is not given at all"
     values: tuple
     name: str = ''             # for the feature that a value is
-    @property
-    def is_whole(self)->bool: return self.name != '' and {*map(type, self.values)} - {type(...)} == {int}
     def draw(self, case):
         value = self.values[0] if case.n < PLAIN else case.random.choice(self.values)
         value = case.fixed.get(self.name, value)
@@ -282,9 +278,8 @@ class Part:
     numbers: tuple = ()        # of a submission's text: sizes near them are asked
 
     def ours(self, method:str, args:dict, kit)->list: # arguments, in our conventions
-        if kit is None: return list(args.values())
         wanted = self.calls[method]
-        return [wanted[name].ours(x, kit) for name, x in args.items()]
+        return [wanted[name].ours(x, kit) if kit else x for name, x in args.items()]
 
     @cached_property
     def edges(self)->list[tuple]: # an axis, and its size in a case behind the others
@@ -294,7 +289,8 @@ class Part:
         for d in wanted: d.draw(case)
         drawn = {'N': 3, 'M': 3} | dict.fromkeys(case.sizes.keys() - {*'NM'}, 11) # so far
         names = [name for name in case.sizes if not isinstance(self.sizes.get(name), int)]
-        names += [d.name for d in wanted if getattr(d, 'is_whole', False)]
+        names += [d.name for d in wanted if isinstance(d, Choice) and d.name
+                  and {*map(type, d.values)} <= {int, type(...)}]
         beside = [(name, number + more) for number in self.numbers for more in (1, 3, 0)
                   for name in names if drawn.get(name, 2) < number <= MOST.get(name, 130)]
         cheap = [x for x in beside if x[1] <= BIG or MOST.get(x[0], 0) > 1000]

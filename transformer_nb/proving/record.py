@@ -19,7 +19,11 @@ class Line:
     @property
     def name(self)->str: return Path(self.file).name
 
-class Tracer(TorchDispatchMode):
+class Mode(TorchDispatchMode):
+    def __init_subclass__(cls): # PyTorch's has the first call import its compiler, for seconds
+        pass
+
+class Tracer(Mode):
     "Every operation inside is told to `note`"
     largest = inf # tensors with more elements are passed over
     def __init__(self, is_own:Callable): # the files whose lines are told
@@ -42,10 +46,6 @@ class Tracer(TorchDispatchMode):
             file = frame.f_code.co_filename
             if self.is_own(file): return Line(file, frame.f_lineno)
             frame = frame.f_back
-
-# PyTorch wraps it so that the first call imports its compiler, for seconds
-Tracer.__torch_dispatch__ = getattr(
-    Tracer.__torch_dispatch__, '__wrapped__', Tracer.__torch_dispatch__)
 
 def memory_of(x:Tensor)->int: return x.untyped_storage().data_ptr()
 

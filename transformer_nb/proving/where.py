@@ -16,16 +16,15 @@ from .record import Line, Tracer, memory_of
 
 SAME = 'detach', 'alias', 'clone', '_to_copy', 'lift_fresh'
 
-@dataclass
 class Made:
     "A tensor that was made"
-    name: str                  # of the operation
-    line: Line|None
-    sums: Tensor               # which no order changes
-    order: float               # which every order changes
-    shape: tuple
-    weak: bool                 # too little to tell it from others: whole numbers, constants
-    inputs: list               # of the operation, as they were made
+    def __init__(self, name:str,   # of the operation
+                 line:Line|None, x:Tensor,
+                 inputs=()):       # of the operation, as they were made
+        x, self.name, self.line, self.inputs = x.detach(), name, line, [*inputs]
+        self.sums, self.order, self.shape = sums_of(x), order_of(x), tuple(x.shape)
+        self.weak = not x.is_floating_point() or bool( # too little to tell it from others
+            (x == x.round()).all() or (x == x.flatten()[:1]).all())
 
 @dataclass
 class Place:
@@ -41,16 +40,16 @@ class Run: # a call in a process of its own
 
 # How a tensor is known again
 
-def sums_of(x:Tensor)->Tensor:
+def sums_of(x:Tensor)->Tensor: # which no order changes
     x = x.detach().double().flatten().nan_to_num(123.456, torch.inf, -torch.inf)
     x = x[x != 0] # of one sum, whether zeros stand for padding or padding is left out
     n, x = len(x), x[x.isfinite()] # beside a 1e4 for each, no sum would tell others apart
     n += 2**30 * (n - len(x))
-    if not len(x): return torch.tensor([n, 0., 0., 0., 0., 0.], dtype=torch.float64)
-    return torch.stack([torch.tensor(float(n), dtype=torch.float64), x.sum(),
-                        x.abs().sum(), x.square().sum(), x.min(), x.max()])
+    x = x if len(x) else torch.zeros(1, dtype=torch.float64)
+    sums = x.sum(), x.abs().sum(), x.square().sum(), x.min(), x.max()
+    return torch.stack([x.new_tensor(n), *sums])
 
-def order_of(x:Tensor)->float:
+def order_of(x:Tensor)->float: # which every order changes
     x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
     weights = torch.arange(1, len(x) + 1, dtype=torch.float64).mul(.7548776662).frac()
     return float(x @ weights)
@@ -63,12 +62,6 @@ def is_among(x:Tensor, others:Tensor)->bool: # the same numbers in any order: (6
 def arranged_alike(a:Made, b:Made)->bool:
     most = 1e-7 + 1e-6 * float(b.sums[2])
     return a.shape == b.shape and abs(a.order - b.order) <= most
-
-def made(name:str, line:Line|None, x:Tensor, inputs=())->Made:
-    x = x.detach()
-    is_weak = not x.is_floating_point() or bool(
-        (x == x.round()).all() or (x == x.flatten()[:1]).all())
-    return Made(name, line, sums_of(x), order_of(x), tuple(x.shape), is_weak, [*inputs])
 
 # A run
 
@@ -89,15 +82,15 @@ class Trace(Tracer):
             if name.endswith('_'): self.forget(x, name, line, inputs)
             if not is_new: continue
             if name in SAME and inputs: self.made[_place(x)] = inputs[0]
-            else: self.add(made(name, line, x, inputs), x)
+            else: self.add(Made(name, line, x, inputs), x)
 
     def known(self, x:Tensor)->Made:
         "As it was made; what was not made here is given"
         place, writing = _place(x), self.written.get(memory_of(x))
         if place not in self.made and writing: # a part of it was
             name, line, inputs = writing
-            self.add(made(name, line, x, inputs), x)
-        if place not in self.made: self.add(made('given', None, x), x)
+            self.add(Made(name, line, x, inputs), x)
+        if place not in self.made: self.add(Made('given', None, x), x)
         return self.made[place]
 
     def forget(self, x:Tensor, *how):
