@@ -117,9 +117,8 @@ class Numbers(Draw):
     def given(self, value, kit): return kit.heads(value) if self.heads else value
     ours = given
     def lively(self, value, kit):
-        generator = torch.Generator().manual_seed(0)
         return None if value is None else torch.randn(
-            value.shape, generator=generator, dtype=torch.float64)
+            value.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 @dataclass
 class Memory(Numbers):

@@ -153,8 +153,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     if which in SCALED: scale(dict(model.named_parameters()), 1.5)
     if which == TRAINS: model.train()
     if which == NO_GRAD: change(args)
-    given = [*args.values(), *(model.parameters() if model is not None else ())]
-    for x in given:
+    for x in [*args.values(), *(model.parameters() if model is not None else ())]:
         if isinstance(x, Tensor): trace.known(x)
     trace.kept += args.values() # what is given is known by its place
     def seen(*inputs, **options):
@@ -167,8 +166,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     luck = Chance() if which == TRAINS else nullcontext()
     with luck, torch.set_grad_enabled(which != NO_GRAD):
         notes = noted(part, seen, args, n, kit, by_name=which == BY_NAME, method=method)
-    kinds = ERROR, LINE, 'result'
-    told = {what: x for what, x in notes.items() if what.startswith(kinds)}
+    told = {at: x for at, x in notes.items() if at.startswith((ERROR, LINE, 'result'))}
     return Run(trace.found, told, trace.lines)
 
 # Two runs
