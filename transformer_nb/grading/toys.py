@@ -1,9 +1,10 @@
 """Small models, sub-layers and tokenizers that a submission is given"""
 import torch
+from copy import deepcopy
 from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
-from ..proving.draw import Choice, twin
+from ..proving.draw import Choice
 from ..support.core import EOS, PAD
 from .kit import Kit
 
@@ -122,7 +123,7 @@ class Batches:
     def __iter__(self):
         while self.taken < len(self.rows):
             self.taken += 1
-            yield twin(self.rows[self.taken - 1])
+            yield deepcopy(self.rows[self.taken - 1])
 
 class Digits:
     "A tokenizer of digits, several of which make a word"

@@ -6,9 +6,10 @@ training mode, and of the first call once more. `differences` compares two such 
 by entry. The two run apart, so that what is not trusted can run in a process of its own."""
 import contextlib, io, re, torch, traceback, types, warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from torch import Tensor, nn
-from .draw import Later, Part, twin
+from .draw import Later, Part
 from .match import Unset, fill, shape_of, shapes_of, unlike
 from .record import Mode
 
@@ -37,7 +38,8 @@ class Difference:
 def places(x, at:str)->Iterator[tuple]:
     if isinstance(x, Tensor): yield at, x.detach().clone()
     elif isinstance(x, (bool, int, float)): yield at, torch.tensor(x)
-    elif isinstance(x, (list, tuple)) and _is_plain(x): yield at, torch.tensor(x)
+    elif isinstance(x, (list, tuple)) and {*map(type, x)} in PLAIN:
+        yield at, torch.tensor(x)
     elif isinstance(x, (list, tuple)):
         if not x or at.count('[') > 2: yield at, f'{len(x)} results'
         for i, y in enumerate(x[:40]): yield from places(y, f'{at}[{i}]')
@@ -49,9 +51,7 @@ def places(x, at:str)->Iterator[tuple]:
     elif callable(x) or isinstance(x, (types.GeneratorType, torch.optim.Optimizer)): return
     else: yield at, f'a {type(x).__name__}'
 
-def _is_plain(x)->bool:
-    kinds = {type(y) for y in x}
-    return bool(x) and kinds <= {int, float} or kinds == {bool}
+PLAIN = {int}, {float}, {int, float}, {bool} # what a tensor may be made of
 
 def _floats(x)->list[Tensor]:
     if isinstance(x, (list, tuple)): return [z for y in x for z in _floats(y)]
@@ -65,8 +65,7 @@ def copied(args:dict)->dict:
     made = {}
     for name, x in args.items():
         if x is ...: continue
-        if isinstance(x, Tensor): x = twin(x)
-        if isinstance(x, dict): x = dict(x)
+        if isinstance(x, Tensor | dict): x = deepcopy(x) # which lies in memory as it does
         if hasattr(x, 'fresh'): x = x.fresh()
         made[name] = x.make(list(made.values())) if isinstance(x, Later) else x
     return made
@@ -220,25 +219,21 @@ def _with_model(part, model, parameters, drawn, step, first)->Iterator[tuple[str
     share = max(map(float, drops), default=0.)
     if share and drawn.case.n not in part.drops or share >= .5: return
     model.train()
-    with Chance(.5): found = step(f', {TRAINS}', first) # nothing happens to be dropped
+    with Chance(): found = step(f', {TRAINS}', first) # nothing happens to be dropped
     model.eval()
     yield found
 
 class Chance(Mode):
-    "Drawn numbers are known ones: at every place `all_of_them`, or spread evenly over 0 to 1"
-    def __init__(self, all_of_them:float|None=None, turned:bool=False):
+    "Drawn numbers are known ones: `of` what is spread evenly over 0 to 1"
+    def __init__(self, of:Callable=lambda spread: torch.full_like(spread, .5)):
         super().__init__()
-        self.one, self.turned = all_of_them, turned
-
-    def numbers(self, x:Tensor)->Tensor:
-        if self.one is not None: return torch.full_like(x, self.one, dtype=torch.float64)
-        spread = torch.arange(1, x.numel() + 1, dtype=torch.float64).mul(.7548776662).frac()
-        return (1 - spread if self.turned else spread).view(x.shape)
+        self.of = of
 
     def __torch_dispatch__(self, function, kinds, args=(), options=None):
         result, name = function(*args, **(options or {})), str(function)
         if not re.search('bernoulli|rand|uniform', name): return result
-        drawn = self.numbers(result)
+        spread = torch.arange(1, result.numel() + 1, dtype=torch.float64).mul(.7548776662)
+        drawn = self.of(spread.frac().view(result.shape))
         if 'bernoulli' in name: # of a share, or of the shares in a tensor
             drawn = drawn < (args[1] if len(args) > 1 else args[0])
         return result.copy_(drawn)
@@ -249,9 +244,8 @@ def _single(part, own, model, method:str, args:dict, n:int, kit, right)->dict:
     for dtype in (torch.float32, torch.float64)[:1 + (right is None)]:
         torch.set_default_dtype(dtype)
         if model is not None: model.float().to(dtype)
-        given = {name: ((x.detach() + FAR).float().to(dtype).requires_grad_()
-                        if isinstance(x, Tensor) and x.requires_grad else x.to(dtype)
-                        if isinstance(x, Tensor) and x.is_floating_point() else x)
+        given = {name: (x.detach() + FAR).float().to(dtype).requires_grad_()
+                 if isinstance(x, Tensor) and x.requires_grad else x
                  for name, x in args.items()}
         found.append(noted(part, call, copied(given), n, kit, method=method))
     torch.set_default_dtype(torch.float64)
@@ -319,8 +313,8 @@ def _drawn(part, model, drawn, kit)->tuple[str, dict]:
     [(method, (first, _)), *_] = drawn.calls.items()
     call, found = getattr(model, method or '__call__'), []
     model.train()
-    for turned in (False, True): # who keeps what is above a share, and who what is below
-        with torch.no_grad(), Chance(turned=turned):
+    for of in (lambda x: x, lambda x: 1 - x): # who keeps what is above a share, or below
+        with torch.no_grad(), Chance(of):
             found.append(noted(part, call, copied(first), drawn.case.n, kit, method=method))
     model.eval()
     rows = [x['result'] for x in found if isinstance(x.get('result'), Tensor)]
@@ -363,7 +357,9 @@ def _sizes_of(notes:dict)->dict[str, float]:
 def same(x, y, what:str, tolerance:float, # x came, y is right
          size:float)->bool: # of the largest number beside them
     if not isinstance(x, Tensor) or not isinstance(y, Tensor): return x is y or x == y
-    if x.shape != y.shape or not _fits(x, y): return False
+    kinds = kind_of(x), kind_of(y) # whole numbers are numbers, too
+    if x.shape != y.shape or kinds[0] != kinds[1] and kinds != ('whole numbers', 'numbers'):
+        return False
     x, y = x.double(), y.double()
     if what.startswith('first values'):
         is_near = float((x - y).abs().mean()) <= max(.08 * float(y.std()), 1e-9)
@@ -371,10 +367,6 @@ def same(x, y, what:str, tolerance:float, # x came, y is right
         return is_near and abs(mine - ours) <= 6 * (mine + ours + 1)**.5
     least = tolerance if tolerance > 1e-6 else 1e-7 * max(1., size) # a float32 constant
     return torch.allclose(x, y, tolerance, least, equal_nan=True)
-
-def _fits(x:Tensor, y:Tensor)->bool: # whole numbers are numbers, too
-    kinds = kind_of(x), kind_of(y)
-    return kinds[0] == kinds[1] or kinds == ('whole numbers', 'numbers')
 
 def kind_of(x:Tensor)->str:
     if x.dtype == torch.bool: return 'truth values'

@@ -23,14 +23,9 @@ BIG = 64                                      # sizes above it are asked in few 
 
 class Case:
     "Sizes by the name of an axis, and numbers; the same n and seed give the same again"
-    def __init__(self, n:int, seed:int=0,
-                 even:str='',                 # axes whose size is even
-                 sizes:dict|None=None,        # axes whose size is a number, or f(case)
-                 fixed:tuple=('', 0),         # an axis, and its size here
-                 numbers:tuple=()):           # that a size may exceed
-        self.n, self.even, self.own, self.sizes = n, even, sizes or {}, {}
-        self.fixed, self.numbers = {name: n for name, n in [fixed] if name}, numbers
-        self.random = random.Random(1000*seed + n)
+    def __init__(self, n:int, part:'Part', fixed:dict): # axes, and their sizes here
+        self.n, self.part, self.fixed, self.sizes = n, part, fixed, {}
+        self.random = random.Random(1000*part.seed + n)
         self.torch = torch.Generator().manual_seed(self.random.randrange(2**60))
         self.scale = SCALES[n // 2 % 8] if n >= 4 else 1.
         self.is_big = max(self.fixed.values(), default=0) > BIG
@@ -46,12 +41,12 @@ class Case:
         return self.sizes[name]
 
     def _new_size(self, name:str)->int:
-        if n := self.fixed.get(name): return n + n % 2 if name in self.even else n
-        own = self.own.get(name)
+        if n := self.fixed.get(name): return n + n % 2 if name in self.part.even else n
+        own = self.part.sizes.get(name)
         if own is not None: return own(self) if callable(own) else own
-        if self.kind == 'ones' and name in 'bhts' and self.chance(.5): return 1
+        if self.kind == 'ones' and name in 'bhts' and self.random.random() < .5: return 1
         n = 4 if self.kind == 'alike' else self.pool.pop()
-        return n + n % 2 if name in self.even else n
+        return n + n % 2 if name in self.part.even else n
 
     def grow(self): # for a later call, whatever was kept at the first
         for name in 'ts' * (self.n % 2) + 'b' * (self.n % 4 > 1):
@@ -62,11 +57,9 @@ class Case:
     def normal(self, *shape:int)->Tensor:
         return torch.randn(shape, generator=self.torch, dtype=torch.float64)
 
-    def chance(self, share:float)->bool: return self.random.random() < share
-
     def has(self, feature:str, share:float=.5)->bool:
         "Is it so in this case? Never in the plainest"
-        if self.n < PLAIN or not self.chance(share): return False
+        if self.n < PLAIN or self.random.random() >= share: return False
         self.features.add(feature)
         return True
 
@@ -88,23 +81,15 @@ class Case:
         if {'d', 'h', 'k'} <= named.keys() and named['d'] != named['h'] * named['k']:
             said.add('d_model is not h·d_k')
         for name, n in (self.sizes | self.counts | self.fixed).items():
-            said |= {_above(name, number) for number in self.numbers if n > number}
+            said |= {_above(name, number) for number in self.part.numbers if n > number}
         return self.features | said
 
 def _above(name:str, number:int)->str:
     if name in 'bhtsNM': return f'there are more than {number} {AXES[name]}'
     return f'{AXES.get(name, name)} is more than {number}'
 
-def twin(x:Tensor)->Tensor:
-    "A copy that lies in memory as it does"
-    memory = x.detach().untyped_storage().clone()
-    copy = torch.empty(0, dtype=x.dtype).set_(
-        memory, x.storage_offset(), x.shape, x.stride())
-    return copy.requires_grad_(x.requires_grad)
-
 class Draw:
     "One argument: `draw` gives its value, `given` turns that into the conventions of a kit"
-    def draw(self, case:Case): raise NotImplementedError
     def given(self, value, kit): return value
     def ours(self, value, kit): return value # and back: the value or its gradient
     def lively(self, value, kit): return value # of the same shape, but nothing special
@@ -132,9 +117,8 @@ class Numbers(Draw):
     def given(self, value, kit): return kit.heads(value) if self.heads else value
     ours = given
     def lively(self, value, kit):
-        generator = torch.Generator().manual_seed(0)
         return None if value is None else torch.randn(
-            value.shape, generator=generator, dtype=torch.float64)
+            value.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 @dataclass
 class Memory(Numbers):
@@ -183,8 +167,9 @@ class Mask(_OfMasks):
         if self.needed: case.features.add('there is a mask')
         elif not case.has('there is a mask', .75): return None
         b, h, t, s = case.shape(self.axes)
-        shape = ((t, s), (b, 1, 1, s), (b, 1, t, s), (h, t, s), (b, h, t, s), (1, h, t, s),
-                 (b, h, 1, s), (1, s), (1, 1, t, s))[case.n % 9] # each with each kind of sizes
+        shapes = ((t, s), (b, 1, 1, s), (b, 1, t, s), (h, t, s), (b, h, t, s), (1, h, t, s),
+                  (b, h, 1, s), (1, s), (1, 1, t, s))
+        shape = shapes[case.n % 9] # each with each of the four kinds of sizes
         kinds = 'some', 'some', 'causal', 'all', *(2 * ('empty',) if self.empty else ())
         kind = kinds[case.n % len(kinds)] if case.n < PLAIN else case.random.choice(kinds)
         mask = torch.rand(shape, generator=case.torch) < .6
@@ -269,8 +254,8 @@ class Part:
     shown: Callable|None = None # of a result and the arguments: what of it counts
     back: Callable|None = None # of a result and a kit: in our own conventions
     tolerance: float = 1e-6
-    even: str = ''
-    sizes: dict = field(default_factory=dict)
+    even: str = ''             # axes whose size is even
+    sizes: dict = field(default_factory=dict) # of axes: a number, or f(case)
     seed: int = 0
     once: bool = False         # one call of a case is enough, and its result
     single: bool = False       # asked in single precision, too
@@ -284,7 +269,7 @@ class Part:
     @cached_property
     def edges(self)->list[tuple]: # an axis, and its size in a case behind the others
         if self.once or self.cases < 5: return []
-        case = Case(0, self.seed, self.even, self.sizes)
+        case = Case(0, self, {})
         wanted = [d for args in (self.new or {}, *self.calls.values()) for d in args.values()]
         for d in wanted: d.draw(case)
         drawn = {'N': 3, 'M': 3} | dict.fromkeys(case.sizes.keys() - {*'NM'}, 11) # so far
@@ -298,8 +283,7 @@ class Part:
         return [(name, 1) for name in names if name in LEAST] + big + cheap[:12]
 
     def case(self, n:int)->Case:
-        edge = self.edges[n - self.cases] if n >= self.cases else ('', 0)
-        return Case(n, self.seed, self.even, self.sizes, edge, self.numbers)
+        return Case(n, self, dict([self.edges[n - self.cases]] if n >= self.cases else []))
 
     def case_features(self, n:int)->set[str]: return self.drawn(n).features
 
@@ -315,8 +299,7 @@ class Part:
         first = {method: draw(wanted) for method, wanted in self.calls.items()}
         features, sizes = case.described(), dict(case.sizes) # of a first call
         case.grow()
-        calls = {method: (first[method], draw(wanted))
-                 for method, wanted in self.calls.items()}
+        calls = {name: (first[name], draw(wanted)) for name, wanted in self.calls.items()}
         return Drawn(case, features, new, calls, sizes)
 
 @dataclass

@@ -103,11 +103,10 @@ class Foreign:
         return 1e-5 if self.single else 1e-8
 
 def told_of(error:Exception)->str: # with the last line that is neither PyTorch's nor ours
-    lines = [(x.filename, x.lineno) for x in traceback.extract_tb(error.__traceback__)
-             if is_authors(x.filename)]
+    lines = [f' ({Path(x.filename).name}:{x.lineno})'
+             for x in traceback.extract_tb(error.__traceback__) if is_authors(x.filename)]
     words = ' '.join(str(error).split())
-    where = ''.join(f' ({Path(name).name}:{number})' for name, number in lines[-1:])
-    return f'{type(error).__name__}: {words}{where}'
+    return f'{type(error).__name__}: {words}{"".join(lines[-1:])}'
 
 @contextmanager
 def as_precise_as(model:nn.Module)->Iterator[None]:

@@ -395,8 +395,7 @@ class Walk:
         came = len(state.parts), len(state.norms), bool(self.read(state.x))
         if came > self.came: self.furthest, self.came = state, came
         for following in self.options(state):
-            found = self.run(following)
-            if found: return found
+            if found := self.run(following): return found
 
     def options(self, state:State)->Iterator[State]:
         for norm, y in self.read(state.x):

@@ -107,21 +107,21 @@ TOLD = {causality: 'Logits depend on later target tokens.',
 
 def source_is_read(f:Foreign)->Verdict|None:
     "Every token of the source counts, at every target position"
-    src, tgt = f.draw(3, 9, 7)
-    return unread('source', src, lambda ids: f(ids, tgt))
+    return unread(f, 'source')
 
 def target_is_read(f:Foreign)->Verdict|None:
     "Every target token counts, at its position and at every later one"
-    src, tgt = f.draw(3, 9, 7)
-    return unread('target', tgt, lambda ids: f(src, ids))
+    return unread(f, 'target')
 
-def unread(side:str, ids:Tensor, call:Callable)->Verdict|None:
+def unread(f:Foreign, side:str)->Verdict|None:
     "The first token that moves no logit at some position"
-    before = call(ids)
+    pair = dict(zip(('source', 'target'), f.draw(3, 9, 7)))
+    before, ids = f(*pair.values()), pair[side]
     for i in range(ids.shape[1]):
         changed = ids.clone()
         changed[:, i] = ids[:, abs(i - 1)] # its neighbor
-        moved = (call(changed) != before).any(-1).any(0) # (t,): in the last digit
+        after = f(*(pair | {side: changed}).values())
+        moved = (after != before).any(-1).any(0) # (t,): in the last digit
         if side == 'target': moved[:i] = True
         if moved.all(): continue
         place = f'target position {moved.tolist().index(False)}'
@@ -206,8 +206,7 @@ def gradients(f:Foreign)->Verdict|None:
         else:
             case = f'along one direction the loss rises by {b:.6g}, not by {a:.6g}'
             return Verdict('fails', f'The gradient of {name} is not the slope.', case)
-    twice = _shared(f)
-    if twice: return Verdict('differs', f'{_names(twice)} are one parameter.')
+    if twice := _shared(f): return Verdict('differs', f'{_names(twice)} are one parameter.')
 
 @torch.no_grad()
 def _slope(f:Foreign, p:Tensor, g:Tensor, loss:Callable, size:float)->tuple[float,float]:
@@ -376,15 +375,13 @@ def beam_search(f:Foreign)->Verdict|None:
     src = f.draw(6, 7, 1)[0]
     one, four = (f.adapter.beam(f.model, src, size, 9) for size in (1, 4))
     one, ids = (ids_of((ids for ids, _ in found), 'beam', 6) for found in (one, four))
-    wrong = not_greedy(f, src, one, 'A beam of one is not greedy search.')
-    if wrong: return wrong
+    if wrong := not_greedy(f, src, one, 'A beam of one is not greedy search.'): return wrong
     scored = [(x, row, score) for x, row, (_, score) in zip(src, ids, four)
               if score is not None]
     if not scored:
         return Verdict('holds', 'A beam of one is greedy; scores were not given.')
     n, own, scores = torch.tensor([_scored(f, *row) for row in scored]).double().T
-    penalty = _penalty((own / scores).log(), n)
-    if penalty:
+    if penalty := _penalty((own / scores).log(), n):
         return Verdict('holds', f'Scores are the model\'s log-probabilities, {penalty}.')
     told = 'Its scores are not log-probabilities under a known length penalty.'
     case = f'{n[0]:g} tokens: it says {scores[0]:.6g}, the model says {own[0]:.6g}'
@@ -497,11 +494,11 @@ class Proof:
                     f'among them, the whole is {x.difference:.0e} off.')
         told = (f'The book\'s model with these settings is the same function to '
                 f'{max(x.difference, 1e-17):.0e}')
-        if x.difference <= 1e-10: return f'{told}.'
-        if x.own_tables < 1e-10:
-            return (f'{told}; with its own tables of positions, which are rounded, '
-                    f'to {x.own_tables:.0e}.')
-        if x.single: told += f'; what is left is single precision, as at {x.single}'
+        if x.difference > 1e-10 > x.own_tables:
+            told += ('; with its own tables of positions, which are rounded, '
+                     f'to {x.own_tables:.0e}')
+        elif x.difference > 1e-10 and x.single:
+            told += f'; what is left is single precision, as at {x.single}'
         return f'{told}.'
 
     def text(self)->str:

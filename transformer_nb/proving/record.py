@@ -20,8 +20,8 @@ class Line:
     def name(self)->str: return Path(self.file).name
 
 class Mode(TorchDispatchMode):
-    def __init_subclass__(cls): # PyTorch's has the first call import its compiler, for seconds
-        pass
+    "PyTorch's own has the first call import its compiler, for seconds"
+    def __init_subclass__(cls): pass
 
 class Tracer(Mode):
     "Every operation inside is told to `note`"
@@ -94,11 +94,15 @@ class Recorder(Tracer):
     def _note(self, name:str, args:tuple, inputs:list, output:Tensor, line:str):
         self.steps.append(Step(name, line, output.clone()))
         if inputs and output.dtype == torch.float32: self.single = self.single or line
-        if name in _PRODUCTS: self._product(name, args, output, line)
+        if product := getattr(self, f'of_{name}', None):
+            self._product(product(output, *args), output, line)
         elif name in ('add', 'add_'): self._bias(args, output)
         elif name == 'bernoulli_' and len(args) > 1:
             self.noises[memory_of(output)] = 1 - args[1]
-        elif name == 'mul': self._dropout(args, line)
+        elif name == 'mul': # by noise?
+            for x, noise in (args, args[::-1]):
+                if isinstance(noise, Tensor) and memory_of(noise) in self.noises:
+                    self.dropouts.append((x.clone(), self.noises[memory_of(noise)], line))
         elif 'softmax' in name and 'log' not in name:
             self.softmaxes.append(output.numel())
             self.scores.append(args[0].clone())
@@ -106,17 +110,10 @@ class Recorder(Tracer):
             q, k = args[:2]
             self.softmaxes.append(q.shape[:-1].numel() * k.shape[-2])
 
-    def _dropout(self, args:tuple, line:str):
-        "What is multiplied by noise"
-        for x, noise in (args, args[::-1]):
-            if isinstance(noise, Tensor) and memory_of(noise) in self.noises:
-                self.dropouts.append((x.clone(), self.noises[memory_of(noise)], line))
-
     def _is_weight(self, x)->bool:
         return isinstance(x, Tensor) and memory_of(x) in self.weights
 
-    def _product(self, name:str, args:tuple, output:Tensor, line:str):
-        found = _PRODUCTS[name](self, output, *args)
+    def _product(self, found:tuple|None, output:Tensor, line:str):
         if found is None: return
         weight, bias, x, y = found
         x, y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
@@ -134,17 +131,16 @@ class Recorder(Tracer):
                 use.bias, use.output = _copy(b.flatten()), output.reshape(-1, n).clone()
                 return
 
-    def _mm(self, output, a, b):
+    def of_mm(self, output, a, b): # weight, bias, x, and their product with the bias
         if self._is_weight(b): return b.T, None, a, output
         if self._is_weight(a): return a, None, b.T, output.T
 
-    def _addmm(self, output, bias, a, b, *rest):
-        found = self._mm(output, a, b)
+    def of_addmm(self, output, bias, a, b, *rest):
+        found = self.of_mm(output, a, b)
         if found is None or not self._is_weight(bias): return found
-        weight, _, x, y = found
-        return weight, bias, x, y
+        return found[0], bias, *found[2:]
 
-    def _bmm(self, output, a, b):
+    def of_bmm(self, output, a, b):
         if self._is_weight(a): a, b, output = b.mT, a.mT, output.mT
         if not self._is_weight(b): return None
         if len(b) == 1 or b.stride(0) == 0: return b[0].T, None, a, output
@@ -152,12 +148,9 @@ class Recorder(Tracer):
         weight = b.mT.flatten(0, 1) # a matrix for each head, all of the same input
         return weight, None, a[0], output.transpose(0, 1).flatten(1)
 
-    def _convolution(self, output, x, weight, bias=None, *rest):
+    def of_convolution(self, output, x, weight, bias=None, *rest):
         is_pointwise = self._is_weight(weight) and weight.shape[2:].numel() == 1
         if is_pointwise and x.dim() == 3: return weight[..., 0], bias, x.mT, output.mT
-
-_PRODUCTS = dict(mm=Recorder._mm, addmm=Recorder._addmm, bmm=Recorder._bmm,
-                 convolution=Recorder._convolution)
 
 def _copy(x:Tensor|None): return None if x is None else x.detach().clone()
 

@@ -20,7 +20,8 @@ class Change:
     shown: str = ''            # the new line
 
 KINDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (
-    ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Div, ast.Mult, ast.FloorDiv)
+    ast.In, ast.NotIn), (ast.And, ast.Or), (ast.Add, ast.Sub), (
+    ast.Div, ast.Mult, ast.FloorDiv)
 OTHERS = {x: [y for y in kinds if y is not x] for kinds in KINDS for x in kinds}
 
 NAMED = ast.Name | ast.Call | ast.Attribute | ast.Subscript
@@ -49,8 +50,9 @@ def repaired(text:str,
 class Changes:
     "Of the functions of a text"
     def __init__(self, text:str, ours:str):
-        self.tree, self.text, book = ast.parse(text), text.encode(), [*ast.walk(ast.parse(ours))]
-        self.begins = [0, *accumulate(len(row) + 1 for row in self.text.split(b'\n'))] # of lines
+        self.tree, self.text = ast.parse(text), text.encode()
+        self.begins = [0, *accumulate(len(row) + 1 for row in self.text.split(b'\n'))]
+        book = [*ast.walk(ast.parse(ours))]
         self.numbers = {x.value for x in book if _is_number(x)}
         self.values = [x.value for x in book if isinstance(x, VALUED)]
         self.lines = [x for x in book if _is_short(x)]
@@ -81,8 +83,7 @@ class Changes:
                         new = ast.unparse(new) if is_plain else f'({ast.unparse(new)})'
                     yield Change(rank + 3 * is_tree, x.lineno, *self.span(x), new)
             for owner in [function, *inside]:
-                for name in ('body', 'orelse'):
-                    block = getattr(owner, name, [])
+                for block in (getattr(owner, 'body', []), getattr(owner, 'orelse', [])):
                     if isinstance(block, list): yield from self.of_block(block)
 
     def span(self, x)->tuple[int,int]:
@@ -104,7 +105,8 @@ class Changes:
         if isinstance(x, ast.UnaryOp): yield 0, x.operand
         if isinstance(x, ast.BinOp):
             yield from ((0, x.left), (0, x.right))
-            for kind in OTHERS.get(type(x.op), ()): yield 0, ast.BinOp(x.left, kind(), x.right)
+            for kind in OTHERS.get(type(x.op), ()):
+                yield 0, ast.BinOp(x.left, kind(), x.right)
             yield 2, ast.BinOp(x.right, x.op, x.left)
             if isinstance(x.op, ast.Add): yield 1, ast.BoolOp(ast.Or(), [x.left, x.right])
         if isinstance(x, ast.Compare | ast.BoolOp): yield 1, ast.UnaryOp(ast.Not(), x)
@@ -177,7 +179,7 @@ class Changes:
 
 def _counted(x)->list: # what may be one more or one less
     called = ast.unparse(x.func) if isinstance(x, ast.Call) else ''
-    found = dict.fromkeys(COUNTS, getattr(x, 'args', [])).get(called, [])
+    found = x.args if called in COUNTS else []
     if called == 'len': found = [x]
     if isinstance(x, ast.Slice): found = [x.lower, x.upper]
     if isinstance(x, ast.Compare | ast.BinOp): found = ast.iter_child_nodes(x)

@@ -14,16 +14,6 @@ from .foreign import Foreign
 from .identify import (
     AROUND, BIAS, HALVES, B, S, T, Attention, Found, Norm, centered, differs, explain)
 
-# What others do as well, and works; anything else is unusual
-KNOWN_ACTIVATIONS = ('gelu', 'gelu_new', 'silu', 'swiglu', 'geglu', 'geglu_new', 'reglu',
-                     'relu²')
-KNOWN_POSITIONS = ('sinusoidal, in halves', 'sinusoidal, in halves, to 1/10000', 'learned',
-                   'rotary', HALVES, BIAS)
-
-PLACES = { # of norms: is there one before the sub-layer, is there one after it?
-    (True, False): 'pre', (False, True): 'post', (True, True): 'before and after',
-    (False, False): 'none'}
-
 def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
     "Setting, here, in the paper, verdict, and the lines of what is unusual"
     rows = []
@@ -46,12 +36,14 @@ def rows_of(found:Found)->list[tuple[str,str,str,str,str]]:
     return rows
 
 def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
-    "Setting, here (of all parts or by part), in the paper, what others do (None: anything)"
+    """Setting, here (of all parts or by part), in the paper, what others do as well, and
+    works (None: anything): all else is unusual"""
     state = found.state
     attentions = {p.name: p.what for p in state.parts if isinstance(p.what, Attention)}
     networks = {p.name: p.what for p in state.parts if p.name not in attentions}
     own = {name: a for name, a in attentions.items() if 'self' in name}
-    placement = {p.name: PLACES[bool(p.before), bool(p.after)] for p in state.parts}
+    places = ('none', 'post'), ('pre', 'before and after') # before the sub-layer, after it
+    placement = {p.name: places[bool(p.before)][bool(p.after)] for p in state.parts}
     norms = norms_of(found)
     d, positions = found.src.x.shape[1], _positions(found)
     (h, d_k), _, (_, d_v) = (i.shape for i in state.parts[0].what.index)
@@ -78,10 +70,13 @@ def describe(found:Found)->Iterator[tuple[str,dict|str,str,tuple|None]]:
     causal = {name: 'yes' if a.causal else 'no' for name, a in own.items() if 'dec' in name}
     yield 'causal', causal, 'yes', ()
     activations = {name: w.activation for name, w in networks.items()}
-    yield 'activation', activations, 'relu', KNOWN_ACTIVATIONS
+    yield 'activation', activations, 'relu', (
+        'gelu', 'gelu_new', 'silu', 'swiglu', 'geglu', 'geglu_new', 'reglu', 'relu²')
     yield 'biases in attention', _biases(attentions), 'no', None
     yield 'biases in the networks', _biases(networks), 'yes', None
-    yield 'positions', positions, 'sinusoidal', KNOWN_POSITIONS
+    yield 'positions', positions, 'sinusoidal', (
+        'sinusoidal, in halves', 'sinusoidal, in halves, to 1/10000', 'learned', 'rotary',
+        HALVES, BIAS)
     scales = [_scale_name(e.scale, d) for e in (found.src, found.tgt)]
     yield 'embedding scale', _one(scales), '√d_model', ('1',)
     if state.output:
@@ -110,11 +105,10 @@ def _scale_name(scale:float, d:int)->str:
 
 def _positions(found:Found)->str:
     kinds = [p.what.positions for p in found.state.parts if 'self' in p.name]
-    result = []
-    for e in (found.src, found.tgt):
+    def named(e):
         kind = kinds[0] or 'none' if e.positions == 'none' else e.positions
-        result.append(kind + (f', from {e.offset} on' if e.offset else ''))
-    return _one(result)
+        return kind + (f', from {e.offset} on' if e.offset else '')
+    return _one(map(named, (found.src, found.tgt)))
 
 def _tied(found:Found)->str:
     matrices = dict(source=found.src.weight, target=found.tgt.weight,

@@ -46,8 +46,8 @@ def sums_of(x:Tensor)->Tensor: # which no order changes
     n, x = len(x), x[x.isfinite()] # beside a 1e4 for each, no sum would tell others apart
     n += 2**30 * (n - len(x))
     x = x if len(x) else torch.zeros(1, dtype=torch.float64)
-    sums = x.sum(), x.abs().sum(), x.square().sum(), x.min(), x.max()
-    return torch.stack([x.new_tensor(n), *sums])
+    sums = x.sum(), x.abs().sum(), x.square().sum()
+    return torch.stack([x.new_tensor(n), *sums, x.min(), x.max()])
 
 def order_of(x:Tensor)->float: # which every order changes
     x = x.detach().double().flatten().nan_to_num(123.456, 1e4, -1e4)
@@ -78,9 +78,8 @@ class Trace(Tracer):
         if line and re.search('bernoulli|dropout|rand', name):
             self.lines.setdefault('chance', line)
         for x in outputs:
-            is_new = name.endswith('_') or _place(x) not in self.made # no view of it all
             if name.endswith('_'): self.forget(x, name, line, inputs)
-            if not is_new: continue
+            if _place(x) in self.made: continue # a view of it all
             if name in SAME and inputs: self.made[_place(x)] = inputs[0]
             else: self.add(Made(name, line, x, inputs), x)
 
@@ -154,8 +153,7 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
     if which in SCALED: scale(dict(model.named_parameters()), 1.5)
     if which == TRAINS: model.train()
     if which == NO_GRAD: change(args)
-    given = [*args.values(), *(model.parameters() if model is not None else ())]
-    for x in given:
+    for x in [*args.values(), *(model.parameters() if model is not None else ())]:
         if isinstance(x, Tensor): trace.known(x)
     trace.kept += args.values() # what is given is known by its place
     def seen(*inputs, **options):
@@ -165,11 +163,10 @@ def traced(part:Part, own, n:int, step:str, right=None, kit=None,
         trace.lines |= {f'{name} afterward': trace.written[memory_of(x)][1] for name, x in
                         args.items() if isinstance(x, Tensor) and memory_of(x) in trace.written}
         return result
-    luck = Chance(.5) if which == TRAINS else nullcontext()
+    luck = Chance() if which == TRAINS else nullcontext()
     with luck, torch.set_grad_enabled(which != NO_GRAD):
         notes = noted(part, seen, args, n, kit, by_name=which == BY_NAME, method=method)
-    kinds = ERROR, LINE, 'result'
-    told = {what: x for what, x in notes.items() if what.startswith(kinds)}
+    told = {at: x for at, x in notes.items() if at.startswith((ERROR, LINE, 'result'))}
     return Run(trace.found, told, trace.lines)
 
 # Two runs
