@@ -64,16 +64,14 @@ def remove_half_written(folder:str|Path): # in which no other process writes
     for path in Path(folder).rglob('.*.tnb.tmp'):
         with suppress(PermissionError, IsADirectoryError): path.unlink() # it may be open
 
-def _escape(text:str)->str: # without control characters
-    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
 def shorten(text:str, longest:int)->str: # its beginning and its end
     if len(text) <= longest: return text
     half = (longest - 1) // 2
     return f'{text[:half]}…{text[-half:]}'
 
 def _readable(message:str)->str: # on one line, within a screen, whatever it quotes
-    words = re.sub(r'\S+', lambda word: shorten(word[0], 200), _escape(message))
+    printable = ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+    words = re.sub(r'\S+', lambda word: shorten(word[0], 200), printable)
     return shorten(words, 1000)
 
 class InputError(ValueError):
