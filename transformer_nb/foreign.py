@@ -7,10 +7,8 @@ from typing import Self
 import tokenizers
 from transformer_nb.support.core import (
     SPECIAL_TOKENS, UNK, FieldError, InputError, as_texts)
-from transformer_nb.pieces import normalize
+from transformer_nb.pieces import MAX_VOCAB, encode_all, normalize
 from transformer_nb.text import BPETokenizer, Tokenizer
-
-_MAX_ID = 10**6 # as in `text`
 
 class ForeignTokenizer(Tokenizer):
     "One that the library reads and others made; its ids stand after our special tokens"
@@ -29,9 +27,8 @@ class ForeignTokenizer(Tokenizer):
 
     def encode(self, text:str)->list[int]: return self.encode_batch([text])[0]
     def encode_batch(self, texts:list[str])->list[list[int]]:
-        texts = as_texts(texts)
-        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [[i + len(SPECIAL_TOKENS) for i in encoding.ids] for encoding in encodings]
+        rows = encode_all(self.tokenizer, as_texts(texts))
+        return [[i + len(SPECIAL_TOKENS) for i in ids] for ids in rows]
     def decode(self, ids:Iterable[int])->str:
         theirs = [i - len(SPECIAL_TOKENS) for i in ids if i >= len(SPECIAL_TOKENS)]
         return self.tokenizer.decode(theirs)
@@ -41,8 +38,8 @@ class ForeignTokenizer(Tokenizer):
     def from_json(cls, text:str)->Self:
         tokenizer = tokenizers.Tokenizer.from_str(text)
         ids = tokenizer.get_vocab().values()
-        if ids and max(ids) < _MAX_ID: return cls(tokenizer)
-        raise ValueError(f'its ids should be below {_MAX_ID}, and not none')
+        if ids and max(ids) < MAX_VOCAB: return cls(tokenizer)
+        raise ValueError(f'its ids should be below {MAX_VOCAB}, and not none')
 
 class SentencePieceTokenizer(Tokenizer):
     "Marian's: one SentencePiece model cuts the source, another one joins the target"

@@ -101,7 +101,8 @@ class WeightFile:
     def __init__(self, folder:Path, dtype:torch.dtype=torch.float32):
         self.path, self.dtype, self.tensors = _weights_of(folder), dtype, {}
         for path in _parts_of(self.path):
-            tensors = _load_tensors(path)
+            load = _load_pickled if path.suffix == '.bin' else load_file
+            with untrusted(path): tensors = load(path)
             for name in tensors.keys() & self.tensors.keys():
                 raise InputError(f'{path}: another part has {name}, too')
             self.tensors |= tensors
@@ -146,10 +147,6 @@ def _parts_of(path:Path)->list[Path]: # the file itself, or those that an index 
             raise InputError(f'{path} names {name!r}, which is not a file beside it')
     return [path.with_name(name) for name in names]
 
-def _load_tensors(path:Path)->dict[str,Tensor]:
-    with untrusted(path):
-        return _load_pickled(path) if path.suffix == '.bin' else load_file(path)
-
 def _load_pickled(path:Path)->dict[str,Tensor]: # nothing but tensors, so no code can run
     try: found = torch.load(path, map_location='cpu', weights_only=True)
     except UnpicklingError:
@@ -161,6 +158,7 @@ def _load_pickled(path:Path)->dict[str,Tensor]: # nothing but tensors, so no cod
 _MARIAN = dict.fromkeys('''vocab_size d_model encoder_layers decoder_layers
     encoder_attention_heads encoder_ffn_dim activation_function max_position_embeddings
     pad_token_id eos_token_id decoder_start_token_id'''.split(), ...)
+_MARIAN |= dict(scale_embedding=False, dropout=0.1, transformer_nb={}) # if they are missing
 _OF_MARIAN = dict(
     model_type='marian', scale_embedding=True, tie_word_embeddings=True,
     share_encoder_decoder_embeddings=True,
@@ -173,14 +171,11 @@ _MARIAN_HARMLESS = '''activation_dropout classif_dropout classifier_dropout
 
 def _marian_config(folder:Path)->dict:
     stored = read_json(folder/'config.json')
-    missing = dict( # what it means that a key is missing
-        scale_embedding=False, dropout=0.1, transformer_nb={})
     fixed = _OF_MARIAN | dict( # encoder and decoder alike
         decoder_vocab_size=stored.get('vocab_size'),
         decoder_ffn_dim=stored.get('encoder_ffn_dim'),
         decoder_attention_heads=stored.get('encoder_attention_heads'))
-    read = _MARIAN | missing
-    return read_config(folder, read, fixed, _MARIAN_HARMLESS)
+    return read_config(folder, _MARIAN, fixed, _MARIAN_HARMLESS)
 
 _ATTENTION = dict(query='q_proj', key='k_proj', value='v_proj', output='out_proj')
 
@@ -295,10 +290,6 @@ def _read_vocab(path:Path, vocab_size:int)->dict[str,int]: # id of each piece
     if '<unk>' not in content: raise InputError(f'{path} has no <unk>')
     return content
 
-def _in_our_order(vocab:dict[str,int], ids:list[int])->list[str]: # the piece of each id
-    pieces = sorted(vocab, key=vocab.get)
-    return SPECIAL_TOKENS + [pieces[i] for i in ids[len(SPECIAL_TOKENS):]]
-
 def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int], added:list[str]
                      )->SentencePieceTokenizer:
     models = []
@@ -306,7 +297,9 @@ def _sentencepiece_of(folder:Path, vocab:dict[str,int], ids:list[int], added:lis
         path = folder/f'{side}.spm'
         if not path.is_file(): raise InputError(f'{path} is missing')
         models.append(path.read_bytes())
-    return SentencePieceTokenizer(*models, _in_our_order(vocab, ids), added)
+    theirs = sorted(vocab, key=vocab.get)
+    pieces = SPECIAL_TOKENS + [theirs[i] for i in ids[len(SPECIAL_TOKENS):]]
+    return SentencePieceTokenizer(*models, pieces, added)
 
 def _bpe_of(path:Path, ids:list[int])->BPETokenizer:
     "From a `tokenizer.json` of `export_marian`; raises `InputError` for another one"

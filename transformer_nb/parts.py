@@ -162,13 +162,10 @@ def _new_attention(c, rotary:bool, normalized:bool)->MultiHeadAttention:
     if rotary: attention.base = c.rope_base
     if normalized and c.norm_eps:
         attention.query_norm.eps = attention.key_norm.eps = c.norm_eps
-    if c.biases in ('attention', 'all'): _add_biases(attention)
-    return attention
-
-def _add_biases(attention:MultiHeadAttention):
-    "To its four projections, of zeros"
+    if c.biases not in ('attention', 'all'): return attention
     for linear in (attention.query, attention.key, attention.value, attention.output):
         linear.bias = nn.Parameter(linear.weight.new_zeros(linear.out_features))
+    return attention
 
 def new_self_attention(c)->MultiHeadAttention:
     return _new_attention(c, c.positions == 'rotary', c.qk_norm)

@@ -123,7 +123,7 @@ def encode_normalized(bpe, texts:list[str])->list[list[int]]:
     def ids(i, part): return [bpe.tokenizer.token_to_id(part)] if i % 2 else next(found)
     return [[*chain(*(ids(*part) for part in enumerate(row)))] for row in rows]
 
-_MAX_VOCAB = 10**6 # for which the library reserves memory; the largest in use have 260,000
+MAX_VOCAB = 10**6 # for which the library reserves memory; the largest in use have 260,000
 
 def assemble(model:models.BPE, normalize:str, tags:Collection[str]=()
              )->tokenizers.Tokenizer:
@@ -146,9 +146,9 @@ def learn_merges(texts:Iterable[str], vocab_size:int, how:str, tags:Collection[s
                  )->tokenizers.Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(SPECIAL_TOKENS) + len(alphabet) + len(tags)
-    if not least <= vocab_size <= _MAX_VOCAB:
+    if not least <= vocab_size <= MAX_VOCAB:
         raise InputError(f'vocab_size is {vocab_size}; byte-pair encoding needs '
-                         f'at least {least} and at most {_MAX_VOCAB}')
+                         f'at least {least} and at most {MAX_VOCAB}')
     check_choice('normalize', how, NORMALIZERS)
     tokenizer = assemble(models.BPE(), 'none')
     trainer = trainers.BpeTrainer(vocab_size=vocab_size - len(tags),
@@ -157,9 +157,7 @@ def learn_merges(texts:Iterable[str], vocab_size:int, how:str, tags:Collection[s
                                   show_progress=False)
     plain = (normalize(text, how) for text in filter(_has_words, texts))
     tokenizer.train_from_iterator(plain, trainer)
-    tokenizer.normalizer = NORMALIZERS[how]
-    tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in tags])
-    return tokenizer
+    return assemble(tokenizer.model, how, tags)
 
 def _check_vocab(vocab:dict[str,int]):
     "Raise `ValueError` if it cannot belong to a `BPETokenizer`"

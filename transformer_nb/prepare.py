@@ -4,7 +4,7 @@ import json, random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from unicodedata import category
 import numpy as np
@@ -186,11 +186,9 @@ def clean_splits(corpus:dict, config:DataConfig)->dict[str,list[CleanPairs]]:
 
 def _draw_sample(pairs:Iterable[tuple[str,str]], n:int)->list[tuple[str,str]]:
     rng = random.Random(0)
-    sample = []
-    for i, pair in enumerate(pairs):
-        if i < n:
-            sample.append(pair)
-            continue
+    pairs = iter(pairs)
+    sample = list(islice(pairs, n))
+    for i, pair in enumerate(pairs, n):
         place = rng.randrange(i + 1)
         if place < n: sample[place] = pair
     return sample

@@ -147,9 +147,6 @@ def capitalize(text:str)->str: # at its beginning, unless that word has any with
     i = len(found[1])
     return text[:i] + text[i].upper() + text[i + 1:]
 
-def _with_apostrophes(text:str)->str: # English
-    return _sub('is_short', r"\1's", _sub('negation', r"\1't", text))
-
 _UMLAUTS = {'ae': 'ä', 'oe': 'ö', 'ue': 'ü', 'Ae': 'Ä', 'Oe': 'Ö', 'Ue': 'Ü'}
 
 def _respellings(word:str)->list[str]: # of one that looks odd
@@ -236,8 +233,7 @@ def read_sentence(text:str,               # normalized
     left_out = [token for token in inner if _is_symbol(token, encode)]
     words = [token for token in inner if not _is_symbol(token, encode)]
     if not _is_language(words): return Sentence(text, '')
-    plain = ' '.join(words)
-    plain = _sub('stray', '', plain)
+    plain = _sub('stray', '', ' '.join(words))
     read = Sentence(text, plain, ' '.join(before), ' '.join(after), ' '.join(left_out))
     found = _pattern('tail', plain).search(plain)
     if found: read.tail, plain = found[0], plain[:found.start()]
@@ -257,7 +253,7 @@ def _as_sentence(read:Sentence, # `is_loud` and `has_mark` are filled in
     is_title = _has('title', plain) and _has('english', plain.lower())
     def respelled(part):
         if read.is_loud or is_title: part = part.lower()
-        part = _with_apostrophes(part)
+        part = _sub('is_short', r"\1's", _sub('negation', r"\1't", part)) # English
         return _respell(part, encode) if encode else part
     plain = _outside(respelled, plain)
     if read.is_loud or is_small or is_title: plain = recase(plain, encode, read.is_loud)

@@ -49,12 +49,11 @@ class RunConfig:
     def override(self, **options)->'RunConfig': # fields of any section
         "The same run with other values; raises `InputError` for an unknown name"
         sections = self.to_dict()
+        names = [field for fields in sections.values() for field in fields]
+        check_names(options, names, 'a field of a run')
         for name, value in options.items():
-            owners = [fields for fields in sections.values() if name in fields]
-            if not owners:
-                names = [field for fields in sections.values() for field in fields]
-                check_names([name], names, 'a field of a run')
-            owners[0][name] = value
+            owner = next(fields for fields in sections.values() if name in fields)
+            owner[name] = value
         return RunConfig.from_dict(sections)
 
     def like(self, model:TransformerConfig)->'RunConfig': # of a trained model

@@ -403,8 +403,7 @@ def tnb_translate(
     given = _given(beam_size=beam_size, alpha=alpha, max_extra=max_extra)
     drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     _check_sampling(sample, drawing, given, n_best)
-    options = _search_options(folder, given, search_tokens, n_best)
-    options['precision'] = precision
+    options = _search_options(folder, given, search_tokens, precision, n_best)
     set_seed(drawing.pop('seed', 0))
     device = find_device(device)
     if threads: torch.set_num_threads(threads)
@@ -458,8 +457,7 @@ def _translate_lines(translator:Translator,
         for chunk in chunks:
             lines = translate(chunk)
             for i, line in enumerate(lines, n + 1):
-                for note in line.notes:
-                    _tell(f'line {i}: {note}')
+                for note in line.notes: _tell(f'line {i}: {note}')
             text = ''.join(_output_lines(translator, lines, n, n_best))
             sys.stdout.buffer.write(text.encode())
             sys.stdout.buffer.flush()
@@ -483,12 +481,13 @@ def _n_best(translator:Translator, line:Line)->Iterator[str]: # one sentence's
 def _given(**options)->dict: # those that have a value
     return {name: value for name, value in options.items() if value is not None}
 
-def _search_options(folder:str, given:dict, search_tokens:int, n_best:int=1
-                   )->dict: # of a `Translator`
+def _search_options(folder:str, given:dict, search_tokens:int, precision:str,
+                    n_best:int=1)->dict: # of a `Translator`
     "The model's own settings, except for those that are given"
     check_positive(search_tokens=search_tokens)
     config = replace(load_search(folder), **given)
-    return asdict(config) | dict(search_tokens=search_tokens, n_best=n_best)
+    how = dict(search_tokens=search_tokens, precision=precision, n_best=n_best)
+    return asdict(config) | how
 
 def _check_sampling(sample:bool, drawing:dict, given:dict, n_best:int):
     "Raise `InputError` for options that do not go together"
@@ -532,7 +531,7 @@ def tnb_evaluate(
     if hyp:
         hyps, refs = map(list, zip(*pairs))
         return _tell_scores(evaluate_lines(hyps, refs, lang, other, tokenize, more))
-    options = _search_options(folder, given, search_tokens) | dict(precision=precision)
+    options = _search_options(folder, given, search_tokens, precision)
     translator = Translator(folder, find_device(device), **options)
     if average: load_weights(translator.model, last_weights(folder, average))
     with memory_advice('lower --search_tokens or --beam_size'):
@@ -611,7 +610,7 @@ def tnb_score(
     device:Arg('such as cpu, cuda or mps', str, 'NAME')=None,
     precision:_PRECISION='auto'):
     "Log-probability of given translations: of each pair, and its mean per token"
-    options = _search_options(folder, {}, search_tokens) | dict(precision=precision)
+    options = _search_options(folder, {}, search_tokens, precision)
     pairs, n, left_out = iter(PairFiles(src, tgt)), 0, {}
     translator = Translator(folder, find_device(device), **options)
     while chunk := list(islice(pairs, 2048)): # each is forgotten when it is printed
