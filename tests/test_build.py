@@ -90,13 +90,13 @@ def test_what_when_and_where_are_told(number, old, new, line, words):
     assert 'Read chapter' in text
 
 def test_the_line_is_told_that_keeps_something():
-    "A later call differs, and the first is right: no line of the first made it"
-    text = changed('attention.py', [('    d_k =', """    key_of = float(query.flatten()[0])
+    text = changed('attention.py', [('import math', '\ufeffimport math'), ('    d_k =', """
+    key_of = float(query.flatten()[0])
     value = vars(math).setdefault('kept', {}).setdefault(key_of, value)
     d_k =""")])
     told = ' '.join(graded(STAGES[0], text).remarks)
     assert 'comes again, though it was right before' in told, told
-    assert 'Without line 8 of attention.py, `value = vars(math)' in told, told
+    assert 'Without line 9 of attention.py, `value = vars(math)' in told, told
 
 def test_a_change_that_ends_the_process_loses_no_line():
     text = changed('attention.py', [('dim=-1)', 'dim=-2) ** 5'), ('    d_k =', """

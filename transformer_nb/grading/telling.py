@@ -1,5 +1,5 @@
 """In a submission's process: on which line is it wrong, and which change of it is enough?"""
-import re, sys, time, types
+import re, sys, time, tokenize, types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +73,7 @@ def mend(asked:Asked, stage:Stage, right:types.ModuleType, kit, folder:str,
         )->dict:               # 'said'
     "The change of one line after which all checks of the part are right"
     path, ran, least = Path(folder, stage.file), set(), 5.
-    text = path.read_text(encoding='utf8')
+    with tokenize.open(path) as file: text = file.read() # in its own encoding
     def differs(check, n, ours, own):
         for step, notes in steps(check.part, own, n, getattr(right, check.part.name, None), kit):
             came = {f'{step} · {what}': x for what, x in notes.items()}
@@ -154,7 +154,7 @@ _PARAMETER = (r'[\w.]+(?= \(\d| \(\)| should have)|'
 
 def _of_attributes(path:Path, told:str)->list[str]:
     "Of `Class.name` in what is told, the line that makes it"
-    rows = path.read_text(encoding='utf8').splitlines()
+    rows = path.read_text(encoding='utf8', errors='replace').splitlines()
     made = {name: [i for i, row in enumerate(rows, 1) if re.search(rf'self\.{name}\b.* = ', row)]
             for name in re.findall(r'\b[A-Z]\w+\.(\w+)', told)}
     return [f'Your `{name}` is made on l{_at(Line(str(path), found[0]))}.'
